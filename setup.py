@@ -12,7 +12,10 @@ from setuptools.command.build_py import build_py
 # installed wheel has the layout of a project folder (codegen/project.py).
 FOLDERS = ("cli", "codegen", "frontend", "op_host", "op_kernel", "op_plugin", "op_proto", "package", "twin")
 INNER = sorted(
-    path.parent for folder in FOLDERS for path in Path(folder).rglob("__init__.py") if path.parent != Path(folder)
+    path.parent
+    for folder in FOLDERS
+    for path in Path(folder).rglob("__init__.py")
+    if path.parent not in (Path(folder), Path("op_plugin/torch"))
 )
 # The folder that `prebuild` of twin/compiler/runtime_library.py wrote; `bash build.sh --wheel` sets it.
 PREBUILT = os.environ.get("OPFORGE_PREBUILT")
@@ -52,6 +55,6 @@ class Wheel(bdist_wheel):
 setup(
     distclass=Platform,
     cmdclass={"build_py": FreshBuild, "bdist_wheel": Wheel},
-    packages=[f"opforge.{'.'.join(Path(folder).parts)}" for folder in (*FOLDERS, *INNER)],
-    package_dir={f"opforge.{folder}": folder for folder in FOLDERS},
+    packages=["opforge.torch", *(f"opforge.{'.'.join(Path(folder).parts)}" for folder in (*FOLDERS, *INNER))],
+    package_dir={"opforge.torch": "op_plugin/torch"} | {f"opforge.{folder}": folder for folder in FOLDERS},
 )

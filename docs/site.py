@@ -64,6 +64,7 @@ CONTENTS = {
         "docs/reference/python-api.md",
         "docs/reference/rewrite-rules.md",
         "docs/reference/ascend-c.md",
+        "docs/reference/ascend-c-high-level.md",
         "docs/reference/twin-checks.md",
         "docs/reference/package.md",
         FIGURES,

@@ -66,9 +66,13 @@ def test_no_source_names_an_operator():
     specs = load_specs(find_project(ROOT).spec_paths())
     words = {word for spec in specs for word in (rf"\b{spec.name}\b", spec.op_type, *spec.builtin, *others(spec))}
     names = re.compile("|".join(words))
-    folders = [ROOT / name for name in ("cli", "codegen", "frontend", "package", "twin")]
+    folders = [ROOT / name for name in ("cli", "codegen", "frontend", "op_plugin", "package", "twin")]
+    # Forward operators in torch operations are facts about one operator, like kernels.
     files = [
-        path for folder in folders for path in folder.rglob("*") if path.suffix in {".py", ".j2", ".h", ".cpp", ".sh"}
+        path
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.suffix in {".py", ".j2", ".h", ".cpp", ".sh"} and path.parent.name != "operators"
     ]
     assert len(files) > 250
     found = [str(path.relative_to(ROOT)) for path in files if names.search(path.read_text(encoding="utf-8"))]

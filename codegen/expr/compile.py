@@ -35,7 +35,8 @@ def compile_spec(spec: SpecData) -> tuple[Program, list[tuple[Path, str]]]:
     compiler.define()
     constraints = tuple(compiler.constraint(i, constraint, parsed) for i, constraint in enumerate(spec.constraints))
     compiler.check_rule_order(constraints)
-    return Program(parsed, constraints, compiler.work(parsed), compiler.values(parsed)), compiler.problems
+    program = Program(parsed, constraints, compiler.work(parsed), compiler.values(parsed), compiler.forward())
+    return program, compiler.problems
 
 
 def _parsed(text: str, scope: Scope, kinds: Sequence[Kind]) -> Expr:
@@ -247,6 +248,12 @@ class _Compiler:
                 lengths = parsed.get("lengths_when") or BoolLiteral(value=False)
                 found[tensor.name] = Values(bounds, tensor.values.ends_of or "", lengths)
         return found
+
+    def forward(self) -> tuple[Dim, ...]:
+        """The shape of the result of the forward operator; empty if the spec has none."""
+        forward = self._spec.torch.forward
+        known = set().union(*self._certain.values())
+        return tuple(self._dims(("torch", "forward", "shape"), forward.shape, known, known)) if forward else ()
 
     def _expression(
         self, path: Path, text: str, kinds: Sequence[Kind], cases: Sequence[Case], hint: str

@@ -138,12 +138,13 @@ class Values:
 
 @dataclass(frozen=True)
 class Program:
-    """Cases, constraints, the shared plan's work and the valid values by input of one operator."""
+    """Cases, constraints, the shared plan's work, the valid values by input and the shape of the forward result."""
 
     cases: tuple[Case, ...]
     constraints: tuple[Constraint, ...]
     work: Work
     values: Mapping[str, Values]
+    forward: tuple[Dim, ...] = ()
 
     @property
     def symbols(self) -> tuple[str, ...]:

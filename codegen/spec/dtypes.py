@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from .tables import TABLES
+# Dtypes, storage formats and products.
+TABLES: dict[str, Any] = json.loads(
+    Path(__file__).resolve().parent.parent.joinpath("data", "tables.json").read_text(encoding="utf-8")
+)
 
 
 @dataclass(frozen=True)

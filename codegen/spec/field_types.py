@@ -7,7 +7,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    StringConstraints,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
@@ -157,3 +165,9 @@ CType = Annotated[
     ),
 ]
 Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+
+
+class SpecModel(BaseModel):
+    """Frozen, closed and strict: an unknown key or a number in quotes is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)

@@ -14,10 +14,9 @@ from opforge.codegen.files import read_regular
 from opforge.codegen.printing import escaped, path_text
 from opforge.codegen.project import MOST_SPEC_BYTES, Project
 
-from .field_types import UnknownWordError
+from .field_types import SpecModel, UnknownWordError
 from .model import OpSpec, PartialSpec
 from .names import nearest
-from .parts import SpecModel
 from .validate import problems_of
 from .yaml_nodes import KEY, Document, Path, Problem, dotted, read_yaml
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from .dtypes import ANY_FORMAT, PUBLIC_FORMATS
 from .field_types import (
@@ -28,21 +28,17 @@ from .field_types import (
     Product,
     RuleName,
     ScalarType,
+    SpecModel,
     Status,
     Support,
     TaskType,
     Text,
 )
 from .shared_plans import STRATEGIES, Strategy
+from .torch_parts import TorchSpec
 
 # The elements of a tensor, or one number for all of them.
 Elements: TypeAlias = Int64 | float | tuple[Int64 | float, ...]
-
-
-class SpecModel(BaseModel):
-    """Frozen, closed and strict: an unknown key or a number in quotes is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class ParameterSpec(SpecModel):
@@ -173,44 +169,6 @@ class OnnxSpec(SpecModel):
 
     bodies: dict[str, Text] = {}
     aliases: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][\w.]*::[A-Z]\w*$", max_length=160)], ...] = ()
-
-
-class TorchTarget(SpecModel):
-    """A function of PyTorch that is this operator.
-
-    Attributes:
-        target: Namespace, name and overload, as in `aten.gelu_backward.default`.
-        args: Its arguments in the order of its schema, and the parameter of the operator that each of them is.
-        attrs: Attributes that it has no argument for.
-    """
-
-    target: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){2}$", max_length=80)]
-    args: dict[Name, str]
-    attrs: dict[str, bool | Int64 | float | Line] = {}
-
-
-class TorchVariant(TorchTarget):
-    """A function of PyTorch that is this operator with other arguments; graphs and models with it are mapped.
-
-    Attributes:
-        fixed: The one supported value of each argument that is no parameter, whose name in `args` is empty.
-        ones: Inputs that it has no argument for and that are [1.0].
-    """
-
-    fixed: dict[Name, bool | Int64 | float | Line] = {}
-    ones: tuple[Name, ...] = ()
-
-
-class TorchSpec(SpecModel):
-    """The functions of PyTorch that are the operator."""
-
-    targets: tuple[TorchTarget, ...] = ()
-    variants: tuple[TorchVariant, ...] = ()
-
-    @property
-    def implied(self) -> dict[str, bool | int | float | str]:
-        """Attributes that the functions do not have, with their values; a node of a graph may omit them too."""
-        return {name: value for target in self.targets for name, value in target.attrs.items()}
 
 
 class TilingField(SpecModel):

@@ -9,7 +9,7 @@ from typing import Any
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 
-from .tables import TABLES
+from .dtypes import TABLES
 
 
 @dataclass(frozen=True)

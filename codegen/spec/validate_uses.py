@@ -11,8 +11,9 @@ from opforge.codegen.expr.tree import INT_MAX, INT_MIN
 from .model import OpSpec
 from .names import suggest
 from .onnx_body import body_problems
-from .parts import AttrSpec, TestShape, TorchTarget, TorchVariant, ValuesSpec
+from .parts import AttrSpec, TestShape, ValuesSpec
 from .semantics import shapes_of_test
+from .torch_parts import TorchForward, TorchTarget, TorchVariant
 from .yaml_nodes import KEY, Path
 
 Problems = list[tuple[Path, str]]
@@ -54,11 +55,47 @@ def check_names_elsewhere(spec: OpSpec, problems: Problems) -> None:
                 problems.append(((*path, index), f"got {name!r} again, expected each name once"))
             elif known is not None and name not in known:
                 problems.append(((*path, index), f"got {name!r}; {suggest(name, known)}"))
+    _check_torch(spec, problems)
+
+
+def _check_torch(spec: OpSpec, problems: Problems) -> None:
     targets = [(("torch", "targets", i, "target"), t.target) for i, t in enumerate(spec.torch.targets)]
     check_unique(problems, "the target", targets)
     for section, group in (("targets", spec.torch.targets), ("variants", spec.torch.variants)):
         for index, target in enumerate(group):
             _check_target(spec, target, ("torch", section, index), problems)
+    for name in spec.torch.names:
+        if name not in (inputs := [tensor.name for tensor in spec.inputs]):
+            problems.append((("torch", "names", name, KEY), f"unknown input {name!r}; {suggest(name, inputs)}"))
+    if spec.torch.forward is not None:
+        _check_forward(spec, spec.torch.forward, problems)
+
+
+def _check_forward(spec: OpSpec, forward: TorchForward, problems: Problems) -> None:
+    path: Path = ("torch", "forward")
+    inputs, attrs = [tensor.name for tensor in spec.inputs], [attr.name for attr in spec.attrs]
+    tensors = [tensor.name for tensor in spec.tensors]
+    named = [
+        ("result", forward.result, inputs),
+        *((("attrs", index), name, attrs) for index, name in enumerate(forward.attrs)),
+        *((("inputs", index, "like"), tensor.like, tensors) for index, tensor in enumerate(forward.inputs)),
+    ]
+    gradients = [*tensors, *forward.derived]
+    named += [
+        (("inputs", index, "gradient"), tensor.gradient, gradients)
+        for index, tensor in enumerate(forward.inputs)
+        if tensor.gradient
+    ]
+    for place, name, known in named:
+        if name not in known:
+            where = place if isinstance(place, tuple) else (place,)
+            problems.append(((*path, *where), f"got {name!r}; {suggest(name, known)}"))
+    given = {forward.result, *forward.derived, *(tensor.like for tensor in forward.inputs)}
+    problems += [
+        (path, f"{tensor.name!r} is missing, expected it as 'like' of an input or in 'derived'")
+        for tensor in spec.inputs
+        if not tensor.optional and tensor.name not in given
+    ]
 
 
 def _check_target(spec: OpSpec, target: TorchTarget, path: Path, problems: Problems) -> None:

@@ -11,10 +11,11 @@ from opforge.codegen.expr.tree import Expr
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import lower_camel, snake_case, upper_camel
-from opforge.codegen.spec.parts import FunctionSpec, TilingField, TorchTarget
+from opforge.codegen.spec.parts import FunctionSpec, TilingField
 from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.spec.semantics import alternatives
 from opforge.codegen.spec.shared_plans import Strategy
+from opforge.codegen.spec.torch_parts import TorchTarget
 from opforge.codegen.spec.validate import tiling_bytes, tiling_layout
 
 from .case_view import CaseView, ConstraintView

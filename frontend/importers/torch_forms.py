@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.parts import TorchTarget
+from opforge.codegen.spec.torch_parts import TorchTarget
 from opforge.frontend.ir.attributes import AttrValue
 from opforge.frontend.ir.reason import Unmatched
 

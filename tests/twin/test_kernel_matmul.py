@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -10,59 +12,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opforge.twin.build import INCLUDE
+
+from .conftest import compile_library
+
 TYPES = {"half": np.float16, "bfloat16_t": ml_dtypes.bfloat16, "float": np.float32}
-FIELDS = [
-    "usedCoreNum",
-    "M",
-    "N",
-    "Ka",
-    "Kb",
-    "singleCoreM",
-    "singleCoreN",
-    "singleCoreK",
-    "baseM",
-    "baseN",
-    "baseK",
-    "depthA1",
-    "depthB1",
-    "stepM",
-    "stepN",
-    "isBias",
-    "transLength",
-    "iterateOrder",
-    "shareMode",
-    "shareL1Size",
-    "shareL0CSize",
-    "shareUbSize",
-    "batchM",
-    "batchN",
-    "singleBatchM",
-    "singleBatchN",
-    "stepKa",
-    "stepKb",
-    "depthAL1CacheUB",
-    "depthBL1CacheUB",
-    "dbL0A",
-    "dbL0B",
-    "dbL0C",
-    "ALayoutInfoB",
-    "ALayoutInfoS",
-    "ALayoutInfoN",
-    "ALayoutInfoG",
-    "ALayoutInfoD",
-    "BLayoutInfoB",
-    "BLayoutInfoS",
-    "BLayoutInfoN",
-    "BLayoutInfoG",
-    "BLayoutInfoD",
-    "CLayoutInfoB",
-    "CLayoutInfoS1",
-    "CLayoutInfoN",
-    "CLayoutInfoG",
-    "CLayoutInfoS2",
-    "BatchNum",
-    "mxTypePara",
-]
+TILING_HEADER = INCLUDE / "opforge_twin" / "kernel" / "matmul" / "tiling_data.h"
+FIELDS = re.findall(r"\bfield\((\w+)\)", TILING_HEADER.read_text(encoding="utf-8"))
 BODY = """
 extern "C" __global__ __aicore__ void {name}(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR,
                                              GM_ADDR tiling)
@@ -124,13 +80,15 @@ def matrices(m: int, n: int, k: int, factor: str, out: str, *, ta: bool = False,
     return [a, b, random.standard_normal(n).astype(np.float32), np.zeros((m, n), TYPES[out])]
 
 
-def assert_product(arrays: list[Any], *, ta: bool = False, tb: bool = False, bias: bool = False) -> None:
+def assert_product(
+    arrays: list[Any], *, ta: bool = False, tb: bool = False, bias: bool = False, relu: bool = False
+) -> None:
     """Each of k sums in float rounds, and the result once more to its type."""
     a, b, start, c = arrays
     left = (a.T if ta else a).astype(np.float64)
     right = (b.T if tb else b).astype(np.float64)
     added = start.astype(np.float64) * bias
-    expected = left @ right + added
+    expected = np.maximum(left @ right + added, 0 if relu else -np.inf)
     absolute = np.abs(left) @ np.abs(right) + np.abs(added)
     unit = 2.0 ** -{np.dtype(np.float16): 11, np.dtype(ml_dtypes.bfloat16): 8, np.dtype(np.float32): 24}[c.dtype]
     budget = (left.shape[1] + 2) * 2.0**-24 * absolute + unit * np.abs(expected) + 1e-7
@@ -200,3 +158,606 @@ def test_vector_cores_drive_the_cube_core(mixed, name, task):
     data = tiling(97, 88, 150, usedCoreNum=4, singleCoreM=64, singleCoreN=48, isBias=1)
     mixed.run(f"{name}_{task}", *arrays, tiling=data, task_type=f"MIX_AIC_{task}", blocks=4 // int(task[-1]))
     assert_product(arrays, bias=True)
+
+
+RELU = """
+extern "C" __global__ __aicore__ void rectified_{task}(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR,
+                                                   GM_ADDR tiling)
+{{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_{task});
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Matmul<MatmulType<TPosition::GM, CubeFormat::ND, half>, MatmulType<TPosition::GM, CubeFormat::ND, half>,
+           MatmulType<TPosition::VECIN, CubeFormat::ND, float>, MatmulType<TPosition::GM, CubeFormat::ND, float>> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    TQue<TPosition::VECOUT, 1> queue;
+    pipe.InitBuffer(queue, 1, t.baseM * t.baseN * sizeof(float));
+    Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t, [&](auto& mm, auto c) {{
+        int32_t count = 0;
+        const int32_t down = t.singleCoreM / t.baseM;
+        {iterate} {{
+            LocalTensor<float> tile = queue.AllocTensor<float>();
+            mm.template GetTensorC<{sync}>(tile, false, true);
+            Relu(tile, tile, t.baseM * t.baseN);
+            queue.EnQue(tile);
+            tile = queue.DeQue<float>();
+            const int64_t place = (int64_t)(count % down) * t.baseM * t.N + count / down * t.baseN;
+            DataCopyParams rows(t.baseM, t.baseN * sizeof(float) / 32, 0, (t.N - t.baseN) * sizeof(float) / 32);
+            DataCopy(c[place], tile, rows);
+            queue.FreeTensor(tile);
+            ++count;
+        }}
+    }});
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def rectified(compile_kernels):
+    parts = [RELU.format(task=task, iterate="while (mm.Iterate())", sync="true") for task in ("1_1", "1_2")]
+    return compile_kernels(HEADER + "".join(parts))
+
+
+@pytest.mark.parametrize("task", ["1_1", "1_2"])
+def test_tiles_reach_the_unified_buffer(rectified, task):
+    arrays = matrices(256, 128, 100, "half", "float")
+    data = tiling(256, 128, 100, usedCoreNum=4, singleCoreM=128, singleCoreN=64, isBias=1)
+    rectified.run(f"rectified_{task}", *arrays, tiling=data, task_type=f"MIX_AIC_{task}", blocks=4 // int(task[-1]))
+    assert_product(arrays, bias=True, relu=True)
+
+
+GIVEN = {
+    "m": 0,
+    "n": 0,
+    "k": 0,
+    "cores": 1,
+    "dtype": 1,
+    "transpose_a": 0,
+    "transpose_b": 0,
+    "bias": 0,
+    "base_m": -1,
+    "base_n": -1,
+    "base_k": -1,
+    "in_ub": 0,
+    "split_k": 0,
+    "traverse": 0,
+}
+DTYPES = {"float": 0, "half": 1, "int8_t": 2, "bfloat16_t": 27}
+
+
+@pytest.fixture(scope="module")
+def choose():
+    source = Path(__file__).with_name("matmul_tiling.cpp")
+    function = ctypes.CDLL(str(compile_library("matmul_tiling", source))).ChooseTiling
+
+    def chosen(m: int, n: int, k: int, factor: str = "half", **given: int) -> tuple[int, dict[str, int], bytes]:
+        values = GIVEN | {"m": m, "n": n, "k": k, "dtype": DTYPES[factor]} | given
+        fields = (ctypes.c_int32 * len(FIELDS))()
+        status = function((ctypes.c_int32 * len(GIVEN))(*values.values()), fields)
+        return status, dict(zip(FIELDS, fields, strict=True)), bytes(fields)
+
+    return chosen
+
+
+SHAPES = [(1, 1, 1), (16, 16, 16), (97, 88, 150), (128, 2048, 1024), (1000, 40, 3000), (7, 700, 65)]
+
+
+@pytest.mark.parametrize(("m", "n", "k"), SHAPES)
+@pytest.mark.parametrize("factor", ["half", "float", "int8_t"])
+@pytest.mark.parametrize("cores", [1, 2, 20])
+def test_chosen_tiling_fits_the_core(choose, m, n, k, factor, cores):
+    size = {"half": 2, "float": 4, "int8_t": 1}[factor]
+    for transposed in (0, 1):
+        status, t, _ = choose(m, n, k, factor, cores=cores, bias=1, transpose_a=transposed, transpose_b=transposed)
+        assert status == 0
+        assert t["baseM"] % 16 == t["baseN"] % 16 == 0
+        assert t["baseK"] % max(16, 32 // size) == 0
+        assert t["baseM"] * t["baseK"] * size * t["dbL0A"] <= 65536
+        assert t["baseN"] * t["baseK"] * size * t["dbL0B"] <= 65536
+        assert t["baseM"] * t["baseN"] * 4 * t["dbL0C"] <= 131072
+        blocks = t["baseM"] * t["depthA1"] + t["baseN"] * t["depthB1"]
+        assert blocks * t["baseK"] * size + t["baseN"] * 4 <= 524288
+        assert t["depthA1"] in {t["stepM"] * t["stepKa"] * db for db in (1, 2)}
+        used = -(-m // t["singleCoreM"]) * -(-n // t["singleCoreN"])
+        assert used == t["usedCoreNum"] <= cores
+        assert t["singleCoreK"] == k
+
+
+def test_tiling_follows_what_was_set(choose):
+    status, t, _ = choose(512, 128, 128, cores=2, base_m=128, base_n=64, base_k=128, in_ub=1, traverse=2)
+    assert (status, t["baseM"], t["baseN"], t["baseK"], t["iterateOrder"]) == (0, 128, 64, 128, 1)
+    assert (t["singleCoreM"], t["singleCoreN"], t["usedCoreNum"]) == (512, 64, 2)
+    _, t, _ = choose(32, 32, 4096, cores=8, split_k=1, base_m=32, base_n=32)
+    assert t["singleCoreK"] * t["usedCoreNum"] >= 4096 > t["singleCoreK"]
+    assert choose(512, 512, 512, base_m=512, base_n=512)[0] == -2
+    assert choose(0, 16, 16)[0] == -1
+
+
+@pytest.mark.parametrize(("m", "n", "k"), SHAPES)
+@pytest.mark.parametrize("cores", [1, 6])
+def test_kernels_run_with_the_chosen_tiling(cube, choose, m, n, k, cores):
+    arrays = matrices(m, n, k, "half", "float")
+    _, fields, data = choose(m, n, k, cores=cores, bias=1)
+    cube.run("mm_half_float_false_false", *arrays, tiling=data, task_type="AIC_ONLY", blocks=fields["usedCoreNum"])
+    assert_product(arrays, bias=True)
+
+
+FORMS = """
+extern "C" __global__ __aicore__ void vector_by_matrix(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR,
+                                                       GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Mm<half, float, float, false, false, CFG_NORM, MatmulCallBackFunc<>, CubeFormat::VECTOR> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t,
+                                                                [&](auto& mm, auto c) { mm.IterateAll(c); });
+}
+
+extern "C" __global__ __aicore__ void fractals(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Mm<half, float, float, false, false, CFG_NORM, MatmulCallBackFunc<>, CubeFormat::NZ, CubeFormat::NZ,
+       CubeFormat::NZ> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t,
+                                                                [&](auto& mm, auto c) { mm.IterateAll(c); });
+}
+
+/// Sums of rows: A is a scalar.
+extern "C" __global__ __aicore__ void scalar_by_matrix(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR,
+                                                       GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Mm<half, float, float, false, false> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm);
+    mm.Init(&t);
+    Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t, [&](auto& mm, auto c) {
+        mm.SetTensorA(half(2.0f));
+        mm.IterateAll(c);
+    });
+}
+
+/// A K-slice after the other is added in L0C, then with atomic addition in global memory.
+extern "C" __global__ __aicore__ void slices(GM_ADDR a, GM_ADDR b, GM_ADDR, GM_ADDR c, GM_ADDR, GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Mm<half, float, float, false, false> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    GlobalTensor<half> aGm, bGm;
+    GlobalTensor<float> cGm;
+    aGm.SetGlobalBuffer((__gm__ half*)a);
+    bGm.SetGlobalBuffer((__gm__ half*)b);
+    cGm.SetGlobalBuffer((__gm__ float*)c);
+    for (int32_t half = 0; half < 2; ++half) {
+        for (int32_t slice = 0; slice < 2; ++slice) {
+            const int32_t k = (half * 2 + slice) * t.singleCoreK;
+            mm.SetTensorA(aGm[k]);
+            mm.SetTensorB(bGm[(int64_t)k * t.N]);
+            mm.Iterate(slice != 0);
+        }
+        mm.GetTensorC(cGm, 1);
+        mm.End();
+    }
+}
+
+constexpr MatmulShapeParams kShape{64, 64, 128, 32, 64, 64};
+constexpr MatmulConfig kConfig = GetMMConfig<MatmulConfigMode::CONFIG_MDL>(kShape, MatmulBiasParams{false});
+template <class A, class B, class C, class Bias>
+constexpr MatmulApiStaticTiling kStatic = GetMatmulApiTiling<A, B, C, Bias>(kConfig);
+
+/// The tiling data give no blocks: the configuration does.
+extern "C" __global__ __aicore__ void constant(GM_ADDR a, GM_ADDR b, GM_ADDR, GM_ADDR c, GM_ADDR, GM_ADDR)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    using Factor = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+    using Sum = MatmulType<TPosition::GM, CubeFormat::ND, float>;
+    static constexpr MatmulApiStaticTiling fixed = kStatic<Factor, Factor, Sum, Sum>;
+    TPipe pipe;
+    MatmulImpl<Factor, Factor, Sum, Sum, fixed> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, (TCubeTiling*)nullptr);
+    GlobalTensor<half> aGm, bGm;
+    GlobalTensor<float> cGm;
+    aGm.SetGlobalBuffer((__gm__ half*)a);
+    bGm.SetGlobalBuffer((__gm__ half*)b);
+    cGm.SetGlobalBuffer((__gm__ float*)c);
+    mm.SetOrgShape(50, 60, 100);
+    mm.SetSingleShape(50, 60, 100);
+    mm.SetTensorA(aGm);
+    mm.SetTensorB(bGm);
+    mm.IterateAll(cGm);
+    mm.End();
+}
+
+/// Copies a block of A with a row pitch that the kernel knows, doubles C through the row pitch, and counts tiles.
+struct Custom {
+    int32_t pitchA;
+    int32_t pitchC;
+};
+__aicore__ inline void CopyA1(const LocalTensor<int8_t>& aMatrix, const __gm__ void* gm, int row, int col, int useM,
+                              int useK, const uint64_t tilingPtr, const uint64_t dataPtr)
+{
+    const Custom* custom = reinterpret_cast<const Custom*>(dataPtr);
+    const TCubeTiling* t = reinterpret_cast<const TCubeTiling*>(tilingPtr);
+    GlobalTensor<half> src;
+    src.SetGlobalBuffer((__gm__ half*)const_cast<__gm__ void*>(gm));
+    const int64_t place = (int64_t)row * t->baseM * custom->pitchA + col * t->baseK;
+    DataCopy(aMatrix.ReinterpretCast<half>(), src[place],
+             Nd2NzParams(1, useM, useK, 0, custom->pitchA, (useM + 15) / 16 * 16, 1, 0));
+}
+__aicore__ inline void CopyOut(const __gm__ void* gm, const LocalTensor<int8_t>& co1Local, const void* params,
+                               const uint64_t, const uint64_t)
+{
+    const DataCopyOutParams* out = reinterpret_cast<const DataCopyOutParams*>(params);
+    GlobalTensor<float> dst;
+    dst.SetGlobalBuffer((__gm__ float*)const_cast<__gm__ void*>(gm));
+    FixpipeParamsV220 store(out->oriNSize, out->burstLen / 2, out->srcStride, out->dstStride, false);
+    Fixpipe<float, float, CFG_ROW_MAJOR>(dst, co1Local.ReinterpretCast<float>(), store);
+}
+
+extern "C" __global__ __aicore__ void callbacks(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Mm<half, float, float, false, false, CFG_NORM, MatmulCallBackFunc<CopyOut, CopyA1, nullptr>> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    const Custom custom{t.Ka, t.N};
+    mm.SetUserDefInfo(reinterpret_cast<uint64_t>(&t));
+    mm.SetSelfDefineData(reinterpret_cast<uint64_t>(&custom));
+    Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t,
+                                                                [&](auto& mm, auto c) { mm.IterateAll(c); });
+}
+
+/// C[i] = A[i] B[i / 2]
+extern "C" __global__ __aicore__ void batches(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    using A = MatmulType<TPosition::GM, CubeFormat::ND, half, false, LayoutMode::NORMAL>;
+    using C = MatmulType<TPosition::GM, CubeFormat::ND, float, false, LayoutMode::NORMAL>;
+    Matmul<A, A, C, C> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    mm.SetBatchNum(4, 2);
+    Multiplied<decltype(mm), half, float, float, false, false>(
+        mm, a, b, bias, c, t, [&](auto& mm, auto) {
+            GlobalTensor<half> aGm, bGm;
+            GlobalTensor<float> cGm;
+            aGm.SetGlobalBuffer((__gm__ half*)a);
+            bGm.SetGlobalBuffer((__gm__ half*)b);
+            cGm.SetGlobalBuffer((__gm__ float*)c);
+            mm.SetTensorA(aGm);
+            mm.SetTensorB(bGm);
+            mm.IterateBatch(cGm, false, 0, false);
+        });
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def forms(compile_kernels):
+    return compile_kernels("#define CUBE_KERNEL\n" + HEADER + FORMS)
+
+
+def fractals_of(matrix: Any, c0: int = 16) -> Any:
+    """A matrix in format NZ: columns of c0, rows padded to 16."""
+    rows, columns = matrix.shape
+    padded = np.zeros((-(-rows // 16) * 16, -(-columns // c0) * c0), matrix.dtype)
+    padded[:rows, :columns] = matrix
+    return np.ascontiguousarray(padded.reshape(padded.shape[0], -1, c0).transpose(1, 0, 2))
+
+
+def test_row_vector(forms):
+    arrays = matrices(1, 130, 250, "half", "float")
+    forms.run("vector_by_matrix", *arrays, tiling=tiling(1, 130, 250, base=(16, 64, 64)), task_type="AIC_ONLY")
+    assert_product(arrays)
+
+
+def test_fractal_format(forms):
+    a, b, bias, _ = matrices(96, 80, 128, "half", "float")
+    result = np.zeros((5, 96, 16), np.float32)
+    forms.run(
+        "fractals", fractals_of(a), fractals_of(b), bias, result, tiling=tiling(96, 80, 128), task_type="AIC_ONLY"
+    )
+    assert_product([a, b, bias, result.transpose(1, 0, 2).reshape(96, 80)])
+
+
+def test_scalar_factor(forms):
+    arrays = matrices(40, 48, 100, "half", "float")
+    forms.run("scalar_by_matrix", *arrays, tiling=tiling(40, 48, 100), task_type="AIC_ONLY")
+    arrays[0][:] = 2
+    assert_product(arrays)
+
+
+def test_sums_of_slices(forms):
+    arrays = matrices(64, 48, 256, "half", "float")
+    data = tiling(64, 48, 256, base=(64, 48, 64), singleCoreK=64)
+    forms.run("slices", *arrays, tiling=data, task_type="AIC_ONLY")
+    assert_product(arrays)
+
+
+def test_constant_tiling(forms):
+    arrays = matrices(50, 60, 100, "half", "float")
+    forms.run("constant", *arrays, tiling=b"", task_type="AIC_ONLY")
+    assert_product(arrays)
+
+
+def test_callbacks(forms):
+    arrays = matrices(96, 80, 150, "half", "float")
+    forms.run("callbacks", *arrays, tiling=tiling(96, 80, 150), task_type="AIC_ONLY")
+    assert_product(arrays)
+
+
+def test_batches(forms):
+    random = np.random.default_rng(0)
+    a = random.standard_normal((4, 40, 70)).astype(np.float16)
+    b = random.standard_normal((2, 70, 50)).astype(np.float16)
+    c = np.zeros((4, 40, 50), np.float32)
+    forms.run("batches", a, b, np.zeros(50, np.float32), c, tiling=tiling(40, 50, 70), task_type="AIC_ONLY")
+    for index in range(4):
+        assert_product([a[index], b[index // 2], np.zeros(50), c[index]])
+
+
+MIXED_FORMS = """
+#define OPEN(object)                                                  \\
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_1);                \\
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);              \\
+    TPipe pipe;                                                       \\
+    object mm;                                                        \\
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);           \\
+    GlobalTensor<half> aGm, bGm;                                      \\
+    GlobalTensor<float> cGm;                                          \\
+    aGm.SetGlobalBuffer((__gm__ half*)a);                             \\
+    bGm.SetGlobalBuffer((__gm__ half*)b);                             \\
+    cGm.SetGlobalBuffer((__gm__ float*)c);                            \\
+    (void)workspace
+#define KERNEL(name)                                                                                            \\
+    extern "C" __global__ __aicore__ void name(GM_ADDR a, GM_ADDR b, GM_ADDR, GM_ADDR c, GM_ADDR workspace,     \\
+                                               GM_ADDR tiling)
+using Half = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using Float = MatmulType<TPosition::GM, CubeFormat::ND, float>;
+using Local = MatmulType<TPosition::VECIN, CubeFormat::ND, float>;
+using Aligned = MatmulType<TPosition::VECIN, CubeFormat::ND_ALIGN, float>;
+using FromVector = MatmulType<TPosition::VECOUT, CubeFormat::ND, half>;
+using ToUb = Matmul<Half, Half, Local, Float>;
+using ToAlignedUb = Matmul<Half, Half, Aligned, Float>;
+using FromUb = Matmul<FromVector, Half, Float, Float>;
+using Plain = Matmul<Half, Half, Float, Float>;
+
+/// All tiles go to a workspace; the vector core takes them one by one.
+KERNEL(tiles_later)
+{
+    OPEN(ToUb);
+    GlobalTensor<float> results;
+    results.SetGlobalBuffer((__gm__ float*)GetUserWorkspace(workspace));
+    TQue<TPosition::VECIN, 1> queue;
+    pipe.InitBuffer(queue, 1, t.baseM * t.baseN * sizeof(float));
+    mm.SetWorkspace(results);
+    mm.SetTensorA(aGm);
+    mm.SetTensorB(bGm);
+    mm.template Iterate<false>();
+    const int32_t down = t.singleCoreM / t.baseM;
+    TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> out;
+    pipe.InitBuffer(out, 1, t.baseM * t.baseN * sizeof(float));
+    for (int32_t i = 0; i < down * (t.singleCoreN / t.baseN); ++i) {
+        LocalTensor<float> tile = out.AllocTensor<float>();
+        mm.template GetTensorC<false>(tile, 0, true);
+        mm.WaitGetTensorC();
+        out.EnQue(tile);
+        tile = out.DeQue<float>();
+        DataCopy(cGm[(int64_t)(i % down) * t.baseM * t.N + i / down * t.baseN], tile,
+                 DataCopyParams(t.baseM, t.baseN / 8, 0, (t.N - t.baseN) / 8));
+        out.FreeTensor(tile);
+    }
+    mm.End();
+}
+
+/// The whole C in the unified buffer, with rows padded to 32 bytes.
+KERNEL(all_to_ub)
+{
+    OPEN(ToAlignedUb);
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 64 * 56 * 4);
+    LocalTensor<float> local = buffer.Get<float>();
+    mm.SetTensorA(aGm);
+    mm.SetTensorB(bGm);
+    mm.IterateAll(local);
+    DataCopyPad(cGm, local, DataCopyExtParams(t.M, t.N * 4, 0, 0, 0));
+    mm.End();
+}
+
+/// A comes from the vector core: it is doubled there.
+KERNEL(a_from_ub)
+{
+    OPEN(FromUb);
+    TQue<TPosition::VECIN, 1> in;
+    TQue<TPosition::VECOUT, 1> out;
+    const int32_t count = t.M * t.Ka;
+    pipe.InitBuffer(in, 1, count * 2);
+    pipe.InitBuffer(out, 1, count * 2);
+    LocalTensor<half> x = in.AllocTensor<half>();
+    DataCopy(x, aGm, count);
+    in.EnQue(x);
+    x = in.DeQue<half>();
+    LocalTensor<half> y = out.AllocTensor<half>();
+    Add(y, x, x, count);
+    in.FreeTensor(x);
+    out.EnQue(y);
+    y = out.DeQue<half>();
+    mm.SetTensorA(y);
+    mm.SetTensorB(bGm);
+    mm.IterateAll(cGm);
+    out.FreeTensor(y);
+    mm.End();
+}
+
+/// The vector core goes on while the cube core computes.
+KERNEL(all_later)
+{
+    OPEN(Plain);
+    mm.SetTensorA(aGm);
+    mm.SetTensorB(bGm);
+    mm.template IterateAll<false>(cGm, 0, false, true);
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 256);
+    LocalTensor<float> ones = buffer.Get<float>();
+    Duplicate(ones, 1.0f, 64);
+    mm.WaitIterateAll();
+    SetFlag<HardEvent::V_MTE3>(EVENT_ID0);
+    WaitFlag<HardEvent::V_MTE3>(EVENT_ID0);
+    SetAtomicAdd<float>();
+    DataCopy(cGm, ones, 64);
+    SetAtomicNone();
+    mm.End();
+}
+
+KERNEL(all_too_early)
+{
+    OPEN(Plain);
+    mm.SetTensorA(aGm);
+    mm.SetTensorB(bGm);
+    mm.template IterateAll<false>(cGm, 0, false, true);
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 256);
+    LocalTensor<float> local = buffer.Get<float>();
+    DataCopy(local, cGm, 64);  // planted: before WaitIterateAll
+    mm.WaitIterateAll();
+    mm.End();
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def mixed_forms(compile_kernels):
+    return compile_kernels(HEADER + MIXED_FORMS)
+
+
+@pytest.mark.parametrize("name", ["tiles_later", "all_to_ub", "a_from_ub", "all_later"])
+def test_forms_of_mixed_kernels(mixed_forms, name):
+    m, n, k = (64, 50, 96) if name == "all_to_ub" else (128, 64, 96)
+    arrays = matrices(m, n, k, "half", "float")
+    data = tiling(m, n, k, base=(64, 32, 32))
+    mixed_forms.run(name, *arrays, tiling=data, task_type="MIX_AIC_1_1")
+    if name == "a_from_ub":
+        arrays[0] += arrays[0]
+    if name == "all_later":
+        arrays[3][0, :64] -= 1
+    assert_product(arrays)
+
+
+def test_an_early_read_of_an_asynchronous_result(mixed_forms):
+    arrays = matrices(128, 64, 96, "half", "float")
+    report = mixed_forms.launch("all_too_early", *arrays, tiling=tiling(128, 64, 96), task_type="MIX_AIC_1_1")
+    assert "race" in {finding["kind"] for finding in report["findings"]}
+
+
+PLANTED = """
+#define PLANT(name, code)                                                                              \\
+    extern "C" __global__ __aicore__ void name(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, \\
+                                               GM_ADDR tiling)                                         \\
+    {                                                                                                  \\
+        KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);                                                \\
+        GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);                                           \\
+        TPipe pipe;                                                                                    \\
+        Mm<half, float, float, false, false> mm;                                                       \\
+        GlobalTensor<half> aGm, bGm;                                                                   \\
+        GlobalTensor<float> biasGm, cGm;                                                               \\
+        aGm.SetGlobalBuffer((__gm__ half*)a);                                                          \\
+        bGm.SetGlobalBuffer((__gm__ half*)b);                                                          \\
+        biasGm.SetGlobalBuffer((__gm__ float*)bias);                                                   \\
+        cGm.SetGlobalBuffer((__gm__ float*)c);                                                         \\
+        code                                                                                           \\
+    }
+#define REGISTERED REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+#define READY REGISTERED mm.SetTensorA(aGm); mm.SetTensorB(bGm);
+PLANT(right, READY mm.IterateAll(cGm); mm.End();)
+PLANT(no_a, REGISTERED mm.SetTensorB(bGm);
+mm.IterateAll(cGm);)
+PLANT(no_tiling, REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm); mm.SetTensorA(aGm); mm.SetTensorB(bGm);
+mm.IterateAll(cGm);)
+PLANT(after_end, READY mm.IterateAll(cGm); mm.End();
+mm.Iterate();)
+PLANT(store_first, READY
+mm.GetTensorC(cGm);)
+PLANT(bias_off, READY mm.SetBias(biasGm);
+mm.IterateAll(cGm);)
+PLANT(empty_tail, READY
+mm.SetTail(0, 16);)
+PLANT(no_shape, READY
+mm.SetOrgShape(0, 16, 16);)
+PLANT(sum_of_tiles, READY
+mm.Iterate(true);)
+PLANT(no_results, READY
+mm.GetTensorC();)
+PLANT(long_rows, REGISTERED mm.SetOrgShape(16, 16, 70000, 64); mm.SetTensorA(aGm); mm.SetTensorB(bGm);
+mm.IterateAll(cGm);)
+PLANT(batches_of_3_and_2, READY mm.SetBatchNum(3, 2);
+mm.IterateBatch(cGm, false, 0, false);)
+"""
+MISUSES = {
+    "no_a": ("matmul_order", "SetTensorA"),
+    "no_tiling": ("matmul_order", "tiling"),
+    "after_end": ("matmul_order", "SetTensorA"),
+    "store_first": ("matmul_order", "Iterate"),
+    "bias_off": ("matmul_bias", "isBias"),
+    "empty_tail": ("matmul_shape", "singleCoreM"),
+    "no_shape": ("matmul_shape", "orgM"),
+    "sum_of_tiles": ("matmul_shape", "enPartialSum"),
+    "no_results": ("matmul_order", "Iterate<false>"),
+    "long_rows": ("matmul_shape", "intrinsicsCheck"),
+    "batches_of_3_and_2": ("matmul_shape", "batchA"),
+}
+
+
+@pytest.fixture(scope="module")
+def planted(compile_kernels):
+    return compile_kernels("#define CUBE_KERNEL\n" + HEADER + PLANTED)
+
+
+def line_of(text: str) -> int:
+    """The line of a statement in the source of the planted mistakes."""
+    lines = ("#define CUBE_KERNEL\n" + HEADER + PLANTED).split("\n")
+    return 1 + next(number for number, line in enumerate(lines) if line.startswith(text))
+
+
+@pytest.mark.parametrize("name", MISUSES)
+def test_misuse_is_a_finding(planted, record_planted, name):
+    arrays = matrices(128, 64, 64, "half", "float")
+    report = planted.launch(name, *arrays, tiling=tiling(128, 64, 64), task_type="AIC_ONLY")
+    (finding,) = report["findings"]
+    kind, word = MISUSES[name]
+    assert (finding["kind"], word in finding["message"]) == (kind, True), finding
+    record_planted(name, finding)
+    assert int(finding["where"].rsplit(":", 1)[1]) >= line_of(f"PLANT({name},")
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"baseM": 24}, "baseM"),
+        ({"baseK": 8}, "baseK"),
+        ({"baseM": 256, "baseK": 256}, "L0A"),
+        ({"baseN": 256, "baseK": 128}, "L0B"),
+        ({"baseM": 256, "baseN": 256, "baseK": 16}, "L0C"),
+        ({"depthA1": 3, "stepKa": 2}, "depthA1"),
+        ({"depthA1": 64, "depthB1": 64}, "L1"),
+        ({"stepM": 0}, "stepM"),
+        ({"singleCoreK": 0}, "singleCoreK"),
+    ],
+    ids=str,
+)
+def test_wrong_tiling_is_a_finding(planted, fields, word):
+    arrays = matrices(128, 64, 64, "half", "float")
+    report = planted.launch("right", *arrays, tiling=tiling(128, 64, 64, **fields), task_type="AIC_ONLY")
+    (finding,) = report["findings"]
+    assert finding["kind"] == "matmul_tiling"
+    assert word in finding["message"]
+    assert "REGIST_MATMUL_OBJ" in finding["message"]

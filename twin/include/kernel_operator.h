@@ -19,5 +19,6 @@
 #include "opforge_twin/kernel/sync.h"
 #include "opforge_twin/kernel/tiling.h"
 #include "opforge_twin/kernel/overruns.h"
+#include "opforge_twin/kernel/high.h"
 
 #endif  // OPFORGE_TWIN_KERNEL_OPERATOR_H

@@ -62,30 +62,18 @@ constexpr uint32_t RequireCast()
 namespace AscendC {
 
 template <typename T, typename U>
-void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const int64_t count,
-          twin::Location at = twin::Location::Here())
+OPFORGE_API void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode,
+                      const uint32_t count)
 {
     twin::Convert(dst.View(), src.View(), roundMode, twin::RequireCast<T, U>(), twin::Lanes::Count(count), {}, {},
-                  {"Cast", at});
+                  {"Cast", twin::Here()});
 }
 
-template <typename T, typename U, bool isSetMask = true>
-void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask,
-          const int64_t repeatTime, const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
-{
-    const twin::UnaryStrides s(repeatParams);
-    twin::Convert(dst.View(), src.View(), roundMode, twin::RequireCast<T, U>(),
-                  twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src, {"Cast", at});
-}
-
-template <typename T, typename U, bool isSetMask = true>
-void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode, const uint64_t mask[],
-          const int64_t repeatTime, const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
-{
-    const twin::UnaryStrides s(repeatParams);
-    twin::Convert(dst.View(), src.View(), roundMode, twin::RequireCast<T, U>(),
-                  twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src, {"Cast", at});
-}
+OPFORGE_REPEATS(Cast, (typename T, typename U, bool isSetMask = true),
+                (const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode), const,
+                (const UnaryRepeatParams& repeatParams), const twin::UnaryStrides s(repeatParams);
+                twin::Convert(dst.View(), src.View(), roundMode, twin::RequireCast<T, U>(), lanes, s.dst, s.src,
+                              {"Cast", twin::Here()}))
 
 /// Sets the scale of the int32_t to half conversion.
 inline void SetDeqScale(half scale)

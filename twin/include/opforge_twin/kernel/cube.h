@@ -45,11 +45,10 @@ namespace AscendC {
 
 /// Copies ND to Nz. Columns are padded with zeros to a whole fractal; rows are not.
 template <typename T>
-void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& intriParams,
-              twin::Location at = twin::Location::Here())
+OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& intriParams)
 {
     static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4, "Nd2Nz moves elements of 1, 2 or 4 bytes");
-    const twin::Call call{"DataCopy", at};
+    const twin::Call call{"DataCopy", twin::Here()};
     const twin::NzCopy copy{
         twin::Field("ndNum", intriParams.ndNum, 0, 4095, call),
         twin::Field("nValue", intriParams.nValue, 0, 16384, call),
@@ -63,11 +62,10 @@ void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2Nz
 }
 
 template <typename T>
-void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParams& loadDataParams,
-              twin::Location at = twin::Location::Here())
+OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParams& loadDataParams)
 {
     static_assert(twin::kIsFactor<T>, "LoadData: the twin has half, bfloat16_t and float");
-    const twin::Call call{"LoadData", at};
+    const twin::Call call{"LoadData", twin::Here()};
     twin::Field("sid", loadDataParams.sid, 0, 0, call);
     twin::Field("addrMode", loadDataParams.addrMode, 0, 0, call);
     twin::Field("ifTranspose (2-byte types only)", loadDataParams.ifTranspose && sizeof(T) != 2 ? 1 : 0, 0, 0, call);
@@ -81,11 +79,11 @@ void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadDa
 }
 
 template <typename T>
-void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                           const LoadData2dTransposeParams& loadDataParams, twin::Location at = twin::Location::Here())
+OPFORGE_API void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                                       const LoadData2dTransposeParams& loadDataParams)
 {
     static_assert(twin::kIsFactor<T>, "LoadDataWithTranspose: the twin has half, bfloat16_t and float");
-    const twin::Call call{"LoadDataWithTranspose", at};
+    const twin::Call call{"LoadDataWithTranspose", twin::Here()};
     twin::Field("addrMode", loadDataParams.addrMode, 0, 0, call);
     twin::LoadFractals(dst.View(), src.View(),
                        {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
@@ -98,11 +96,11 @@ void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 
 /// Loads a window of a matrix; other convolutions are not modeled.
 template <typename T>
-void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData3DParamsV2<T>& loadDataParams,
-              twin::Location at = twin::Location::Here())
+OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                          const LoadData3DParamsV2<T>& loadDataParams)
 {
     static_assert(twin::kIsFactor<T>, "LoadData: the twin has half, bfloat16_t and float");
-    const twin::Call call{"LoadData", at};
+    const twin::Call call{"LoadData", twin::Here()};
     const LoadData3DParamsV2<T>& params = loadDataParams;
     twin::Field("l1H (the twin loads windows of matrices)", params.l1H, 1, 1, call);
     for (const int64_t one : {params.strideW, params.strideH, params.filterW, params.filterH, params.dilationFilterW,
@@ -125,12 +123,11 @@ void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadDa
 }
 
 template <typename T>
-void InitConstValue(const LocalTensor<T>& dst, const InitConstValueParams<T>& initConstValueParams,
-                    twin::Location at = twin::Location::Here())
+OPFORGE_API void InitConstValue(const LocalTensor<T>& dst, const InitConstValueParams<T>& initConstValueParams)
 {
     static_assert(twin::kIsAnyOf<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>,
                   "InitConstValue: Ascend 910B has int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float");
-    const twin::Call call{"InitConstValue", at};
+    const twin::Call call{"InitConstValue", twin::Here()};
     twin::FillConstant(dst.View(),
                        {twin::Field("repeatTimes", initConstValueParams.repeatTimes, 0, 32767, call),
                         twin::Field("blockNum", initConstValueParams.blockNum, 0, 32767, call),
@@ -139,66 +136,64 @@ void InitConstValue(const LocalTensor<T>& dst, const InitConstValueParams<T>& in
 }
 
 template <typename T, typename U, typename S>
-void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter,
-          const MmadParams& mmadParams, twin::Location at = twin::Location::Here())
+OPFORGE_API void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter,
+                      const MmadParams& mmadParams)
 {
     static_assert(std::is_same_v<T, float> && std::is_same_v<U, S> && twin::kIsFactor<U>,
                   "Mmad: the twin has (float, half, half), (float, bfloat16_t, bfloat16_t) and (float, float, float)");
-    const twin::Call call{"Mmad", at};
+    const twin::Call call{"Mmad", twin::Here()};
     twin::Multiply(dst.View(), fm.View(), filter.View(), nullptr, twin::ProductOf(mmadParams, call), call);
 }
 
 template <typename T, typename U, typename S, typename V>
-void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter, const LocalTensor<V>& bias,
-          const MmadParams& mmadParams, twin::Location at = twin::Location::Here())
+OPFORGE_API void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter,
+                      const LocalTensor<V>& bias, const MmadParams& mmadParams)
 {
     static_assert(std::is_same_v<T, float> && std::is_same_v<U, S> && twin::kIsFactor<U> && std::is_same_v<V, float>,
                   "Mmad: the twin has (float, half, half), (float, bfloat16_t, bfloat16_t) and (float, float, float), "
                   "with a bias of float");
-    const twin::Call call{"Mmad", at};
+    const twin::Call call{"Mmad", twin::Here()};
     twin::Product product = twin::ProductOf(mmadParams, call);
     twin::Field("cmatrixInitVal (a bias is added with false only)", product.startsAtZero ? 1 : 0, 0, 0, call);
     product.startsAtBias = true;
     twin::Multiply(dst.View(), fm.View(), filter.View(), &bias.View(), product, call);
 }
 
-inline void SetHF32Mode(bool hf32Mode, twin::Location at = twin::Location::Here())
+OPFORGE_API inline void SetHF32Mode(bool hf32Mode)
 {
-    twin::SetHf32(hf32Mode, {"SetHF32Mode", at});
+    twin::SetHf32(hf32Mode, {"SetHF32Mode", twin::Here()});
 }
 
 /// true: round toward zero; false: round to nearest, ties to even.
-inline void SetHF32TransMode(bool hf32TransMode, twin::Location at = twin::Location::Here())
+OPFORGE_API inline void SetHF32TransMode(bool hf32TransMode)
 {
-    twin::SetHf32Truncation(hf32TransMode, {"SetHF32TransMode", at});
+    twin::SetHf32Truncation(hf32TransMode, {"SetHF32TransMode", twin::Here()});
 }
 
 /// Sets the order in which the cube unit computes the fractals of L0C; no effect on results.
-inline void SetMMLayoutTransform(bool /*mmLayoutMode*/, twin::Location at = twin::Location::Here())
+OPFORGE_API inline void SetMMLayoutTransform(bool /*mmLayoutMode*/)
 {
-    twin::RequireCubeCore({"SetMMLayoutTransform", at});
+    twin::RequireCubeCore({"SetMMLayoutTransform", twin::Here()});
 }
 
 template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
-void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& intriParams,
-             twin::Location at = twin::Location::Here())
+OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& intriParams)
 {
     static_assert(std::is_same_v<U, float> && twin::kIsFactor<T>,
                   "Fixpipe: the twin stores float of L0C as float, half or bfloat16_t");
     static_assert(config.format != CO2Layout::COLUMN_MAJOR, "Fixpipe: Ascend 910B has CFG_ROW_MAJOR and CFG_NZ");
-    const twin::Call call{"Fixpipe", at};
+    const twin::Call call{"Fixpipe", twin::Here()};
     constexpr bool asRows = config.format == CO2Layout::ROW_MAJOR;
     twin::StoreProduct(dst.View(), src.View(), twin::ProductStoreOf(intriParams, asRows, call), asRows, call);
 }
 
 /// Stores to L1, always as fractals.
 template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
-void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& intriParams,
-             twin::Location at = twin::Location::Here())
+OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& intriParams)
 {
     static_assert(std::is_same_v<U, float> && twin::kIsAnyOf<T, half, bfloat16_t>,
                   "Fixpipe: the twin brings float of L0C to L1 as half or bfloat16_t");
-    const twin::Call call{"Fixpipe", at};
+    const twin::Call call{"Fixpipe", twin::Here()};
     twin::KeepProduct(dst.View(), src.View(), twin::ProductStoreOf(intriParams, false, call), call);
 }
 

@@ -68,149 +68,144 @@ inline AscendC::DataCopyExtParams Extended(const AscendC::DataCopyParams& params
 namespace AscendC {
 
 template <typename T>
-void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const int64_t count,
-              twin::Location at = twin::Location::Here())
+OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const uint32_t count)
 {
     twin::RequireMovable<T>();
-    const twin::Call call{"DataCopy", at};
+    const twin::Call call{"DataCopy", twin::Here()};
     twin::CopyIn(dst.View(), src.View(), twin::RowOf(count, sizeof(T), call), nullptr, call);
 }
 
 template <typename T>
-void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const int64_t count,
-              twin::Location at = twin::Location::Here())
+OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count)
 {
     twin::RequireMovable<T>();
-    const twin::Call call{"DataCopy", at};
+    const twin::Call call{"DataCopy", twin::Here()};
     twin::CopyOut(dst.View(), src.View(), twin::RowOf(count, sizeof(T), call), false, call);
 }
 
 template <typename T>
-void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int64_t count,
-              twin::Location at = twin::Location::Here())
+OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count)
 {
     twin::RequireMovable<T>();
-    const twin::Call call{"DataCopy", at};
+    const twin::Call call{"DataCopy", twin::Here()};
     twin::CopyLocal(dst.View(), src.View(), twin::RowOf(count, sizeof(T), call), call);
 }
 
 template <typename T>
-void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& repeatParams,
-              twin::Location at = twin::Location::Here())
+OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& repeatParams)
 {
     twin::RequireMovable<T>();
-    const twin::Call call{"DataCopy", at};
+    const twin::Call call{"DataCopy", twin::Here()};
     twin::CopyIn(dst.View(), src.View(), twin::RowsOf(repeatParams, call), nullptr, call);
 }
 
 template <typename T>
-void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& repeatParams,
-              twin::Location at = twin::Location::Here())
+OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& repeatParams)
 {
     twin::RequireMovable<T>();
-    const twin::Call call{"DataCopy", at};
+    const twin::Call call{"DataCopy", twin::Here()};
     twin::CopyOut(dst.View(), src.View(), twin::RowsOf(repeatParams, call), false, call);
 }
 
 template <typename T>
-void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& repeatParams,
-              twin::Location at = twin::Location::Here())
+OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& repeatParams)
 {
     twin::RequireMovable<T>();
-    const twin::Call call{"DataCopy", at};
+    const twin::Call call{"DataCopy", twin::Here()};
     const bool isBias = dst.GetPosition() == static_cast<int32_t>(TPosition::C2);
     twin::CopyLocal(dst.View(), src.View(),
                     isBias ? twin::BiasRowsOf(repeatParams, call) : twin::RowsOf(repeatParams, call), call);
 }
 
 template <typename T>
-void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyExtParams& dataCopyParams,
-                 const DataCopyPadExtParams<T>& padParams, twin::Location at = twin::Location::Here())
+OPFORGE_API void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
+                             const DataCopyExtParams& dataCopyParams, const DataCopyPadExtParams<T>& padParams)
 {
     twin::RequireMovable<T>();
-    const twin::Call call{"DataCopyPad", at};
+    const twin::Call call{"DataCopyPad", twin::Here()};
     const twin::Padding padding{padParams.isPad, padParams.leftPadding, padParams.rightPadding,
                                 twin::ScalarBits(padParams.paddingValue)};
     twin::CopyIn(dst.View(), src.View(), twin::PadRowsOf(dataCopyParams, sizeof(T), true, call), &padding, call);
 }
 
 template <typename T>
-void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const DataCopyParams& dataCopyParams,
-                 const DataCopyPadParams& padParams, twin::Location at = twin::Location::Here())
+OPFORGE_API void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
+                             const DataCopyParams& dataCopyParams, const DataCopyPadParams& padParams)
 {
     twin::RequireMovable<T>();
-    const twin::Call call{"DataCopyPad", at};
+    const twin::Call call{"DataCopyPad", twin::Here()};
     const twin::Padding padding{padParams.isPad, padParams.leftPadding, padParams.rightPadding, padParams.paddingValue};
     const DataCopyExtParams rows = twin::Extended(dataCopyParams, call);
     twin::CopyIn(dst.View(), src.View(), twin::PadRowsOf(rows, sizeof(T), true, call), &padding, call);
 }
 
 template <typename T>
-void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyExtParams& dataCopyParams,
-                 twin::Location at = twin::Location::Here())
+OPFORGE_API void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
+                             const DataCopyExtParams& dataCopyParams)
 {
     twin::RequireMovable<T>();
-    const twin::Call call{"DataCopyPad", at};
+    const twin::Call call{"DataCopyPad", twin::Here()};
     twin::CopyOut(dst.View(), src.View(), twin::PadRowsOf(dataCopyParams, sizeof(T), false, call), true, call);
 }
 
 template <typename T>
-void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& dataCopyParams,
-                 twin::Location at = twin::Location::Here())
+OPFORGE_API void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
+                             const DataCopyParams& dataCopyParams)
 {
     twin::RequireMovable<T>();
-    const twin::Call call{"DataCopyPad", at};
+    const twin::Call call{"DataCopyPad", twin::Here()};
     const DataCopyExtParams rows = twin::Extended(dataCopyParams, call);
     twin::CopyOut(dst.View(), src.View(), twin::PadRowsOf(rows, sizeof(T), false, call), true, call);
 }
 
 template <typename T>
-void SetAtomicAdd(twin::Location at = twin::Location::Here())
+OPFORGE_API void SetAtomicAdd()
 {
     static_assert(twin::kIsAnyOf<T, float, half, bfloat16_t, int32_t, int16_t, int8_t>,
                   "SetAtomicAdd: Ascend 910B has float, half, bfloat16_t, int32_t, int16_t, int8_t");
-    twin::SetAtomic(twin::AtomicOp::kAdd, twin::DtypeOf<T>(), {"SetAtomicAdd", at});
+    twin::SetAtomic(twin::AtomicOp::kAdd, twin::DtypeOf<T>(), {"SetAtomicAdd", twin::Here()});
 }
 
 template <typename T>
-void SetAtomicMax(twin::Location at = twin::Location::Here())
+OPFORGE_API void SetAtomicMax()
 {
     static_assert(twin::kIsAnyOf<T, float, half, bfloat16_t, int32_t, int16_t, int8_t>,
                   "SetAtomicMax: Ascend 910B has float, half, bfloat16_t, int32_t, int16_t, int8_t");
-    twin::SetAtomic(twin::AtomicOp::kMax, twin::DtypeOf<T>(), {"SetAtomicMax", at});
+    twin::SetAtomic(twin::AtomicOp::kMax, twin::DtypeOf<T>(), {"SetAtomicMax", twin::Here()});
 }
 
 template <typename T>
-void SetAtomicMin(twin::Location at = twin::Location::Here())
+OPFORGE_API void SetAtomicMin()
 {
     static_assert(twin::kIsAnyOf<T, float, half, bfloat16_t, int32_t, int16_t, int8_t>,
                   "SetAtomicMin: Ascend 910B has float, half, bfloat16_t, int32_t, int16_t, int8_t");
-    twin::SetAtomic(twin::AtomicOp::kMin, twin::DtypeOf<T>(), {"SetAtomicMin", at});
+    twin::SetAtomic(twin::AtomicOp::kMin, twin::DtypeOf<T>(), {"SetAtomicMin", twin::Here()});
 }
 
-inline void SetAtomicNone(twin::Location at = twin::Location::Here())
+OPFORGE_API inline void SetAtomicNone()
 {
-    twin::SetAtomic(twin::AtomicOp::kNone, twin::Dtype::kOther, {"SetAtomicNone", at});
+    twin::SetAtomic(twin::AtomicOp::kNone, twin::Dtype::kOther, {"SetAtomicNone", twin::Here()});
 }
 
-inline void DisableDmaAtomic(twin::Location at = twin::Location::Here())
+OPFORGE_API inline void DisableDmaAtomic()
 {
-    twin::SetAtomic(twin::AtomicOp::kNone, twin::Dtype::kOther, {"DisableDmaAtomic", at});
+    twin::SetAtomic(twin::AtomicOp::kNone, twin::Dtype::kOther, {"DisableDmaAtomic", twin::Here()});
 }
 
 /// Fills `size` elements of global memory; uses scratch memory at the end of the unified buffer.
 template <typename T>
-void InitOutput(GlobalTensor<T> gmWorkspaceAddr, int64_t size, T value, twin::Location at = twin::Location::Here())
+OPFORGE_API void InitOutput(GlobalTensor<T> gmWorkspaceAddr, int64_t size, T value)
 {
     static_assert(twin::kIsAnyOf<T, int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float>,
                   "InitOutput: Ascend 910B fills 2- and 4-byte types");
-    twin::FillGlobal(gmWorkspaceAddr.View(), size, twin::ScalarBits(value), {"InitOutput", at});
+    twin::FillGlobal(gmWorkspaceAddr.View(), size, twin::ScalarBits(value), {"InitOutput", twin::Here()});
 }
 
 template <typename T, CacheLine entireType, DcciDst dcciDst>
-void DataCacheCleanAndInvalid(const GlobalTensor<T>& dst, twin::Location at = twin::Location::Here())
+OPFORGE_API void DataCacheCleanAndInvalid(const GlobalTensor<T>& dst)
 {
-    twin::CleanCache(dst.View(), entireType == CacheLine::ENTIRE_DATA_CACHE, {"DataCacheCleanAndInvalid", at});
+    twin::CleanCache(dst.View(), entireType == CacheLine::ENTIRE_DATA_CACHE,
+                     {"DataCacheCleanAndInvalid", twin::Here()});
 }
 
 }  // namespace AscendC

@@ -26,49 +26,48 @@ namespace AscendC {
 
 /// dst[i] = element at src + srcBaseOffset + srcOffset[i]; both offsets are in bytes.
 template <typename T>
-void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
-            const uint32_t srcBaseOffset, const int64_t count, twin::Location at = twin::Location::Here())
+OPFORGE_API void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
+                        const uint32_t srcBaseOffset, const uint32_t count)
 {
     twin::RequireGatherable<T>();
     twin::GatherElements(dst.View(), src.View(), srcOffset.View(), srcBaseOffset, twin::Lanes::Count(count), 8,
-                         {"Gather", at});
+                         {"Gather", twin::Here()});
 }
 
 template <typename T>
-void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
-            const uint32_t srcBaseOffset, const uint64_t mask, const int64_t repeatTime, const int64_t dstRepStride,
-            twin::Location at = twin::Location::Here())
+OPFORGE_API void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
+                        const uint32_t srcBaseOffset, const uint64_t mask, const int64_t repeatTime,
+                        const int64_t dstRepStride)
 {
     twin::RequireGatherable<T>();
     twin::GatherElements(dst.View(), src.View(), srcOffset.View(), srcBaseOffset,
-                         twin::Lanes::Leading<true>(mask, repeatTime), dstRepStride, {"Gather", at});
+                         twin::Lanes::Leading<true>(mask, repeatTime), dstRepStride, {"Gather", twin::Here()});
 }
 
 template <typename T>
-void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
-            const uint32_t srcBaseOffset, const uint64_t mask[], const int64_t repeatTime, const int64_t dstRepStride,
-            twin::Location at = twin::Location::Here())
+OPFORGE_API void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
+                        const uint32_t srcBaseOffset, const uint64_t mask[], const int64_t repeatTime,
+                        const int64_t dstRepStride)
 {
     twin::RequireGatherable<T>();
     twin::GatherElements(dst.View(), src.View(), srcOffset.View(), srcBaseOffset,
-                         twin::Lanes::Bits<true>(mask, repeatTime), dstRepStride, {"Gather", at});
+                         twin::Lanes::Bits<true>(mask, repeatTime), dstRepStride, {"Gather", twin::Here()});
 }
 
 /// Gathers 8 whole 32-byte blocks per repeat.
 template <typename T>
-void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& offset,
-             const int64_t repeatTime, const GatherRepeatParams& repeatParams,
-             twin::Location at = twin::Location::Here())
+OPFORGE_API void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& offset,
+                         const int64_t repeatTime, const GatherRepeatParams& repeatParams)
 {
     static_assert(twin::kIsAnyOf<T, uint16_t, uint32_t>, "Gatherb: Ascend 910B has uint16_t and uint32_t");
     twin::GatherBlocks(dst.View(), src.View(), offset.View(), repeatTime,
-                       {repeatParams.dstBlkStride, repeatParams.dstRepStride, 255, 255}, {"Gatherb", at});
+                       {repeatParams.dstBlkStride, repeatParams.dstRepStride, 255, 255}, {"Gatherb", twin::Here()});
 }
 
 template <typename T, GatherMaskMode mode = GatherMaskMode::VERSION_V2>
-void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uint8_t src1Pattern, const bool reduceMode,
-                const uint32_t mask, const GatherMaskParams& gatherMaskParams, uint64_t& rsvdCnt,
-                twin::Location at = twin::Location::Here())
+OPFORGE_API void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uint8_t src1Pattern,
+                            const bool reduceMode, const uint32_t mask, const GatherMaskParams& gatherMaskParams,
+                            uint64_t& rsvdCnt)
 {
     twin::RequireGatherable<T>();
     const twin::Compaction how{nullptr,
@@ -79,13 +78,13 @@ void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const uin
                                gatherMaskParams.repeatTimes,
                                gatherMaskParams.src0RepeatStride,
                                gatherMaskParams.src1RepeatStride};
-    rsvdCnt = twin::Compact(dst.View(), src0.View(), how, {"GatherMask", at});
+    rsvdCnt = twin::Compact(dst.View(), src0.View(), how, {"GatherMask", twin::Here()});
 }
 
 template <typename T, typename U, GatherMaskMode mode = GatherMaskMode::VERSION_V2>
-void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<U>& src1Pattern,
-                const bool reduceMode, const uint32_t mask, const GatherMaskParams& gatherMaskParams, uint64_t& rsvdCnt,
-                twin::Location at = twin::Location::Here())
+OPFORGE_API void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<U>& src1Pattern,
+                            const bool reduceMode, const uint32_t mask, const GatherMaskParams& gatherMaskParams,
+                            uint64_t& rsvdCnt)
 {
     twin::RequireGatherable<T>();
     static_assert(twin::kIsAnyOf<U, uint16_t, uint32_t> && sizeof(T) == sizeof(U),
@@ -98,51 +97,51 @@ void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const Loc
                                gatherMaskParams.repeatTimes,
                                gatherMaskParams.src0RepeatStride,
                                gatherMaskParams.src1RepeatStride};
-    rsvdCnt = twin::Compact(dst.View(), src0.View(), how, {"GatherMask", at});
+    rsvdCnt = twin::Compact(dst.View(), src0.View(), how, {"GatherMask", twin::Here()});
 }
 
 /// Returns the number of elements that the last GatherMask kept.
-inline int64_t GetGatherMaskRemainCount(twin::Location at = twin::Location::Here())
+OPFORGE_API inline int64_t GetGatherMaskRemainCount()
 {
-    return twin::CompactedCount({"GetGatherMaskRemainCount", at});
+    return twin::CompactedCount({"GetGatherMaskRemainCount", twin::Here()});
 }
 
 /// first, first + 1, first + 2, ..
 template <typename T>
-void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, int64_t count, twin::Location at = twin::Location::Here())
+OPFORGE_API void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, uint32_t count)
 {
     twin::RequireCountable<T>();
     twin::Progression(dst.View(), twin::ScalarBits(firstValue), twin::ScalarBits(T(1)), twin::Lanes::Count(count), {},
-                      {"CreateVecIndex", at});
+                      {"CreateVecIndex", twin::Here()});
 }
 
 template <typename T>
-void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask, int64_t repeatTime, int64_t dstBlkStride,
-                    int64_t dstRepStride, twin::Location at = twin::Location::Here())
+OPFORGE_API void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask, int64_t repeatTime,
+                                int64_t dstBlkStride, int64_t dstRepStride)
 {
     twin::RequireCountable<T>();
     twin::Progression(dst.View(), twin::ScalarBits(firstValue), twin::ScalarBits(T(1)),
                       twin::Lanes::Leading<true>(mask, repeatTime), {dstBlkStride, dstRepStride, 65535, 255},
-                      {"CreateVecIndex", at});
+                      {"CreateVecIndex", twin::Here()});
 }
 
 template <typename T>
-void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask[], int64_t repeatTime, int64_t dstBlkStride,
-                    int64_t dstRepStride, twin::Location at = twin::Location::Here())
+OPFORGE_API void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask[], int64_t repeatTime,
+                                int64_t dstBlkStride, int64_t dstRepStride)
 {
     twin::RequireCountable<T>();
     twin::Progression(dst.View(), twin::ScalarBits(firstValue), twin::ScalarBits(T(1)),
                       twin::Lanes::Bits<true>(mask, repeatTime), {dstBlkStride, dstRepStride, 65535, 255},
-                      {"CreateVecIndex", at});
+                      {"CreateVecIndex", twin::Here()});
 }
 
 template <typename T>
-void ArithProgression(const LocalTensor<T>& dstLocal, const T firstValue, const T diffValue, const int64_t count,
-                      twin::Location at = twin::Location::Here())
+OPFORGE_API void ArithProgression(const LocalTensor<T>& dstLocal, const T firstValue, const T diffValue,
+                                  const int32_t count)
 {
     twin::RequireCountable<T>();
     twin::Progression(dstLocal.View(), twin::ScalarBits(firstValue), twin::ScalarBits(diffValue),
-                      twin::Lanes::Count(count), {}, {"ArithProgression", at});
+                      twin::Lanes::Count(count), {}, {"ArithProgression", twin::Here()});
 }
 
 }  // namespace AscendC

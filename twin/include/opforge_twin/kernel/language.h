@@ -29,6 +29,13 @@
 #define __gm__ volatile
 #define __ubuf__
 
+// The first word of each function that reports its place (Location): each call of it has a return address of its own.
+#if defined(__clang__)
+#define OPFORGE_API __attribute__((noinline, nomerge))
+#else
+#define OPFORGE_API __attribute__((noinline))
+#endif
+
 #define GM_ADDR __gm__ uint8_t*
 
 // On the device, both expand to `constexpr (..)` in two separate programs: write `if ASCEND_IS_AIV { }` without
@@ -39,15 +46,41 @@
 
 namespace opforge::twin::kernel {
 
-/// The source location in a finding. Instructions have it as the last parameter with a default value.
+/// A place in the kernel: the address at which a call of an API function returns. The line table of the kernel library
+/// has the source line. API functions therefore have exactly the documented parameters.
 struct Location {
-    const char* file = "";
-    int line = 0;
+    const void* address = nullptr;
 
-    static constexpr Location Here(const char* file = __builtin_FILE(), int line = __builtin_LINE())
+    explicit operator bool() const { return address != nullptr; }
+    bool operator==(const Location& other) const { return address == other.address; }
+    bool operator!=(const Location& other) const { return address != other.address; }
+};
+
+const void* OutermostCall(const void* address);
+bool BeginComposedCall(const void* address);
+void EndComposedCall();
+
+/// The call of the API function in whose body this is.
+__forceinline__ Location Here()
+{
+    return {OutermostCall(__builtin_return_address(0))};
+}
+
+/// A variable at the start of an API function that calls other API functions: their place is the call of this one.
+class ComposedCall {
+public:
+    __forceinline__ ComposedCall() : isOutermost_(BeginComposedCall(__builtin_return_address(0))) {}
+    ~ComposedCall()
     {
-        return {file, line};
+        if (isOutermost_) {
+            EndComposedCall();
+        }
     }
+    ComposedCall(const ComposedCall&) = delete;
+    ComposedCall& operator=(const ComposedCall&) = delete;
+
+private:
+    bool isOutermost_;
 };
 
 }  // namespace opforge::twin::kernel

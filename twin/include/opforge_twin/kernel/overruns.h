@@ -29,8 +29,7 @@ extern "C" {
 __attribute__((weak, visibility("hidden"))) void __ubsan_handle_out_of_bounds(
     opforge::twin::kernel::IndexedArray* access, uintptr_t index)
 {
-    opforge::twin::kernel::LeaveArray({access->file, static_cast<int>(access->line)}, access->array->name,
-                                      static_cast<int64_t>(index));
+    opforge::twin::kernel::LeaveArray({__builtin_return_address(0)}, access->array->name, static_cast<int64_t>(index));
 }
 
 [[noreturn]] __attribute__((weak, visibility("hidden"))) void __stack_chk_fail()

@@ -60,49 +60,51 @@ public:
     static_assert(twin::HasBuffers(kPosition), "queues lie on VECIN, VECOUT, VECCALC, A1, B1, C1, A2, B2, C2 and CO1");
 
     template <typename T>
-    LocalTensor<T> AllocTensor(twin::Location at = twin::Location::Here())
+    OPFORGE_API LocalTensor<T> AllocTensor()
     {
-        return LocalTensor<T>(twin::AllocateFrom(queue_, {"AllocTensor", at}), kPosition);
+        return LocalTensor<T>(twin::AllocateFrom(queue_, {"AllocTensor", twin::Here()}), kPosition);
     }
     template <typename T>
-    void AllocTensor(LocalTensor<T>& tensor, twin::Location at = twin::Location::Here())
+    OPFORGE_API void AllocTensor(LocalTensor<T>& tensor)
     {
-        tensor = AllocTensor<T>(at);
+        tensor = LocalTensor<T>(twin::AllocateFrom(queue_, {"AllocTensor", twin::Here()}), kPosition);
     }
     template <typename T>
-    void FreeTensor(LocalTensor<T>& tensor, twin::Location at = twin::Location::Here())
+    OPFORGE_API void FreeTensor(LocalTensor<T>& tensor)
     {
-        twin::Release(queue_, tensor.View(), {"FreeTensor", at});
+        twin::Release(queue_, tensor.View(), {"FreeTensor", twin::Here()});
     }
     template <typename T>
-    bool EnQue(const LocalTensor<T>& tensor, twin::Location at = twin::Location::Here())
+    OPFORGE_API bool EnQue(const LocalTensor<T>& tensor)
     {
-        twin::Enqueue(queue_, tensor.View(), {"EnQue", at});
+        twin::Enqueue(queue_, tensor.View(), {"EnQue", twin::Here()});
         return true;
     }
     template <typename T>
-    LocalTensor<T> DeQue(twin::Location at = twin::Location::Here())
+    OPFORGE_API LocalTensor<T> DeQue()
     {
-        return LocalTensor<T>(twin::Dequeue(queue_, {"DeQue", at}), kPosition);
+        return LocalTensor<T>(twin::Dequeue(queue_, {"DeQue", twin::Here()}), kPosition);
     }
     template <typename T>
-    void DeQue(LocalTensor<T>& tensor, twin::Location at = twin::Location::Here())
+    OPFORGE_API void DeQue(LocalTensor<T>& tensor)
     {
-        tensor = DeQue<T>(at);
+        tensor = LocalTensor<T>(twin::Dequeue(queue_, {"DeQue", twin::Here()}), kPosition);
     }
-    bool VacantInQue(twin::Location at = twin::Location::Here())
+    OPFORGE_API bool VacantInQue()
     {
-        return GetTensorCountInQue(at) < (depth > 0 ? depth : 1);
+        const twin::ComposedCall call;
+        return GetTensorCountInQue() < (depth > 0 ? depth : 1);
     }
-    bool HasTensorInQue(twin::Location at = twin::Location::Here()) { return GetTensorCountInQue(at) > 0; }
-    int32_t GetTensorCountInQue(twin::Location at = twin::Location::Here())
+    OPFORGE_API bool HasTensorInQue()
     {
-        return static_cast<int32_t>(twin::FilledBuffers(queue_, {"GetTensorCountInQue", at}));
+        const twin::ComposedCall call;
+        return GetTensorCountInQue() > 0;
     }
-    bool HasIdleBuffer(twin::Location at = twin::Location::Here())
+    OPFORGE_API int32_t GetTensorCountInQue()
     {
-        return twin::IdleBuffers(queue_, {"HasIdleBuffer", at}) > 0;
+        return static_cast<int32_t>(twin::FilledBuffers(queue_, {"GetTensorCountInQue", twin::Here()}));
     }
+    OPFORGE_API bool HasIdleBuffer() { return twin::IdleBuffers(queue_, {"HasIdleBuffer", twin::Here()}) > 0; }
 
 private:
     friend class TPipe;
@@ -124,16 +126,17 @@ public:
         return LocalTensor<T>(view_, pos);
     }
     template <typename T>
-    LocalTensor<T> Get(int64_t len, twin::Location at = twin::Location::Here()) const
+    OPFORGE_API LocalTensor<T> Get(int64_t len) const
     {
-        return GetWithOffset<T>(len, 0, at);
+        const twin::ComposedCall call;
+        return GetWithOffset<T>(len, 0);
     }
     /// Returns `size` elements that start `bufOffset` bytes after the buffer start.
     template <typename T>
-    LocalTensor<T> GetWithOffset(int64_t size, int64_t bufOffset, twin::Location at = twin::Location::Here()) const
+    OPFORGE_API LocalTensor<T> GetWithOffset(int64_t size, int64_t bufOffset) const
     {
-        return LocalTensor<T>(twin::Slice(view_, bufOffset, size * static_cast<int64_t>(sizeof(T)), {"TBuf::Get", at}),
-                              pos);
+        return LocalTensor<T>(
+            twin::Slice(view_, bufOffset, size * static_cast<int64_t>(sizeof(T)), {"TBuf::Get", twin::Here()}), pos);
     }
     template <typename T>
     LocalTensor<T> AllocTensor() const
@@ -148,45 +151,46 @@ private:
 
 class TPipe {
 public:
-    explicit TPipe(twin::Location at = twin::Location::Here()) { twin::OpenPipe(this, {"TPipe", at}); }
+    OPFORGE_API explicit TPipe() { twin::OpenPipe(this, {"TPipe", twin::Here()}); }
     ~TPipe() { twin::ClosePipe(this, {"TPipe", {}}); }
     TPipe(const TPipe&) = delete;
     TPipe& operator=(const TPipe&) = delete;
 
-    void Init(twin::Location at = twin::Location::Here()) { twin::OpenPipe(this, {"TPipe::Init", at}); }
+    OPFORGE_API void Init() { twin::OpenPipe(this, {"TPipe::Init", twin::Here()}); }
     template <class T>
-    bool InitBuffer(T& que, int64_t num, int64_t len, twin::Location at = twin::Location::Here())
+    OPFORGE_API bool InitBuffer(T& que, int64_t num, int64_t len)
     {
-        que.queue_ = Add(que, num, len, at);
+        que.queue_ = Add(que, num, len, twin::Here());
         return true;
     }
     template <TPosition pos>
-    bool InitBuffer(TBuf<pos>& buf, int64_t len, twin::Location at = twin::Location::Here())
+    OPFORGE_API bool InitBuffer(TBuf<pos>& buf, int64_t len)
     {
-        buf.view_ = twin::AddScratch(pos, len, {"TPipe::InitBuffer", at});
+        buf.view_ = twin::AddScratch(pos, len, {"TPipe::InitBuffer", twin::Here()});
         return true;
     }
     template <HardEvent evt>
-    TEventID AllocEventID(twin::Location at = twin::Location::Here())
+    OPFORGE_API TEventID AllocEventID()
     {
-        return static_cast<TEventID>(twin::AllocateEvent(evt, {"TPipe::AllocEventID", at}));
+        return static_cast<TEventID>(twin::AllocateEvent(evt, {"TPipe::AllocEventID", twin::Here()}));
     }
     template <HardEvent evt>
-    void ReleaseEventID(TEventID id, twin::Location at = twin::Location::Here())
+    OPFORGE_API void ReleaseEventID(TEventID id)
     {
-        twin::ReleaseEvent(evt, id, {"TPipe::ReleaseEventID", at});
+        twin::ReleaseEvent(evt, id, {"TPipe::ReleaseEventID", twin::Here()});
     }
     template <HardEvent evt>
-    TEventID FetchEventID(twin::Location at = twin::Location::Here())
+    OPFORGE_API TEventID FetchEventID()
     {
-        return FetchEventID(evt, at);
+        const twin::ComposedCall call;
+        return FetchEventID(evt);
     }
-    TEventID FetchEventID(HardEvent evt, twin::Location at = twin::Location::Here())
+    OPFORGE_API TEventID FetchEventID(HardEvent evt)
     {
-        return static_cast<TEventID>(twin::FetchEvent(evt, {"TPipe::FetchEventID", at}));
+        return static_cast<TEventID>(twin::FetchEvent(evt, {"TPipe::FetchEventID", twin::Here()}));
     }
-    void Destroy(twin::Location at = twin::Location::Here()) { twin::ClosePipe(this, {"TPipe::Destroy", at}); }
-    void Reset(twin::Location at = twin::Location::Here()) { twin::ResetPipe({"TPipe::Reset", at}); }
+    OPFORGE_API void Destroy() { twin::ClosePipe(this, {"TPipe::Destroy", twin::Here()}); }
+    OPFORGE_API void Reset() { twin::ResetPipe({"TPipe::Reset", twin::Here()}); }
 
 private:
     template <TPosition src, TPosition dst, int32_t depth, auto mask>
@@ -198,9 +202,10 @@ private:
 
 }  // namespace AscendC
 
-inline AscendC::TPipe* GetTPipePtr(opforge::twin::kernel::Location at = opforge::twin::kernel::Location::Here())
+OPFORGE_API inline AscendC::TPipe* GetTPipePtr()
 {
-    return static_cast<AscendC::TPipe*>(opforge::twin::kernel::LivePipe({"GetTPipePtr", at}));
+    return static_cast<AscendC::TPipe*>(
+        opforge::twin::kernel::LivePipe({"GetTPipePtr", opforge::twin::kernel::Here()}));
 }
 
 #endif  // OPFORGE_TWIN_KERNEL_PIPE_H

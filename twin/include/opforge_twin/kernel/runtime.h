@@ -91,6 +91,15 @@ struct Lanes {
     {
         return isSetMask ? Lanes{Form::kBits, mask[0], mask[1], repeats} : Lanes{Form::kRegister, 0, 0, repeats};
     }
+    template <bool isSetMask, typename M>
+    static Lanes Of(M mask, int64_t repeats)
+    {
+        if constexpr (std::is_pointer_v<M>) {
+            return Bits<isSetMask>(mask, repeats);
+        } else {
+            return Leading<isSetMask>(static_cast<uint64_t>(mask), repeats);
+        }
+    }
 };
 
 /// Strides of an operand in 32-byte blocks, as passed by the kernel (field width not checked yet).
@@ -119,9 +128,33 @@ T FromBits(uint64_t bits)
     return value;
 }
 
-enum class BinaryOp : uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kAnd, kOr, kMulAddDst };
+enum class BinaryOp : uint8_t {
+    kAdd,
+    kSub,
+    kMul,
+    kDiv,
+    kMax,
+    kMin,
+    kAnd,
+    kOr,
+    kMulAddDst,
+    kAddRelu,
+    kSubRelu,
+    kMulDstAdd,
+    kMulDstAddRelu
+};
 enum class UnaryOp : uint8_t { kAbs, kExp, kLn, kSqrt, kRsqrt, kReciprocal, kRelu, kNot, kCopy };
-enum class ScalarOp : uint8_t { kAdds, kMuls, kMaxs, kMins, kAxpy, kShiftLeft, kShiftRight, kShiftRightRounded };
+enum class ScalarOp : uint8_t {
+    kAdds,
+    kMuls,
+    kMaxs,
+    kMins,
+    kAxpy,
+    kLeakyRelu,
+    kShiftLeft,
+    kShiftRight,
+    kShiftRightRounded
+};
 enum class ReduceOp : uint8_t { kSum, kMax, kMin };
 
 // --- vector unit ---

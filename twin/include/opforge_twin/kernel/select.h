@@ -27,161 +27,106 @@ namespace AscendC {
 
 /// Writes one bit per element, least significant bit first; `count * sizeof(T)` must be a multiple of 256.
 template <typename T, typename U>
-void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
-             int64_t count, twin::Location at = twin::Location::Here())
+OPFORGE_API void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+                         CMPMODE cmpMode, uint32_t count)
 {
     twin::RequireComparable<T, U>();
     twin::CompareTensors(dst.View(), src0.View(), src1.View(), cmpMode, twin::Lanes::Count(count), {}, {},
-                         {"Compare", at});
+                         {"Compare", twin::Here()});
 }
 
-template <typename T, typename U, bool isSetMask = true>
-void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
-             const uint64_t mask, int64_t repeatTime, const BinaryRepeatParams& repeatParams,
-             twin::Location at = twin::Location::Here())
-{
-    twin::RequireComparable<T, U>();
-    const twin::BinaryStrides s(repeatParams);
-    twin::CompareTensors(dst.View(), src0.View(), src1.View(), cmpMode,
-                         twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.src0, s.src1, {"Compare", at});
-}
-
-template <typename T, typename U, bool isSetMask = true>
-void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode,
-             const uint64_t mask[], int64_t repeatTime, const BinaryRepeatParams& repeatParams,
-             twin::Location at = twin::Location::Here())
-{
-    twin::RequireComparable<T, U>();
-    const twin::BinaryStrides s(repeatParams);
-    twin::CompareTensors(dst.View(), src0.View(), src1.View(), cmpMode, twin::Lanes::Bits<isSetMask>(mask, repeatTime),
-                         s.src0, s.src1, {"Compare", at});
-}
+OPFORGE_REPEATS(Compare, (typename T, typename U, bool isSetMask = true),
+                (const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode),
+                const, (const BinaryRepeatParams& repeatParams), twin::RequireComparable<T, U>();
+                const twin::BinaryStrides s(repeatParams);
+                twin::CompareTensors(dst.View(), src0.View(), src1.View(), cmpMode, lanes, s.src0, s.src1,
+                                     {"Compare", twin::Here()}))
 
 /// Compares one repeat; the CMPMASK register receives the bits.
 template <typename T, bool isSetMask = true>
-void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask,
-             const BinaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
+OPFORGE_API void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask,
+                         const BinaryRepeatParams& repeatParams)
 {
     twin::RequireComparable<T, uint8_t>();
     const twin::BinaryStrides s(repeatParams);
     twin::CompareToRegister(src0.View(), src1.View(), cmpMode, twin::Lanes::Leading<isSetMask>(mask, 1), s.src0, s.src1,
-                            {"Compare", at});
+                            {"Compare", twin::Here()});
 }
 
 template <typename T, bool isSetMask = true>
-void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask[],
-             const BinaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
+OPFORGE_API void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask[],
+                         const BinaryRepeatParams& repeatParams)
 {
     twin::RequireComparable<T, uint8_t>();
     const twin::BinaryStrides s(repeatParams);
     twin::CompareToRegister(src0.View(), src1.View(), cmpMode, twin::Lanes::Bits<isSetMask>(mask, 1), s.src0, s.src1,
-                            {"Compare", at});
+                            {"Compare", twin::Here()});
 }
+
+// Compares: the name since 2026.
+#define OPFORGE_COMPARE_SCALAR(name)                                                                                  \
+    template <typename T, typename U>                                                                                 \
+    OPFORGE_API void name(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, \
+                          uint32_t count)                                                                             \
+    {                                                                                                                 \
+        twin::RequireComparable<T, U>();                                                                              \
+        twin::CompareWithScalar(dst.View(), src0.View(), twin::ScalarBits(src1Scalar), cmpMode,                       \
+                                twin::Lanes::Count(count), {}, {#name, twin::Here()});                                \
+    }                                                                                                                 \
+    OPFORGE_REPEATS(name, (typename T, typename U, bool isSetMask = true),                                            \
+                    (const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode),     \
+                    const, (const UnaryRepeatParams& repeatParams), twin::RequireComparable<T, U>();                  \
+                    twin::CompareWithScalar(dst.View(), src0.View(), twin::ScalarBits(src1Scalar), cmpMode, lanes,    \
+                                            twin::UnaryStrides(repeatParams).src, {#name, twin::Here()}))
+OPFORGE_COMPARE_SCALAR(CompareScalar)
+OPFORGE_COMPARE_SCALAR(Compares)
+#undef OPFORGE_COMPARE_SCALAR
 
 template <typename T, typename U>
-void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,
-                   int64_t count, twin::Location at = twin::Location::Here())
-{
-    twin::RequireComparable<T, U>();
-    twin::CompareWithScalar(dst.View(), src0.View(), twin::ScalarBits(src1Scalar), cmpMode, twin::Lanes::Count(count),
-                            {}, {"CompareScalar", at});
-}
-
-template <typename T, typename U, bool isSetMask = true>
-void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,
-                   const uint64_t mask, int64_t repeatTime, const UnaryRepeatParams& repeatParams,
-                   twin::Location at = twin::Location::Here())
-{
-    twin::RequireComparable<T, U>();
-    twin::CompareWithScalar(dst.View(), src0.View(), twin::ScalarBits(src1Scalar), cmpMode,
-                            twin::Lanes::Leading<isSetMask>(mask, repeatTime), twin::UnaryStrides(repeatParams).src,
-                            {"CompareScalar", at});
-}
-
-template <typename T, typename U, bool isSetMask = true>
-void CompareScalar(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode,
-                   const uint64_t mask[], int64_t repeatTime, const UnaryRepeatParams& repeatParams,
-                   twin::Location at = twin::Location::Here())
-{
-    twin::RequireComparable<T, U>();
-    twin::CompareWithScalar(dst.View(), src0.View(), twin::ScalarBits(src1Scalar), cmpMode,
-                            twin::Lanes::Bits<isSetMask>(mask, repeatTime), twin::UnaryStrides(repeatParams).src,
-                            {"CompareScalar", at});
-}
-
-/// Bit 1 selects src0, bit 0 selects src1.
-template <typename T, typename U>
-void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
-            const LocalTensor<T>& src1, SELMODE selMode, int64_t count, twin::Location at = twin::Location::Here())
+OPFORGE_API void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
+                        const LocalTensor<T>& src1, SELMODE selMode, uint32_t count)
 {
     twin::RequireSelectable<T, U>();
     twin::Choose(dst.View(), selMask.View(), src0.View(), &src1.View(), 0, selMode, twin::Lanes::Count(count), {}, {},
-                 {}, {"Select", at});
+                 {}, {"Select", twin::Here()});
 }
 
 template <typename T, typename U>
-void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
-            SELMODE selMode, int64_t count, twin::Location at = twin::Location::Here())
+OPFORGE_API void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
+                        SELMODE selMode, uint32_t count)
 {
     twin::RequireSelectable<T, U>();
     twin::Choose(dst.View(), selMask.View(), src0.View(), nullptr, twin::ScalarBits(src1), selMode,
-                 twin::Lanes::Count(count), {}, {}, {}, {"Select", at});
+                 twin::Lanes::Count(count), {}, {}, {}, {"Select", twin::Here()});
 }
 
-template <typename T, typename U, bool isSetMask = true>
-void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
-            const LocalTensor<T>& src1, SELMODE selMode, uint64_t mask, int64_t repeatTime,
-            const BinaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
-{
-    twin::RequireSelectable<T, U>();
-    const twin::BinaryStrides s(repeatParams);
-    twin::Choose(dst.View(), selMask.View(), src0.View(), &src1.View(), 0, selMode,
-                 twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"Select", at});
-}
+OPFORGE_REPEATS(Select, (typename T, typename U, bool isSetMask = true),
+                (const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
+                 const LocalTensor<T>& src1, SELMODE selMode),
+                , (const BinaryRepeatParams& repeatParams), twin::RequireSelectable<T, U>();
+                const twin::BinaryStrides s(repeatParams);
+                twin::Choose(dst.View(), selMask.View(), src0.View(), &src1.View(), 0, selMode, lanes, s.dst, s.src0,
+                             s.src1, {"Select", twin::Here()}))
 
-template <typename T, typename U, bool isSetMask = true>
-void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
-            const LocalTensor<T>& src1, SELMODE selMode, uint64_t mask[], int64_t repeatTime,
-            const BinaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
-{
-    twin::RequireSelectable<T, U>();
-    const twin::BinaryStrides s(repeatParams);
-    twin::Choose(dst.View(), selMask.View(), src0.View(), &src1.View(), 0, selMode,
-                 twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"Select", at});
-}
-
-template <typename T, typename U, bool isSetMask = true>
-void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
-            SELMODE selMode, uint64_t mask, int64_t repeatTime, const BinaryRepeatParams& repeatParams,
-            twin::Location at = twin::Location::Here())
-{
-    twin::RequireSelectable<T, U>();
-    const twin::BinaryStrides s(repeatParams);
-    twin::Choose(dst.View(), selMask.View(), src0.View(), nullptr, twin::ScalarBits(src1), selMode,
-                 twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"Select", at});
-}
-
-template <typename T, typename U, bool isSetMask = true>
-void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
-            SELMODE selMode, uint64_t mask[], int64_t repeatTime, const BinaryRepeatParams& repeatParams,
-            twin::Location at = twin::Location::Here())
-{
-    twin::RequireSelectable<T, U>();
-    const twin::BinaryStrides s(repeatParams);
-    twin::Choose(dst.View(), selMask.View(), src0.View(), nullptr, twin::ScalarBits(src1), selMode,
-                 twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"Select", at});
-}
+OPFORGE_REPEATS(Select, (typename T, typename U, bool isSetMask = true),
+                (const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
+                 SELMODE selMode),
+                , (const BinaryRepeatParams& repeatParams), twin::RequireSelectable<T, U>();
+                const twin::BinaryStrides s(repeatParams);
+                twin::Choose(dst.View(), selMask.View(), src0.View(), nullptr, twin::ScalarBits(src1), selMode, lanes,
+                             s.dst, s.src0, s.src1, {"Select", twin::Here()}))
 
 /// Selects by the bits of the CMPMASK register; all repeats use the same bits.
 template <typename T, SELMODE selMode>
-void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, int64_t repeatTime,
-            const BinaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
+OPFORGE_API void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
+                        int64_t repeatTime, const BinaryRepeatParams& repeatParams)
 {
     twin::RequireSelectable<T, uint8_t>();
     static_assert(selMode == SELMODE::VSEL_CMPMASK_SPR,
                   "Select without a mask tensor takes the CMPMASK register: VSEL_CMPMASK_SPR");
     const twin::BinaryStrides s(repeatParams);
-    twin::ChooseByRegister(dst.View(), src0.View(), src1.View(), repeatTime, s.dst, s.src0, s.src1, {"Select", at});
+    twin::ChooseByRegister(dst.View(), src0.View(), src1.View(), repeatTime, s.dst, s.src0, s.src1,
+                           {"Select", twin::Here()});
 }
 
 }  // namespace AscendC

@@ -52,17 +52,16 @@ struct MrgSortSrcList {
 
 /// Sorts 32 values with their indices per repeat, in descending order; the sort is stable.
 template <typename T>
-void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& src1,
-            const int64_t repeatTime, twin::Location at = twin::Location::Here())
+OPFORGE_API void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& src1,
+                        const int32_t repeatTime)
 {
     twin::RequireSortable<T>();
-    twin::SortRepeats(dst.View(), src0.View(), src1.View(), repeatTime, {"Sort32", at});
+    twin::SortRepeats(dst.View(), src0.View(), src1.View(), repeatTime, {"Sort32", twin::Here()});
 }
 
 /// Merges lists in descending order; for equal values, the list with the lower number is first.
 template <typename T>
-void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgSort4Info& params,
-             twin::Location at = twin::Location::Here())
+OPFORGE_API void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgSort4Info& params)
 {
     twin::RequireSortable<T>();
     const twin::ListMerge merge{
@@ -71,15 +70,15 @@ void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgS
         params.ifExhaustedSuspension,
         params.validBit,
         params.repeatTimes};
-    twin::MergeLists(dst.View(), merge, {"MrgSort", at});
+    twin::MergeLists(dst.View(), merge, {"MrgSort", twin::Here()});
 }
 
 /// Returns the number of entries that the last MrgSort took from each list.
-inline void GetMrgSortResult(uint16_t& mrgSortList1, uint16_t& mrgSortList2, uint16_t& mrgSortList3,
-                             uint16_t& mrgSortList4, twin::Location at = twin::Location::Here())
+OPFORGE_API inline void GetMrgSortResult(uint16_t& mrgSortList1, uint16_t& mrgSortList2, uint16_t& mrgSortList3,
+                                         uint16_t& mrgSortList4)
 {
     uint16_t taken[4];
-    twin::MergedCounts(taken, {"GetMrgSortResult", at});
+    twin::MergedCounts(taken, {"GetMrgSortResult", twin::Here()});
     mrgSortList1 = taken[0];
     mrgSortList2 = taken[1];
     mrgSortList3 = taken[2];
@@ -87,13 +86,14 @@ inline void GetMrgSortResult(uint16_t& mrgSortList1, uint16_t& mrgSortList2, uin
 }
 
 template <typename T, bool isExhaustedSuspension = false>
-void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList, const uint16_t elementCountList[4],
-             uint32_t sortedNum[4], uint16_t validBit, const int64_t repeatTime,
-             twin::Location at = twin::Location::Here())
+OPFORGE_API void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList,
+                         const uint16_t elementCountList[4], uint32_t sortedNum[4], uint16_t validBit,
+                         const int32_t repeatTime)
 {
-    MrgSort(dst, sortList, MrgSort4Info(elementCountList, isExhaustedSuspension, validBit, repeatTime), at);
+    const twin::ComposedCall call;
+    MrgSort(dst, sortList, MrgSort4Info(elementCountList, isExhaustedSuspension, validBit, repeatTime));
     uint16_t taken[4];
-    twin::MergedCounts(taken, {"MrgSort", at});
+    twin::MergedCounts(taken, {"MrgSort", twin::Here()});
     for (int list = 0; list < 4; ++list) {
         sortedNum[list] = taken[list];
     }
@@ -102,7 +102,7 @@ void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sortList, const
 /// On this architecture, the sort uses the values directly: `concat` becomes an alias of `src`.
 template <typename T>
 void Concat(LocalTensor<T>& concat, const LocalTensor<T>& src, const LocalTensor<T>& /*tmp*/,
-            const int64_t /*repeatTime*/)
+            const int32_t /*repeatTime*/)
 {
     twin::RequireSortable<T>();
     concat = src;
@@ -110,23 +110,23 @@ void Concat(LocalTensor<T>& concat, const LocalTensor<T>& src, const LocalTensor
 
 /// Sorts each repeat of 32 separately, or all elements together with `isFullSort`.
 template <typename T, bool isFullSort>
-void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const LocalTensor<uint32_t>& index,
-          LocalTensor<T>& tmp, const int64_t repeatTime, twin::Location at = twin::Location::Here())
+OPFORGE_API void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const LocalTensor<uint32_t>& index,
+                      LocalTensor<T>& tmp, const int32_t repeatTime)
 {
     twin::RequireSortable<T>();
-    twin::SortRepeats(dst.View(), concat.View(), index.View(), repeatTime, {"Sort", at});
+    twin::SortRepeats(dst.View(), concat.View(), index.View(), repeatTime, {"Sort", twin::Here()});
     if constexpr (isFullSort) {
-        twin::MergeRepeats(dst.View(), tmp.View(), repeatTime, {"Sort", at});
+        twin::MergeRepeats(dst.View(), tmp.View(), repeatTime, {"Sort", twin::Here()});
     }
 }
 
 /// Splits 32 entries per repeat into values and indices.
 template <typename T>
-void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint32_t>& dstIndex, const LocalTensor<T>& sorted,
-             const int64_t repeatTime, twin::Location at = twin::Location::Here())
+OPFORGE_API void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint32_t>& dstIndex,
+                         const LocalTensor<T>& sorted, const int32_t repeatTime)
 {
     twin::RequireSortable<T>();
-    twin::SplitEntries(dstValue.View(), dstIndex.View(), sorted.View(), repeatTime, {"Extract", at});
+    twin::SplitEntries(dstValue.View(), dstIndex.View(), sorted.View(), repeatTime, {"Extract", twin::Here()});
 }
 
 /// Returns the number of elements of T in `elemOffset` entries.

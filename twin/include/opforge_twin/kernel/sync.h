@@ -8,76 +8,77 @@ namespace AscendC {
 
 /// Enables the first `len` elements of each repeat; with MaskMode::COUNTER, of the whole instruction.
 template <typename T, MaskMode mode = MaskMode::NORMAL>
-void SetVectorMask(int64_t len, twin::Location at = twin::Location::Here())
+OPFORGE_API void SetVectorMask(int64_t len)
 {
-    twin::SetLeadingMask(len, 256 / static_cast<int64_t>(sizeof(T)), mode == MaskMode::COUNTER, {"SetVectorMask", at});
+    twin::SetLeadingMask(len, 256 / static_cast<int64_t>(sizeof(T)), mode == MaskMode::COUNTER,
+                         {"SetVectorMask", twin::Here()});
 }
 
 template <typename T, MaskMode mode = MaskMode::NORMAL>
-void SetVectorMask(const uint64_t maskHigh, const uint64_t maskLow, twin::Location at = twin::Location::Here())
+OPFORGE_API void SetVectorMask(const uint64_t maskHigh, const uint64_t maskLow)
 {
-    twin::SetMaskRegister(maskHigh, maskLow, {"SetVectorMask", at});
+    twin::SetMaskRegister(maskHigh, maskLow, {"SetVectorMask", twin::Here()});
 }
 
-inline void ResetMask(twin::Location at = twin::Location::Here())
+OPFORGE_API inline void ResetMask()
 {
-    twin::ResetMaskRegister({"ResetMask", at});
+    twin::ResetMaskRegister({"ResetMask", twin::Here()});
 }
 
-inline void SetMaskCount(twin::Location at = twin::Location::Here())
+OPFORGE_API inline void SetMaskCount()
 {
-    twin::SetCounterMode(true, {"SetMaskCount", at});
+    twin::SetCounterMode(true, {"SetMaskCount", twin::Here()});
 }
 
-inline void SetMaskNorm(twin::Location at = twin::Location::Here())
+OPFORGE_API inline void SetMaskNorm()
 {
-    twin::SetCounterMode(false, {"SetMaskNorm", at});
-}
-
-template <HardEvent event>
-void SetFlag(int64_t eventID, twin::Location at = twin::Location::Here())
-{
-    twin::Set(event, eventID, {"SetFlag", at});
+    twin::SetCounterMode(false, {"SetMaskNorm", twin::Here()});
 }
 
 template <HardEvent event>
-void WaitFlag(int64_t eventID, twin::Location at = twin::Location::Here())
+OPFORGE_API void SetFlag(int32_t eventID)
 {
-    twin::Wait(event, eventID, {"WaitFlag", at});
+    twin::Set(event, eventID, {"SetFlag", twin::Here()});
+}
+
+template <HardEvent event>
+OPFORGE_API void WaitFlag(int32_t eventID)
+{
+    twin::Wait(event, eventID, {"WaitFlag", twin::Here()});
 }
 
 template <pipe_t pipe>
-void PipeBarrier(twin::Location at = twin::Location::Here())
+OPFORGE_API void PipeBarrier()
 {
     static_assert(pipe != PIPE_S, "PipeBarrier<PIPE_S> does not exist");
-    twin::Barrier(pipe, {"PipeBarrier", at});
+    twin::Barrier(pipe, {"PipeBarrier", twin::Here()});
 }
 
 template <bool isAIVOnly = true>
-void SyncAll(twin::Location at = twin::Location::Here())
+OPFORGE_API void SyncAll()
 {
-    twin::SyncCores(isAIVOnly, {"SyncAll", at});
+    twin::SyncCores(isAIVOnly, {"SyncAll", twin::Here()});
 }
 
 template <bool isAIVOnly = true>
-void SyncAll(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
-             const int32_t usedCores = 0, twin::Location at = twin::Location::Here())
+OPFORGE_API void SyncAll(const GlobalTensor<int32_t>& gmWorkspace, const LocalTensor<int32_t>& ubWorkspace,
+                         const int32_t usedCores = 0)
 {
-    twin::SyncCoresSoft(gmWorkspace.View(), ubWorkspace.View(), usedCores, {"SyncAll", at});
+    twin::SyncCoresSoft(gmWorkspace.View(), ubWorkspace.View(), usedCores, {"SyncAll", twin::Here()});
 }
 
 template <uint8_t modeId, pipe_t pipe>
-void CrossCoreSetFlag(int64_t flagId, twin::Location at = twin::Location::Here())
+OPFORGE_API void CrossCoreSetFlag(int64_t flagId)
 {
     static_assert(modeId <= 2, "CrossCoreSetFlag: the modes are 0, 1 and 2");
     static_assert(pipe != PIPE_S && pipe != PIPE_ALL, "CrossCoreSetFlag: name the pipe whose work must be finished");
-    twin::SetCrossCore(modeId, pipe, flagId, {"CrossCoreSetFlag", at});
+    twin::SetCrossCore(modeId, pipe, flagId, {"CrossCoreSetFlag", twin::Here()});
 }
 
 template <uint8_t modeId = 0, pipe_t pipe = PIPE_S>
-void CrossCoreWaitFlag(int64_t flagId, twin::Location at = twin::Location::Here())
+OPFORGE_API void CrossCoreWaitFlag(int64_t flagId)
 {
-    twin::WaitCrossCore(flagId, {"CrossCoreWaitFlag", at});
+    twin::WaitCrossCore(flagId, {"CrossCoreWaitFlag", twin::Here()});
 }
 
 inline int64_t GetBlockIdx()
@@ -114,9 +115,9 @@ inline __gm__ uint8_t* GetUserWorkspace(__gm__ uint8_t* /*workspace*/)
 
 }  // namespace AscendC
 
-inline void pipe_barrier(pipe_t pipe, opforge::twin::kernel::Location at = opforge::twin::kernel::Location::Here())
+OPFORGE_API inline void pipe_barrier(pipe_t pipe)
 {
-    opforge::twin::kernel::Barrier(pipe, {"pipe_barrier", at});
+    opforge::twin::kernel::Barrier(pipe, {"pipe_barrier", opforge::twin::kernel::Here()});
 }
 
 inline __gm__ uint8_t* GetSysWorkSpacePtr()

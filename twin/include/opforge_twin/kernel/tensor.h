@@ -10,18 +10,22 @@ namespace opforge::twin::kernel {
 template <typename Tensor, typename T>
 class ElementReference {
 public:
-    ElementReference(const Tensor& tensor, uint64_t index, Location at) : tensor_(tensor), index_(index), at_(at) {}
-    operator T() const { return tensor_.GetValue(index_, at_); }
-    const ElementReference& operator=(T value) const
+    ElementReference(const Tensor& tensor, uint64_t index) : tensor_(tensor), index_(index) {}
+    OPFORGE_API operator T() const
     {
-        tensor_.SetValue(index_, value, at_);
+        const ComposedCall call;
+        return tensor_.GetValue(index_);
+    }
+    OPFORGE_API const ElementReference& operator=(T value) const
+    {
+        const ComposedCall call;
+        tensor_.SetValue(index_, value);
         return *this;
     }
 
 private:
     const Tensor& tensor_;
     uint64_t index_;
-    Location at_;
 };
 
 }  // namespace opforge::twin::kernel
@@ -53,19 +57,15 @@ public:
     }
     const __gm__ T* GetPhyAddr() const { return Pointer(0); }
     __gm__ T* GetPhyAddr(const uint64_t offset) const { return Pointer(offset); }
-    T GetValue(const uint64_t offset, twin::Location at = twin::Location::Here()) const
+    OPFORGE_API T GetValue(const uint64_t offset) const
     {
-        return twin::FromBits<T>(twin::ReadGlobal(view_, offset, {"GlobalTensor::GetValue", at}));
+        return twin::FromBits<T>(twin::ReadGlobal(view_, offset, {"GlobalTensor::GetValue", twin::Here()}));
     }
-    void SetValue(const uint64_t offset, T value, twin::Location at = twin::Location::Here()) const
+    OPFORGE_API void SetValue(const uint64_t offset, T value) const
     {
-        twin::WriteGlobal(view_, offset, twin::ScalarBits(value), {"GlobalTensor::SetValue", at});
+        twin::WriteGlobal(view_, offset, twin::ScalarBits(value), {"GlobalTensor::SetValue", twin::Here()});
     }
-    twin::ElementReference<GlobalTensor, T> operator()(const uint64_t offset,
-                                                       twin::Location at = twin::Location::Here()) const
-    {
-        return {*this, offset, at};
-    }
+    twin::ElementReference<GlobalTensor, T> operator()(const uint64_t offset) const { return {*this, offset}; }
     GlobalTensor operator[](const uint64_t offset) const
     {
         GlobalTensor moved(*this);
@@ -104,20 +104,17 @@ public:
         view_.dtype = twin::DtypeOf<T>();
         view_.size = sizeof(T);
     }
-    T GetValue(const uint32_t offset, twin::Location at = twin::Location::Here()) const
+    OPFORGE_API T GetValue(const uint32_t offset) const
     {
-        return twin::FromBits<T>(twin::ReadLocal(view_, offset, {"LocalTensor::GetValue", at}));
+        return twin::FromBits<T>(twin::ReadLocal(view_, offset, {"LocalTensor::GetValue", twin::Here()}));
     }
     template <typename S>
-    void SetValue(const uint32_t index, const S value, twin::Location at = twin::Location::Here()) const
+    OPFORGE_API void SetValue(const uint32_t index, const S value) const
     {
-        twin::WriteLocal(view_, index, twin::ScalarBits(static_cast<T>(value)), {"LocalTensor::SetValue", at});
+        twin::WriteLocal(view_, index, twin::ScalarBits(static_cast<T>(value)),
+                         {"LocalTensor::SetValue", twin::Here()});
     }
-    twin::ElementReference<LocalTensor, T> operator()(const uint32_t offset,
-                                                      twin::Location at = twin::Location::Here()) const
-    {
-        return {*this, offset, at};
-    }
+    twin::ElementReference<LocalTensor, T> operator()(const uint32_t offset) const { return {*this, offset}; }
     /// Returns the tensor from element `offset` on; a negative offset is reported at the first access.
     LocalTensor operator[](const int64_t offset) const
     {

@@ -19,16 +19,21 @@ template <typename T>
 inline constexpr bool kHasPlannedUbBytes<T, std::void_t<decltype(T::plannedUbBytes)>> = true;
 
 template <typename T>
-T CopyTiling(volatile const uint8_t* tiling, uint64_t offset, Location at = Location::Here())
+OPFORGE_API T CopyTiling(volatile const uint8_t* tiling, uint64_t offset)
 {
     static_assert(std::is_trivially_copyable_v<T> && std::is_standard_layout_v<T>,
                   "tiling data is plain data: fixed-width integers, floats, arrays, nested structs");
     T data;
-    ReadTiling(static_cast<void*>(&data), offset, sizeof(T), tiling, {"GET_TILING_DATA", at});
+    ReadTiling(static_cast<void*>(&data), offset, sizeof(T), tiling, {"GET_TILING_DATA", Here()});
     if constexpr (kHasPlannedUbBytes<T>) {
         PlanUnifiedBuffer(static_cast<int64_t>(data.plannedUbBytes));
     }
     return data;
+}
+
+OPFORGE_API inline void DeclareTaskType(KernelMetaType type, const char* macro)
+{
+    DeclareTaskType(type, Call{macro, Here()});
 }
 
 }  // namespace opforge::twin::kernel
@@ -54,12 +59,11 @@ T CopyTiling(volatile const uint8_t* tiling, uint64_t offset, Location at = Loca
 /// finding.
 #define TILING_KEY_IS(key) (opforge::twin::kernel::TilingKeyIs(static_cast<uint64_t>(key)))
 
-#define KERNEL_TASK_TYPE_DEFAULT(type) \
-    opforge::twin::kernel::DeclareTaskType(type, {"KERNEL_TASK_TYPE_DEFAULT", opforge::twin::kernel::Location::Here()})
+#define KERNEL_TASK_TYPE_DEFAULT(type) opforge::twin::kernel::DeclareTaskType(type, "KERNEL_TASK_TYPE_DEFAULT")
 
-#define KERNEL_TASK_TYPE(key, type)                                                                                    \
-    (opforge::twin::kernel::TilingKey() == static_cast<uint64_t>(key)                                                  \
-         ? opforge::twin::kernel::DeclareTaskType(type, {"KERNEL_TASK_TYPE", opforge::twin::kernel::Location::Here()}) \
+#define KERNEL_TASK_TYPE(key, type)                                         \
+    (opforge::twin::kernel::TilingKey() == static_cast<uint64_t>(key)       \
+         ? opforge::twin::kernel::DeclareTaskType(type, "KERNEL_TASK_TYPE") \
          : static_cast<void>(0))
 
 #endif  // OPFORGE_TWIN_KERNEL_TILING_H

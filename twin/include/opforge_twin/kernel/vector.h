@@ -1,5 +1,5 @@
 // Element-wise vector instructions: two tensors, one tensor, tensor and scalar, fill. Each has a count form and two
-// forms with mask and repeats. OPFORGE_BINARY and the similar macros define the three forms once.
+// forms with mask and repeats. OPFORGE_FORMS defines the three forms once.
 #ifndef OPFORGE_TWIN_KERNEL_VECTOR_H
 #define OPFORGE_TWIN_KERNEL_VECTOR_H
 
@@ -25,6 +25,10 @@ struct UnaryStrides {
     {
     }
 };
+
+/// Whether R is an integer type whose values may not fit the device's type of a repeat count.
+template <typename R>
+using IfWide = std::enable_if_t<std::is_integral_v<R> && !std::is_same_v<R, uint8_t>, int>;
 
 template <typename T>
 constexpr void RequireShiftable()
@@ -59,34 +63,48 @@ constexpr void RequireCopyable()
 
 namespace AscendC {
 
-#define OPFORGE_BINARY(name, op, types, ...)                                                                          \
-    template <typename T>                                                                                             \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, const int64_t count, \
-              twin::Location at = twin::Location::Here())                                                             \
-    {                                                                                                                 \
-        static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                              \
-        twin::Binary(op, dst.View(), src0.View(), src1.View(), twin::Lanes::Count(count), {}, {}, {}, {#name, at});   \
-    }                                                                                                                 \
-    template <typename T, bool isSetMask = true>                                                                      \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask,       \
-              const int64_t repeatTime, const BinaryRepeatParams& repeatParams,                                       \
-              twin::Location at = twin::Location::Here())                                                             \
-    {                                                                                                                 \
-        static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                              \
-        const twin::BinaryStrides s(repeatParams);                                                                    \
-        twin::Binary(op, dst.View(), src0.View(), src1.View(), twin::Lanes::Leading<isSetMask>(mask, repeatTime),     \
-                     s.dst, s.src0, s.src1, {#name, at});                                                             \
-    }                                                                                                                 \
-    template <typename T, bool isSetMask = true>                                                                      \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, uint64_t mask[],     \
-              const int64_t repeatTime, const BinaryRepeatParams& repeatParams,                                       \
-              twin::Location at = twin::Location::Here())                                                             \
-    {                                                                                                                 \
-        static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                              \
-        const twin::BinaryStrides s(repeatParams);                                                                    \
-        twin::Binary(op, dst.View(), src0.View(), src1.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, \
-                     s.src0, s.src1, {#name, at});                                                                    \
+#define OPFORGE_LIST(...) __VA_ARGS__
+
+// The forms with mask and repeats. The first two have the documented types. The third one is chosen for a repeat count
+// of another type, and checks the value before it wraps. `head`: template parameters; `operands` and `tail`: parameters
+// before the mask and after the repeat count; the body uses `lanes`.
+#define OPFORGE_REPEATS(name, head, operands, constant, tail, ...)                                           \
+    template <OPFORGE_LIST head>                                                                             \
+    OPFORGE_API void name(OPFORGE_LIST operands, uint64_t mask, const uint8_t repeatTime, OPFORGE_LIST tail) \
+    {                                                                                                        \
+        const twin::Lanes lanes = twin::Lanes::Of<isSetMask>(mask, repeatTime);                              \
+        __VA_ARGS__;                                                                                         \
+    }                                                                                                        \
+    template <OPFORGE_LIST head>                                                                             \
+    OPFORGE_API void name(OPFORGE_LIST operands, constant uint64_t mask[], const uint8_t repeatTime,         \
+                          OPFORGE_LIST tail)                                                                 \
+    {                                                                                                        \
+        const twin::Lanes lanes = twin::Lanes::Of<isSetMask>(mask, repeatTime);                              \
+        __VA_ARGS__;                                                                                         \
+    }                                                                                                        \
+    template <OPFORGE_LIST head, typename M, typename R, twin::IfWide<R> = 0>                                \
+    OPFORGE_API void name(OPFORGE_LIST operands, M mask, const R repeatTime, OPFORGE_LIST tail)              \
+    {                                                                                                        \
+        const twin::Lanes lanes = twin::Lanes::Of<isSetMask>(mask, static_cast<int64_t>(repeatTime));        \
+        __VA_ARGS__;                                                                                         \
     }
+
+#define OPFORGE_BINARY(name, op, types, ...)                                                                 \
+    template <typename T>                                                                                    \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, \
+                          const int32_t& count)                                                              \
+    {                                                                                                        \
+        static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                     \
+        twin::Binary(op, dst.View(), src0.View(), src1.View(), twin::Lanes::Count(count), {}, {}, {},        \
+                     {#name, twin::Here()});                                                                 \
+    }                                                                                                        \
+    OPFORGE_REPEATS(                                                                                         \
+        name, (typename T, bool isSetMask = true),                                                           \
+        (const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1), ,               \
+        (const BinaryRepeatParams& repeatParams),                                                            \
+        static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                     \
+        const twin::BinaryStrides s(repeatParams);                                                           \
+        twin::Binary(op, dst.View(), src0.View(), src1.View(), lanes, s.dst, s.src0, s.src1, {#name, twin::Here()}))
 
 OPFORGE_BINARY(Add, twin::BinaryOp::kAdd, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
 OPFORGE_BINARY(Sub, twin::BinaryOp::kSub, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
@@ -96,34 +114,28 @@ OPFORGE_BINARY(Max, twin::BinaryOp::kMax, "int16_t, half, int32_t, float", int16
 OPFORGE_BINARY(Min, twin::BinaryOp::kMin, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
 OPFORGE_BINARY(And, twin::BinaryOp::kAnd, "int16_t, uint16_t", int16_t, uint16_t)
 OPFORGE_BINARY(Or, twin::BinaryOp::kOr, "int16_t, uint16_t", int16_t, uint16_t)
+/// max(src0 + src1, 0)
+OPFORGE_BINARY(AddRelu, twin::BinaryOp::kAddRelu, "int16_t, half, float", int16_t, half, float)
+/// max(src0 - src1, 0)
+OPFORGE_BINARY(SubRelu, twin::BinaryOp::kSubRelu, "int16_t, half, float", int16_t, half, float)
+/// dst = src0 * dst + src1 with one rounding
+OPFORGE_BINARY(FusedMulAdd, twin::BinaryOp::kMulDstAdd, "half, float", half, float)
+/// dst = max(src0 * dst + src1, 0)
+OPFORGE_BINARY(FusedMulAddRelu, twin::BinaryOp::kMulDstAddRelu, "half, float", half, float)
 #undef OPFORGE_BINARY
 
-#define OPFORGE_UNARY(name, op, types, ...)                                                                      \
-    template <typename T>                                                                                        \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int64_t count,                         \
-              twin::Location at = twin::Location::Here())                                                        \
-    {                                                                                                            \
-        static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                         \
-        twin::Unary(op, dst.View(), src.View(), twin::Lanes::Count(count), {}, {}, {#name, at});                 \
-    }                                                                                                            \
-    template <typename T, bool isSetMask = true>                                                                 \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask, const int64_t repeatTime,     \
-              const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())                 \
-    {                                                                                                            \
-        static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                         \
-        const twin::UnaryStrides s(repeatParams);                                                                \
-        twin::Unary(op, dst.View(), src.View(), twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src, \
-                    {#name, at});                                                                                \
-    }                                                                                                            \
-    template <typename T, bool isSetMask = true>                                                                 \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, uint64_t mask[], const int64_t repeatTime,   \
-              const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())                 \
-    {                                                                                                            \
-        static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                         \
-        const twin::UnaryStrides s(repeatParams);                                                                \
-        twin::Unary(op, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src,    \
-                    {#name, at});                                                                                \
-    }
+#define OPFORGE_UNARY(name, op, types, ...)                                                                            \
+    template <typename T>                                                                                              \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count)                  \
+    {                                                                                                                  \
+        static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                               \
+        twin::Unary(op, dst.View(), src.View(), twin::Lanes::Count(count), {}, {}, {#name, twin::Here()});             \
+    }                                                                                                                  \
+    OPFORGE_REPEATS(name, (typename T, bool isSetMask = true), (const LocalTensor<T>& dst, const LocalTensor<T>& src), \
+                    , (const UnaryRepeatParams& repeatParams),                                                         \
+                    static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                   \
+                    const twin::UnaryStrides s(repeatParams);                                                          \
+                    twin::Unary(op, dst.View(), src.View(), lanes, s.dst, s.src, {#name, twin::Here()}))
 
 OPFORGE_UNARY(Abs, twin::UnaryOp::kAbs, "int16_t, half, float", int16_t, half, float)
 OPFORGE_UNARY(Exp, twin::UnaryOp::kExp, "half, float", half, float)
@@ -137,182 +149,98 @@ OPFORGE_UNARY(Not, twin::UnaryOp::kNot, "int16_t, uint16_t", int16_t, uint16_t)
 
 #define OPFORGE_SCALAR(name, op, types, ...)                                                                           \
     template <typename T, bool isSetMask = true>                                                                       \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int64_t count,         \
-              twin::Location at = twin::Location::Here())                                                              \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,                  \
+                          const int32_t& count)                                                                        \
     {                                                                                                                  \
         static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                               \
         twin::WithScalar(op, dst.View(), src.View(), twin::ScalarBits(scalarValue), twin::Lanes::Count(count), {}, {}, \
-                         {#name, at});                                                                                 \
+                         {#name, twin::Here()});                                                                       \
     }                                                                                                                  \
-    template <typename T, bool isSetMask = true>                                                                       \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask,               \
-              const int64_t repeatTime, const UnaryRepeatParams& repeatParams,                                         \
-              twin::Location at = twin::Location::Here())                                                              \
-    {                                                                                                                  \
-        static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                               \
-        const twin::UnaryStrides s(repeatParams);                                                                      \
-        twin::WithScalar(op, dst.View(), src.View(), twin::ScalarBits(scalarValue),                                    \
-                         twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src, {#name, at});                \
-    }                                                                                                                  \
-    template <typename T, bool isSetMask = true>                                                                       \
-    void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[],             \
-              const int64_t repeatTime, const UnaryRepeatParams& repeatParams,                                         \
-              twin::Location at = twin::Location::Here())                                                              \
-    {                                                                                                                  \
-        static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                               \
-        const twin::UnaryStrides s(repeatParams);                                                                      \
-        twin::WithScalar(op, dst.View(), src.View(), twin::ScalarBits(scalarValue),                                    \
-                         twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src, {#name, at});                   \
-    }
+    OPFORGE_REPEATS(name, (typename T, bool isSetMask = true),                                                         \
+                    (const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue), ,                    \
+                    (const UnaryRepeatParams& repeatParams),                                                           \
+                    static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                   \
+                    const twin::UnaryStrides s(repeatParams);                                                          \
+                    twin::WithScalar(op, dst.View(), src.View(), twin::ScalarBits(scalarValue), lanes, s.dst, s.src,   \
+                                     {#name, twin::Here()}))
 
 OPFORGE_SCALAR(Adds, twin::ScalarOp::kAdds, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
 OPFORGE_SCALAR(Muls, twin::ScalarOp::kMuls, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
 OPFORGE_SCALAR(Maxs, twin::ScalarOp::kMaxs, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
 OPFORGE_SCALAR(Mins, twin::ScalarOp::kMins, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
+/// src > 0 ? src : src * scalarValue
+OPFORGE_SCALAR(LeakyRelu, twin::ScalarOp::kLeakyRelu, "half, float", half, float)
 OPFORGE_SCALAR(ShiftLeft, twin::ScalarOp::kShiftLeft, "int16_t, uint16_t, int32_t, uint32_t", int16_t, uint16_t,
                int32_t, uint32_t)
 #undef OPFORGE_SCALAR
 
 template <typename T, bool isSetMask = true>
-void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, const int64_t count,
-                twin::Location at = twin::Location::Here())
+OPFORGE_API void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,
+                            const int32_t& count)
 {
     twin::RequireShiftable<T>();
     twin::WithScalar(twin::ScalarOp::kShiftRight, dst.View(), src.View(), twin::ScalarBits(scalarValue),
-                     twin::Lanes::Count(count), {}, {}, {"ShiftRight", at});
+                     twin::Lanes::Count(count), {}, {}, {"ShiftRight", twin::Here()});
 }
 
-template <typename T, bool isSetMask = true>
-void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask,
-                const int64_t repeatTime, const UnaryRepeatParams& repeatParams, bool roundEn = false,
-                twin::Location at = twin::Location::Here())
-{
-    twin::RequireShiftable<T>();
-    const twin::UnaryStrides s(repeatParams);
-    twin::WithScalar(roundEn ? twin::ScalarOp::kShiftRightRounded : twin::ScalarOp::kShiftRight, dst.View(), src.View(),
-                     twin::ScalarBits(scalarValue), twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src,
-                     {"ShiftRight", at});
-}
-
-template <typename T, bool isSetMask = true>
-void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue, uint64_t mask[],
-                const int64_t repeatTime, const UnaryRepeatParams& repeatParams, bool roundEn = false,
-                twin::Location at = twin::Location::Here())
-{
-    twin::RequireShiftable<T>();
-    const twin::UnaryStrides s(repeatParams);
-    twin::WithScalar(roundEn ? twin::ScalarOp::kShiftRightRounded : twin::ScalarOp::kShiftRight, dst.View(), src.View(),
-                     twin::ScalarBits(scalarValue), twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src,
-                     {"ShiftRight", at});
-}
+OPFORGE_REPEATS(ShiftRight, (typename T, bool isSetMask = true),
+                (const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue), ,
+                (const UnaryRepeatParams& repeatParams, bool roundEn = false), twin::RequireShiftable<T>();
+                const twin::UnaryStrides s(repeatParams);
+                twin::WithScalar(roundEn ? twin::ScalarOp::kShiftRightRounded : twin::ScalarOp::kShiftRight, dst.View(),
+                                 src.View(), twin::ScalarBits(scalarValue), lanes, s.dst, s.src,
+                                 {"ShiftRight", twin::Here()}))
 
 /// dst += src * scalar with one rounding.
 template <typename T, typename U>
-void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, const int64_t count,
-          twin::Location at = twin::Location::Here())
+OPFORGE_API void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, const int32_t& count)
 {
     twin::RequireFusedTypes<T, U>();
     twin::WithScalar(twin::ScalarOp::kAxpy, dst.View(), src.View(), twin::ScalarBits(scalarValue),
-                     twin::Lanes::Count(count), {}, {}, {"Axpy", at});
+                     twin::Lanes::Count(count), {}, {}, {"Axpy", twin::Here()});
 }
 
-template <typename T, typename U, bool isSetMask = true>
-void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask,
-          const int64_t repeatTime, const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
-{
-    twin::RequireFusedTypes<T, U>();
-    const twin::UnaryStrides s(repeatParams);
-    twin::WithScalar(twin::ScalarOp::kAxpy, dst.View(), src.View(), twin::ScalarBits(scalarValue),
-                     twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src, {"Axpy", at});
-}
-
-template <typename T, typename U, bool isSetMask = true>
-void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, uint64_t mask[],
-          const int64_t repeatTime, const UnaryRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
-{
-    twin::RequireFusedTypes<T, U>();
-    const twin::UnaryStrides s(repeatParams);
-    twin::WithScalar(twin::ScalarOp::kAxpy, dst.View(), src.View(), twin::ScalarBits(scalarValue),
-                     twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src, {"Axpy", at});
-}
+OPFORGE_REPEATS(Axpy, (typename T, typename U, bool isSetMask = true),
+                (const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue), ,
+                (const UnaryRepeatParams& repeatParams), twin::RequireFusedTypes<T, U>();
+                const twin::UnaryStrides s(repeatParams);
+                twin::WithScalar(twin::ScalarOp::kAxpy, dst.View(), src.View(), twin::ScalarBits(scalarValue), lanes,
+                                 s.dst, s.src, {"Axpy", twin::Here()}))
 
 /// dst += src0 * src1 with one rounding.
 template <typename T, typename U>
-void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, const int64_t count,
-               twin::Location at = twin::Location::Here())
+OPFORGE_API void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1,
+                           const int32_t& count)
 {
     twin::RequireFusedTypes<T, U>();
     twin::Binary(twin::BinaryOp::kMulAddDst, dst.View(), src0.View(), src1.View(), twin::Lanes::Count(count), {}, {},
-                 {}, {"MulAddDst", at});
+                 {}, {"MulAddDst", twin::Here()});
 }
 
-template <typename T, typename U, bool isSetMask = true>
-void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, uint64_t mask,
-               const int64_t repeatTime, const BinaryRepeatParams& repeatParams,
-               twin::Location at = twin::Location::Here())
-{
-    twin::RequireFusedTypes<T, U>();
-    const twin::BinaryStrides s(repeatParams);
-    twin::Binary(twin::BinaryOp::kMulAddDst, dst.View(), src0.View(), src1.View(),
-                 twin::Lanes::Leading<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"MulAddDst", at});
-}
-
-template <typename T, typename U, bool isSetMask = true>
-void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1, const uint64_t mask[],
-               const int64_t repeatTime, const BinaryRepeatParams& repeatParams,
-               twin::Location at = twin::Location::Here())
-{
-    twin::RequireFusedTypes<T, U>();
-    const twin::BinaryStrides s(repeatParams);
-    twin::Binary(twin::BinaryOp::kMulAddDst, dst.View(), src0.View(), src1.View(),
-                 twin::Lanes::Bits<isSetMask>(mask, repeatTime), s.dst, s.src0, s.src1, {"MulAddDst", at});
-}
+OPFORGE_REPEATS(MulAddDst, (typename T, typename U, bool isSetMask = true),
+                (const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1), const,
+                (const BinaryRepeatParams& repeatParams), twin::RequireFusedTypes<T, U>();
+                const twin::BinaryStrides s(repeatParams);
+                twin::Binary(twin::BinaryOp::kMulAddDst, dst.View(), src0.View(), src1.View(), lanes, s.dst, s.src0,
+                             s.src1, {"MulAddDst", twin::Here()}))
 
 template <typename T>
-void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, const int64_t count,
-               twin::Location at = twin::Location::Here())
+OPFORGE_API void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, const int32_t& count)
 {
     twin::RequireFillable<T>();
-    twin::Fill(dst.View(), twin::ScalarBits(scalarValue), twin::Lanes::Count(count), {}, {"Duplicate", at});
+    twin::Fill(dst.View(), twin::ScalarBits(scalarValue), twin::Lanes::Count(count), {}, {"Duplicate", twin::Here()});
 }
 
-template <typename T, bool isSetMask = true>
-void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask, const int64_t repeatTime,
-               const int64_t dstBlockStride, const int64_t dstRepeatStride, twin::Location at = twin::Location::Here())
-{
-    twin::RequireFillable<T>();
-    twin::Fill(dst.View(), twin::ScalarBits(scalarValue), twin::Lanes::Leading<isSetMask>(mask, repeatTime),
-               {dstBlockStride, dstRepeatStride, 65535, 255}, {"Duplicate", at});
-}
+OPFORGE_REPEATS(Duplicate, (typename T, bool isSetMask = true), (const LocalTensor<T>& dst, const T& scalarValue), ,
+                (const uint16_t dstBlockStride, const uint8_t dstRepeatStride), twin::RequireFillable<T>();
+                twin::Fill(dst.View(), twin::ScalarBits(scalarValue), lanes,
+                           {dstBlockStride, dstRepeatStride, 65535, 255}, {"Duplicate", twin::Here()}))
 
-template <typename T, bool isSetMask = true>
-void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, uint64_t mask[], const int64_t repeatTime,
-               const int64_t dstBlockStride, const int64_t dstRepeatStride, twin::Location at = twin::Location::Here())
-{
-    twin::RequireFillable<T>();
-    twin::Fill(dst.View(), twin::ScalarBits(scalarValue), twin::Lanes::Bits<isSetMask>(mask, repeatTime),
-               {dstBlockStride, dstRepeatStride, 65535, 255}, {"Duplicate", at});
-}
-
-template <typename T, bool isSetMask = true>
-void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask, const int64_t repeatTime,
-          const CopyRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
-{
-    twin::RequireCopyable<T>();
-    twin::Unary(twin::UnaryOp::kCopy, dst.View(), src.View(), twin::Lanes::Leading<isSetMask>(mask, repeatTime),
-                {repeatParams.dstStride, repeatParams.dstRepeatSize, 65535, 65535},
-                {repeatParams.srcStride, repeatParams.srcRepeatSize, 65535, 65535}, {"Copy", at});
-}
-
-template <typename T, bool isSetMask = true>
-void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t mask[], const int64_t repeatTime,
-          const CopyRepeatParams& repeatParams, twin::Location at = twin::Location::Here())
-{
-    twin::RequireCopyable<T>();
-    twin::Unary(twin::UnaryOp::kCopy, dst.View(), src.View(), twin::Lanes::Bits<isSetMask>(mask, repeatTime),
-                {repeatParams.dstStride, repeatParams.dstRepeatSize, 65535, 65535},
-                {repeatParams.srcStride, repeatParams.srcRepeatSize, 65535, 65535}, {"Copy", at});
-}
+OPFORGE_REPEATS(Copy, (typename T, bool isSetMask = true), (const LocalTensor<T>& dst, const LocalTensor<T>& src),
+                const, (const CopyRepeatParams& repeatParams), twin::RequireCopyable<T>();
+                twin::Unary(twin::UnaryOp::kCopy, dst.View(), src.View(), lanes,
+                            {repeatParams.dstStride, repeatParams.dstRepeatSize, 65535, 65535},
+                            {repeatParams.srcStride, repeatParams.srcRepeatSize, 65535, 65535}, {"Copy", twin::Here()}))
 
 }  // namespace AscendC
 

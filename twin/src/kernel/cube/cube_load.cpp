@@ -1,4 +1,4 @@
-// What moves on a cube core towards the cube unit: global memory to L1, L1 to L0A, L0B and the bias table.
+// Copies on a cube core: global memory to L1, L1 to L0A, L0B and the bias table.
 #include <algorithm>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// Mmad: what the cube unit reads and writes, and in which order with others.
+// Mmad: the accesses of the cube unit, and their order with other instructions.
 #include <algorithm>
 #include <cstring>
 
@@ -98,7 +98,7 @@ void ReadVector(Block& block, const LocalView& view, int64_t kBytes, const Call&
     block.checks.Touch({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, view.address, kBytes, "fm", call});
 }
 
-/// The sums a Mmad starts from, and what it leaves: the padding of its fractals is undefined.
+/// Reads the initial sums of a Mmad and writes the results; the padding of fractals is undefined.
 class Sums {
 public:
     Sums(Block& block, const LocalView& view, const Product& product, int64_t definedRows, const Call& call)

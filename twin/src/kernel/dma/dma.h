@@ -1,4 +1,4 @@
-// What instructions that store to global memory have in common, and the copies that are of one kind of core only.
+// Common parts of stores to global memory, and the copies that exist on one kind of core only.
 #ifndef OPFORGE_TWIN_KERNEL_DMA_DMA_H
 #define OPFORGE_TWIN_KERNEL_DMA_DMA_H
 

@@ -12,7 +12,7 @@ namespace {
 void CheckStack(Block& block, uintptr_t frame, const Call& running)
 {
     const KernelStack& stack = block.execution.stack;
-    const Call call{running.name, running.at.line != 0 ? running.at : block.execution.LastCall().at};
+    const Call call{running.name, running.at ? running.at : block.execution.LastCall().at};
     if (frame < stack.limit) {
         block.Fail("stack_overflow", Pipe::kScalar, call,
                    Text("the stack ran out; the device has ", kDeviceStackBytes,

@@ -20,7 +20,7 @@ struct Stopped {};
 struct KernelStack {
     StackGuard guard;     ///< between the twin's frames and the kernel's
     uintptr_t base = 0;   ///< where the kernel's frames begin
-    uintptr_t limit = 0;  ///< what they must not come below
+    uintptr_t limit = 0;  ///< lowest allowed address of the frames
 };
 
 class Execution {
@@ -29,14 +29,14 @@ public:
     void Issue(const Call& call)
     {
         instructions_.fetch_add(1, std::memory_order_relaxed);
-        if (call.at.line != 0) {
+        if (call.at) {
             lastCall_ = call;
         }
     }
     uint64_t Instructions() const { return instructions_.load(std::memory_order_relaxed); }
     /// Number of the instruction that runs, over all pipes of the core.
     uint32_t Now() const { return static_cast<uint32_t>(Instructions()); }
-    /// The last instruction with a place in the sources; line 0 if there is none.
+    /// The last instruction with a place in the sources; no place if there is none.
     const Call& LastCall() const { return lastCall_; }
 
     /// Marks whether the thread runs the kernel's own code; signal handlers see it in this order.

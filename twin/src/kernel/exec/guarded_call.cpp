@@ -13,7 +13,7 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-constexpr uintptr_t kStackReserve = 128 << 10;  // for what the twin itself needs below the kernel's frames
+constexpr uintptr_t kStackReserve = 128 << 10;  // used by the twin below the frames of the kernel
 
 uintptr_t LowestStackAddress()
 {
@@ -27,12 +27,11 @@ uintptr_t LowestStackAddress()
     return reinterpret_cast<uintptr_t>(lowest);
 }
 
-/// The instruction that was last seen, in words that follow what happened.
+/// The last instruction, as text that follows the description of an event.
 std::string After(const Block& block)
 {
     const Call& last = block.execution.LastCall();
-    return last.at.line == 0 ? " before the first instruction of the kernel"
-                             : Text(" after ", last.name, " at this place");
+    return !last.at ? " before the first instruction of the kernel" : Text(" after ", last.name, " at this place");
 }
 
 void ReportOverrun(Block& block, const char* what)
@@ -178,6 +177,7 @@ void CallGuarded(Block& block, const std::function<void()>& kernel)
 {
     block.execution.stack.limit = LowestStackAddress() + kStackReserve;
     CurrentBlock() = &block;
+    EndComposedCall();  // which a block that was left by a jump may have begun
     const int left = Enter(block, kernel);
     CurrentBlock() = nullptr;
     const bool isNew = !block.execution.IsStopped();

@@ -28,7 +28,7 @@ bool IsOurs(const Block* block, const siginfo_t& info)
     return block->execution.IsInKernel() || block->execution.IsStopped();
 }
 
-/// Whoever handled it before does, or the process dies of it as it would have.
+/// Calls the previous handler of the signal, or ends the process as the signal does by default.
 void PassOn(int signal, siginfo_t* info, void* context)
 {
     const struct sigaction& previous = previousActions[signal];

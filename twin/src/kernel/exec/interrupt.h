@@ -1,4 +1,4 @@
-// Ways out of a kernel that does not come back by itself: faults of its own code and endless loops.
+// Stops kernels that do not return: faults in their code, and endless loops.
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_INTERRUPT_H
 #define OPFORGE_TWIN_KERNEL_EXEC_INTERRUPT_H
 
@@ -14,7 +14,7 @@ namespace opforge::twin::kernel {
 inline constexpr int kFaulted = 1;
 inline constexpr int kTimeIsUp = 2;
 
-/// What the operating system said about a fault.
+/// The operating system's description of a fault.
 struct Fault {
     int signal = 0;
     uintptr_t address = 0;

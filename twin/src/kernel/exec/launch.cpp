@@ -108,7 +108,7 @@ GmPointer PointerTo(const LaunchState& launch, uint32_t region)
     return reinterpret_cast<GmPointer>(static_cast<uintptr_t>(launch.memory.AddressOf(region)));
 }
 
-/// What nobody may write needs no order.
+/// Records the order of accesses; regions that are never written need none.
 void WatchOrder(const LaunchState& launch, Region& region)
 {
     if (launch.options.strict && region.writable && region.host != nullptr && region.bytes != 0) {

@@ -1,4 +1,4 @@
-// What the blocks of a launch share.
+// Shared state of the blocks of a launch.
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_LAUNCH_STATE_H
 #define OPFORGE_TWIN_KERNEL_EXEC_LAUNCH_STATE_H
 

@@ -64,7 +64,7 @@ private:
         double spentSeconds = 0;  ///< the same in all
     };
 
-    /// How many blocks have reached a barrier, and what they have finished by then.
+    /// The number of blocks at a barrier, and the clocks of their finished work.
     struct BarrierState {
         uint32_t blocks = 0;
         Signal signal;

@@ -8,7 +8,7 @@ uint32_t Sites::NumberOf(const Site& site)
 {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto next = static_cast<uint32_t>(std::min<size_t>(sites_.size(), kMost));
-    const auto [entry, isNew] = numbers_.try_emplace({site.name, site.at.file, site.at.line, site.operand}, next);
+    const auto [entry, isNew] = numbers_.try_emplace({site.name, site.at.address, site.operand}, next);
     if (isNew && sites_.size() <= kMost) {
         sites_.push_back(site);
     }
@@ -23,10 +23,10 @@ Site Sites::At(uint32_t number) const
 
 uint32_t SiteCache::NumberOf(const Site& site)
 {
-    const auto hash = static_cast<size_t>(site.at.line) * 5 + (reinterpret_cast<uintptr_t>(site.operand) >> 1);
+    const auto hash =
+        (reinterpret_cast<uintptr_t>(site.at.address) >> 2) * 5 + (reinterpret_cast<uintptr_t>(site.operand) >> 1);
     Known& known = known_[hash % known_.size()];
-    if (known.site.at.line != site.at.line || known.site.operand != site.operand || known.site.name != site.name ||
-        known.site.at.file != site.at.file) {
+    if (known.site.at != site.at || known.site.operand != site.operand || known.site.name != site.name) {
         known = {site, sites_.NumberOf(site)};
     }
     return known.number;

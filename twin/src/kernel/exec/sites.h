@@ -1,4 +1,4 @@
-// Places in the kernel's sources, numbered, so that what remembers accesses stays small.
+// Numbers for places in the kernel's sources. Records of accesses keep the numbers and stay small.
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_SITES_H
 #define OPFORGE_TWIN_KERNEL_EXEC_SITES_H
 
@@ -30,7 +30,7 @@ public:
 
 private:
     mutable std::mutex mutex_;
-    std::map<std::tuple<const char*, const char*, int, const char*>, uint32_t> numbers_;
+    std::map<std::tuple<const char*, const void*, const char*>, uint32_t> numbers_;
     std::vector<Site> sites_;
 };
 

@@ -14,7 +14,7 @@ struct SocFigures {
     int64_t cubeCores;
     int64_t vectorCores;
     int64_t mhz;
-    int64_t ubBytes;  ///< of UB and L1, what the platform reports: a little less than the memory has
+    int64_t ubBytes;  ///< the size of UB that the platform reports; slightly less than the memory
     int64_t l1Bytes;
     int64_t l0aBytes;
     int64_t l0bBytes;

@@ -22,9 +22,4 @@ std::string Names(PipeSet pipes)
     return names;
 }
 
-std::string Where(const Location& at)
-{
-    return at.line == 0 ? std::string() : Text(at.file, ":", at.line);
-}
-
 }  // namespace opforge::twin::kernel

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "opforge_twin/kernel/runtime.h"
+#include "kernel/exec/source_lines.h"
 
 namespace opforge::twin::kernel {
 
@@ -29,8 +29,6 @@ struct PipeSet {
 
 /// "MTE2 or FIX".
 std::string Names(PipeSet pipes);
-/// "file:line", empty if the place is not known.
-std::string Where(const Location& at);
 
 struct Access {
     Pipe pipe;

@@ -99,7 +99,7 @@ Buffer& AccessChecks::LiveBuffer(const LocalView& view, Pipe pipe, const char* o
     if (view.generation < local_.oldestGeneration) {
         diagnostics_.Fail("use_after_free", pipe, call,
                           Text(operand, " comes from a TPipe that has ended (Destroy, Reset or the end of its scope)",
-                               local_.endedAt.line == 0 ? "" : " at ", Where(local_.endedAt),
+                               !local_.endedAt ? "" : " at ", Where(local_.endedAt),
                                "; get a tensor from a buffer of the live TPipe"));
     }
     Buffer& buffer = local_.buffers[view.buffer];
@@ -169,13 +169,13 @@ std::string AccessChecks::DescribeUndefined(int64_t address, int64_t readBegin)
     const Location madeAt = origin == nullptr ? Location{} : origin->call.at;
     std::string text = "no instruction has written it";
     if (origin != nullptr) {
-        text = Text(origin->call.name, madeAt.line == 0 ? "" : " at ", Where(madeAt), " ", origin->effect,
+        text = Text(origin->call.name, !madeAt ? "" : " at ", Where(madeAt), " ", origin->effect,
                     origin->region == nullptr ? std::string() : Text(" '", origin->region->name, "'"));
     }
     if (address > readBegin && local_.FirstUnwritten(address - 1, 1) < 0) {
         if (const auto site = localOrder_.LastWriter(address - 1, execution_.Now())) {
             const Site before = launch_.sites.At(*site);
-            const bool isSame = before.at.line == madeAt.line && before.at.file == madeAt.file;
+            const bool isSame = Where(before.at) == Where(madeAt);
             text += isSame ? std::string()
                            : Text("; ", before.name, " at ", Where(before.at), " wrote the bytes before it");
         }
@@ -218,7 +218,7 @@ void AccessChecks::TouchOrder(const Access& access)
     }
     const Region* region = launch_.memory.Find(static_cast<uint64_t>(access.begin));
     if (region->order == nullptr) {
-        return;  // nobody writes there
+        return;  // the region is read-only
     }
     const auto base = static_cast<int64_t>(region->base);
     if (const auto conflict = region->order->Note(access, access.begin - base, core_, execution_.Now(), site, order_)) {

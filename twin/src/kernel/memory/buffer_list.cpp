@@ -19,9 +19,10 @@ const char* Name(AscendC::TPosition position)
 /// The first argument of the call of InitBuffer at this place; empty if the source cannot be read.
 std::string ArgumentAt(const Location& at)
 {
-    std::ifstream source(at.file);
+    const SourceLine place = LineOf(at);
+    std::ifstream source(place.file);
     std::string line;
-    for (int number = 0; number < at.line; ++number) {
+    for (int number = 0; number < place.line; ++number) {
         if (!std::getline(source, line)) {
             return {};
         }

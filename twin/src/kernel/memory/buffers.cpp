@@ -121,7 +121,7 @@ LocalView ViewOf(const LocalMemory& local, uint32_t index)
 /// " at file:line", nothing when the place is not known.
 std::string Place(const Location& at)
 {
-    return at.line == 0 ? std::string() : Text(" at ", Where(at));
+    return !at ? std::string() : Text(" at ", Where(at));
 }
 
 void RequirePipe(Block& block, const Call& call)

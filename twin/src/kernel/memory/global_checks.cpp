@@ -64,7 +64,7 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
     return region->host + offset;
 }
 
-/// What DMA reads may be undefined as long as nobody uses it: CopyUndefined.
+/// DMA may read undefined bytes if the kernel does not use them (CopyUndefined).
 void AccessChecks::CheckGlobalContents(const Access& access)
 {
     Region* region = launch_.memory.Find(static_cast<uint64_t>(access.begin));

@@ -28,16 +28,17 @@ struct Region {
     bool isPlaced = false;      ///< `base` was given
     /// One bit per 128-byte sector that some DMA has touched.
     std::unique_ptr<std::atomic<uint64_t>[]> touched;
-    /// Who used it last; null when nobody may write it, or nobody asks.
+    /// The last accesses; null if the region is read-only or order is not checked.
     std::unique_ptr<GlobalOrder> order;
-    /// Null when its contents are known from the start, or nobody asks.
+    /// The written bytes; null if the contents are known at launch or are not checked.
     std::unique_ptr<WrittenBytes> written;
 };
 
 class GlobalMemory {
 public:
     static constexpr uint64_t kSectorBytes = 128;
-    static constexpr uint64_t kAlignment = 512;  ///< what aclrtMalloc gives; a tensor may start anywhere in it
+    static constexpr uint64_t kAlignment =
+        512;  ///< alignment of aclrtMalloc; a tensor may start anywhere in an allocation
 
     GlobalMemory() = default;
     ~GlobalMemory();
@@ -55,7 +56,7 @@ public:
     uint32_t IndexOf(const Region& region) const { return static_cast<uint32_t>(&region - regions_.data()); }
     const std::vector<Region>& Regions() const { return regions_; }
     bool Contains(uint64_t address) { return IsReserved(address) || FindPlaced(address) != nullptr; }
-    /// Bytes of the sectors of [offset, offset + bytes) that nobody has touched before; marks them.
+    /// Returns the bytes of the untouched sectors in [offset, offset + bytes), and marks them.
     static uint64_t FirstTouch(Region& region, uint64_t offset, uint64_t bytes);
     /// Serialises read-modify-write by DMA on one sector.
     std::mutex& SectorLock(uint64_t address) { return locks_[address / kSectorBytes % locks_.size()]; }

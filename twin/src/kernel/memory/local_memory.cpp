@@ -85,8 +85,7 @@ void LocalMemory::Poison(int64_t begin, int64_t bytes, const Origin& origin)
 uint8_t LocalMemory::NumberOf(const Origin& origin)
 {
     const auto isSame = [&](const Origin& known) {
-        return known.call.at.line == origin.call.at.line && known.call.at.file == origin.call.at.file &&
-               known.effect == origin.effect && known.region == origin.region;
+        return known.call.at == origin.call.at && known.effect == origin.effect && known.region == origin.region;
     };
     if (lastOrigin_ >= origins_.size() || !isSame(origins_[lastOrigin_])) {
         const auto found = std::find_if(origins_.begin(), origins_.end(), isSame);

@@ -19,7 +19,7 @@ enum class BufferState : uint8_t { kFree, kAllocated, kQueued, kDequeued, kScrat
 /// The instruction that made bytes undefined.
 struct Origin {
     Call call;
-    const char* effect;              ///< what the instruction did, for messages
+    const char* effect;              ///< the effect of the instruction, for messages
     const Region* region = nullptr;  ///< the tensor in global memory that has the undefined bytes
 };
 
@@ -84,7 +84,7 @@ public:
     const Origin* OriginOf(int64_t address) const;
     bool HasWritten(int64_t begin, int64_t bytes) const;
 
-    /// Calls `change` for the bytes and for what is known of them, so that it moves both alike.
+    /// Calls `change` for the bytes and for their shadow state, so that both move in the same way.
     template <typename Change>
     void Rearrange(const Change& change)
     {

@@ -31,7 +31,7 @@ public:
     void Drop(uint64_t address, uint64_t base, GlobalOrder* region);
     /// The same of all lines, by core `core` with instruction `now`.
     void DropAll(uint32_t core, uint32_t now, const CoreOrder& order);
-    /// Whether a load cannot return what was there before `write` to the 32-byte block at `address`.
+    /// Whether a load of the 32-byte block at `address` cannot return the bytes from before `write`.
     bool Sees(const GlobalOrder::Writer& write, uint64_t address) const;
 
 private:

@@ -21,7 +21,7 @@ public:
     WrittenBytes& operator=(const WrittenBytes&) = delete;
 
     void Mark(uint64_t begin, uint64_t end);
-    /// The first stretch of [begin, end) that nobody has written; empty when there is none.
+    /// The first range in [begin, end) that is not written; empty if there is none.
     Run NextUnwritten(uint64_t begin, uint64_t end) const;
 
 private:

@@ -1,4 +1,4 @@
-// Flags between cores: who has to set one, and who sees it then.
+// Flags between cores: the cores that set a flag, and the cores that wait for it.
 #ifndef OPFORGE_TWIN_KERNEL_ORDER_CROSS_CORE_H
 #define OPFORGE_TWIN_KERNEL_ORDER_CROSS_CORE_H
 
@@ -16,9 +16,9 @@
 
 namespace opforge::twin::kernel {
 
-/// What a core releases to others.
+/// The clocks that a core releases to others.
 struct Signal {
-    CoreClocks released;  ///< what has finished; empty if nothing is checked
+    CoreClocks released;  ///< finished instructions; empty without checks
     PhaseMoment time;
     double delay = 0.0;  ///< cycles until others see it
     Location at;
@@ -40,10 +40,10 @@ public:
     std::optional<uint32_t> Set(uint32_t core, int64_t mode, int64_t flag, const Signal& signal);
     bool IsSet(uint32_t core, int64_t flag) const { return !Pending(core, flag).empty(); }
     Signal Take(uint32_t core, int64_t flag);
-    /// What is missing for `core` to see the flag.
+    /// The missing conditions before `core` sees the flag.
     std::string DescribeMissing(uint32_t core, int64_t flag) const;
 
-    /// A flag that nobody waited for.
+    /// A flag without a wait.
     struct Left {
         uint32_t core;  ///< that should have
         size_t flag;
@@ -61,7 +61,7 @@ private:
         std::vector<uint32_t> members;
         std::vector<uint32_t> listeners;
         std::map<uint32_t, size_t> setBy;  ///< how often each member has
-        std::deque<Gathering> open;        ///< what not all members have set yet
+        std::deque<Gathering> open;        ///< flags that some members have not set yet
         size_t completed = 0;
     };
     using Key = std::tuple<int64_t, int64_t, CoreKind, uint32_t>;  ///< flag, mode, side, AI core

@@ -1,4 +1,5 @@
-// Who used global memory last: for each 32-byte block of what a kernel may write, the last write and two last reads.
+// The last accesses to global memory: for each 32-byte block that a kernel may write, the last write and two last
+// reads.
 #ifndef OPFORGE_TWIN_KERNEL_ORDER_GLOBAL_ORDER_H
 #define OPFORGE_TWIN_KERNEL_ORDER_GLOBAL_ORDER_H
 
@@ -35,7 +36,7 @@ public:
         uint32_t site;
         uint32_t bytes;  ///< of the block, a bit for each
     };
-    /// Of the blocks of [begin, end) that somebody has written.
+    /// Considers the written blocks of [begin, end).
     std::vector<Writer> WritersOf(uint64_t begin, uint64_t end);
 
 private:

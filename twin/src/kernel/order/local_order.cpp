@@ -48,7 +48,7 @@ size_t LocalOrder::UserOf(Pipe pipe) const
     return static_cast<size_t>(std::find(pipes_.begin(), pipes_.end(), pipe) - pipes_.begin());
 }
 
-/// Up to which instruction of `pipe` nobody can be in conflict with it any more.
+/// The last instruction of `pipe` that no later access can conflict with.
 uint32_t LocalOrder::SettledTime(Pipe pipe, const CoreOrder& order) const
 {
     uint32_t settled = ~uint32_t{0};
@@ -99,7 +99,7 @@ std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uin
     const bool writes = access.kind != AccessKind::kRead;
     const Clock& before = order.Before(access.pipe);
     std::optional<Conflict> found;
-    // The latest one says best what is missing: it may hide others.
+    // Report the latest one: its missing flag can be the cause of the others.
     const auto consider = [&](size_t user, bool isWrite) {
         const auto conflict = Find(access, user, isWrite, before.Of(pipes_[user]));
         if (conflict && (!found || conflict->time > found->time)) {

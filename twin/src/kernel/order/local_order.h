@@ -1,4 +1,4 @@
-// Who used the memories of a core last: for each 32-byte block the last write and the last read of every pipe.
+// The last accesses to the memories of a core: for each 32-byte block the last write and the last read of each pipe.
 #ifndef OPFORGE_TWIN_KERNEL_ORDER_LOCAL_ORDER_H
 #define OPFORGE_TWIN_KERNEL_ORDER_LOCAL_ORDER_H
 
@@ -11,7 +11,7 @@
 
 namespace opforge::twin::kernel {
 
-/// An earlier access to the same bytes that nothing orders before the one at hand.
+/// An earlier access to the same bytes without an order to the current one.
 struct Conflict {
     uint32_t block;  ///< core of the earlier access
     Pipe pipe;

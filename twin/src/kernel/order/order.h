@@ -43,20 +43,20 @@ void Join(CoreClocks& into, const CoreClocks& other);
 /// The clocks of one core.
 class CoreOrder {
 public:
-    /// What has finished when everything that `pipe` was given up to instruction `now` has.
+    /// The finished instructions of all pipes after instruction `now` of `pipe`.
     Clock After(Pipe pipe, uint32_t now) const;
     /// `pipe` goes on after `clock`. The scalar unit issues for all: what it waits for, they all have waited for.
     void Wait(Pipe pipe, const Clock& clock);
     /// `pipe` (or all of them) goes on after everything it was given up to `now`.
     void Barrier(Pipe pipe, uint32_t now);
-    /// What has finished before anything that `pipe` is given from here on.
+    /// The instructions that finish before all later instructions of `pipe`.
     const Clock& Before(Pipe pipe) const { return known_[static_cast<size_t>(pipe)]; }
 
-    /// What this core releases to others: its own clock after `own`, and all that it has acquired.
+    /// The clocks that this core releases to others: its own after `own`, and all acquired ones.
     CoreClocks Release(uint32_t block, uint32_t blocks, const Clock& own) const;
     /// All pipes of this core, `block`, go on after what other cores released; `byAll`: all cores of the launch do.
     void Acquire(const CoreClocks& released, uint32_t block, bool byAll);
-    /// No core can conflict with what this core did up to here: all have acquired its end.
+    /// Forgets the accesses of this core so far: all cores have acquired their ends, so no conflict is possible.
     uint32_t MetAt() const { return metAt_; }
     uint32_t Acquired(uint32_t block, Pipe pipe) const
     {

@@ -30,7 +30,7 @@ void Ordering::ReleaseEvent(HardEvent event, int64_t id, const Call& call)
 {
     EventState& state = Event(event);
     Location& reservedAt = state.reservedAt[static_cast<size_t>(id)];
-    if (reservedAt.line == 0) {
+    if (!reservedAt) {
         diagnostics_.Fail("event_ids", Pipe::kScalar, call,
                           Text("id ", id, " of ", Name(event),
                                " was not given out by AllocEventID; release what that returned, once"));
@@ -150,7 +150,7 @@ void Ordering::ReportLeft()
         const EventState& state = events_[number];
         const auto event = static_cast<HardEvent>(number);
         for (size_t id = 0; id < kIds; ++id) {
-            if (const Location& at = state.reservedAt[id]; at.line != 0) {
+            if (const Location& at = state.reservedAt[id]; at) {
                 diagnostics_.Report("event_ids", Pipe::kScalar, {kKernelEnd, at},
                                     Text("id ", id, " of ", Name(event),
                                          " from AllocEventID is never given back; call ReleaseEventID behind its last "

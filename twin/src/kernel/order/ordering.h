@@ -1,4 +1,4 @@
-// The order between the pipes of one core and with other cores: flags, barriers, and what other cores have released.
+// The order between the pipes of one core and with other cores: flags, barriers and clocks of other cores.
 #ifndef OPFORGE_TWIN_KERNEL_ORDER_ORDERING_H
 #define OPFORGE_TWIN_KERNEL_ORDER_ORDERING_H
 
@@ -71,7 +71,7 @@ private:
         std::array<bool, kIds> reserved{};
         std::array<Location, kIds> reservedAt{};  ///< by AllocEventID; no place: by a queue
         std::array<Location, kIds> setAt{};
-        std::array<Clock, kIds> clock{};  ///< what has finished when the flag is set
+        std::array<Clock, kIds> clock{};  ///< finished instructions when the flag is set
         std::array<Moment, kIds> time{};  ///< when it is seen
     };
 

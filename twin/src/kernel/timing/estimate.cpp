@@ -197,6 +197,7 @@ std::optional<LineTimes> Estimate::TimesByLine(const Sites& sites) const
 {
     LineTimes times;
     std::map<std::string, uint32_t> numbers;
+    // A line has several sites, where the compiler has copied its call.
     const auto lineOf = [&](uint32_t site) {
         const auto [entry, isNew] = numbers.try_emplace(Where(sites.At(site).at), times.lines.size());
         if (isNew) {
@@ -208,7 +209,7 @@ std::optional<LineTimes> Estimate::TimesByLine(const Sites& sites) const
     for (const PhaseSum& phase : phases_) {
         for (const Share& share : phase.shares) {
             if (share.lines != nullptr) {
-                all.Append(*share.lines);
+                all.Append(share.lines->ByLine(lineOf));
                 all.path.clear();
             }
         }
@@ -217,14 +218,15 @@ std::optional<LineTimes> Estimate::TimesByLine(const Sites& sites) const
         if (slowest.lines == nullptr) {
             continue;
         }
-        ofPhase.barrier = lineOf(slowest.lines->end);
-        for (const Step& step : slowest.lines->path) {
-            ofPhase.path.push_back({lineOf(step.site), Name(step.pipe), step.cause, step.cycles / CyclesPerMicro()});
+        const PhaseLines lines = slowest.lines->ByLine(lineOf);
+        ofPhase.barrier = lines.end;
+        for (const Step& step : lines.path) {
+            ofPhase.path.push_back({step.site, Name(step.pipe), step.cause, step.cycles / CyclesPerMicro()});
         }
         const double stretch = slowest.scheduled > 0.0 ? slowest.cycles / slowest.scheduled : 1.0;
-        for (const auto& [key, cycles] : slowest.lines->waits) {
+        for (const auto& [key, cycles] : lines.waits) {
             LineWait& wait = ofPhase.waits.emplace_back();
-            wait.line = lineOf(key.first);
+            wait.line = key.first;
             wait.pipe = Name(key.second);
             std::transform(cycles.begin(), cycles.end(), wait.us.begin(),
                            [&](double cycle) { return cycle * stretch / CyclesPerMicro(); });
@@ -232,8 +234,8 @@ std::optional<LineTimes> Estimate::TimesByLine(const Sites& sites) const
     }
     for (const auto& [key, work] : all.work) {
         const double perMicro = CyclesPerMicro() * CoresWith(key.second);
-        times.work.push_back({lineOf(key.first), Name(key.second), work.cycles / perMicro,
-                              work.bandwidthCycles / perMicro, work.instructions, work.bytes, work.firstTouchBytes});
+        times.work.push_back({key.first, Name(key.second), work.cycles / perMicro, work.bandwidthCycles / perMicro,
+                              work.instructions, work.bytes, work.firstTouchBytes});
     }
     return times;
 }

@@ -22,24 +22,58 @@ bool IsOneRun(const Step& a, const Step& b)
     return a.site == b.site && a.pipe == b.pipe && a.cause == b.cause;
 }
 
+void AddTo(std::vector<Step>& path, const Step& step)
+{
+    if (path.empty() || !IsOneRun(path.back(), step)) {
+        path.push_back(step);
+    } else {
+        path.back().cycles += step.cycles;
+    }
+}
+
+void AddTo(PhaseLines::Work& sum, const PhaseLines::Work& more)
+{
+    sum.instructions += more.instructions;
+    sum.bytes += more.bytes;
+    sum.firstTouchBytes += more.firstTouchBytes;
+    sum.cycles += more.cycles;
+    sum.bandwidthCycles += more.bandwidthCycles;
+}
+
+void AddTo(PhaseLines::Waits& sum, const PhaseLines::Waits& more)
+{
+    std::transform(sum.begin(), sum.end(), more.begin(), sum.begin(), std::plus<>());
+}
+
 }  // namespace
 
 void PhaseLines::Append(const PhaseLines& later)
 {
     for (const auto& [key, more] : later.work) {
-        Work& sum = work[key];
-        sum.instructions += more.instructions;
-        sum.bytes += more.bytes;
-        sum.firstTouchBytes += more.firstTouchBytes;
-        sum.cycles += more.cycles;
-        sum.bandwidthCycles += more.bandwidthCycles;
+        AddTo(work[key], more);
     }
     for (const auto& [key, more] : later.waits) {
-        Waits& sum = waits[key];
-        std::transform(sum.begin(), sum.end(), more.begin(), sum.begin(), std::plus<>());
+        AddTo(waits[key], more);
     }
     path.insert(path.end(), later.path.begin(), later.path.end());
     end = later.end;
+}
+
+PhaseLines PhaseLines::ByLine(const std::function<uint32_t(uint32_t)>& lineOf) const
+{
+    PhaseLines lines;
+    for (const auto& [key, more] : work) {
+        AddTo(lines.work[{lineOf(key.first), key.second}], more);
+    }
+    for (const auto& [key, more] : waits) {
+        AddTo(lines.waits[{lineOf(key.first), key.second}], more);
+    }
+    for (Step step : path) {
+        step.site = lineOf(step.site);
+        AddTo(lines.path, step);
+    }
+    lines.end = lineOf(end);
+    return lines;
 }
 
 void PhaseLines::Settle(Pipe pipe, double before, double after)
@@ -122,11 +156,7 @@ const Link* LineRecorder::Idle(Pipe pipe, const Link* until, double cycles)
 std::shared_ptr<PhaseLines> LineRecorder::EndPhase(const Link* last)
 {
     for (const Link* link = last; link != nullptr; link = link->before) {
-        if (phase_.path.empty() || !IsOneRun(phase_.path.back(), link->step)) {
-            phase_.path.push_back(link->step);
-        } else {
-            phase_.path.back().cycles += link->step.cycles;
-        }
+        AddTo(phase_.path, link->step);
     }
     std::reverse(phase_.path.begin(), phase_.path.end());
     phase_.end = Here();

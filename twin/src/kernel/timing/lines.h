@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -50,6 +51,8 @@ struct PhaseLines {
     std::vector<Step> path;
     uint32_t end = 0;  ///< the barrier that ends the phase
 
+    /// The same with lines instead of sites.
+    PhaseLines ByLine(const std::function<uint32_t(uint32_t)>& lineOf) const;
     /// Adds the lines of a later block.
     void Append(const PhaseLines& later);
     /// Corrects the part of the path that is on a pipe from `before` cycles to `after`.

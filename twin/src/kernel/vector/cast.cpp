@@ -141,7 +141,7 @@ template <typename T, typename U>
 void ConvertBody(uint8_t* const* operands, int64_t count, uint64_t /*scalar*/, const void* context)
 {
     const Conversion& how = *static_cast<const Conversion*>(context);
-    // In place, a wider destination would overwrite what is still to be read; overlap checks forbid that.
+    // In place, a wider destination would overwrite unread elements; overlap checks forbid that.
     for (int64_t index = 0; index < count; ++index) {
         const Computed<U> value = Load<U>(operands[1] + index * static_cast<int64_t>(sizeof(U)));
         Store<T>(operands[0] + index * static_cast<int64_t>(sizeof(T)), ConvertOne<T, U>(value, how));

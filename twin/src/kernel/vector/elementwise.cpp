@@ -1,4 +1,4 @@
-// Element-wise vector instructions: what is computed for one element, for every dtype.
+// Element-wise vector instructions: the computation of one element, for each dtype.
 #include <cmath>
 #include <type_traits>
 
@@ -19,6 +19,10 @@ Computed<T> Combine(Computed<T> a, Computed<T> b)
         return Minus(a, b);
     } else if constexpr (op == BinaryOp::kMul) {
         return Times(a, b);
+    } else if constexpr (op == BinaryOp::kAddRelu) {
+        return Larger<Computed<T>>(Plus(a, b), 0);
+    } else if constexpr (op == BinaryOp::kSubRelu) {
+        return Larger<Computed<T>>(Minus(a, b), 0);
     } else if constexpr (op == BinaryOp::kDiv) {
         return a / b;
     } else if constexpr (op == BinaryOp::kMax) {
@@ -49,6 +53,23 @@ void MulAddBody(uint8_t* const* operands, int64_t count, uint64_t /*scalar*/, co
         const int64_t from = index * static_cast<int64_t>(sizeof(U));
         Store<T>(dst, std::fma(Load<U>(operands[1] + from), Load<U>(operands[2] + from), Load<T>(dst)));
     }
+}
+
+/// dst = src0 * dst + src1
+template <typename T, bool hasRelu>
+void MulDstBody(uint8_t* const* operands, int64_t count, uint64_t /*scalar*/, const void* /*context*/)
+{
+    constexpr auto size = static_cast<int64_t>(sizeof(T));
+    for (int64_t offset = 0; offset < count * size; offset += size) {
+        uint8_t* dst = operands[0] + offset;
+        const float sum = std::fma(Load<T>(operands[1] + offset), Load<T>(dst), Load<T>(operands[2] + offset));
+        Store<T>(dst, hasRelu ? Larger(sum, 0.0F) : sum);
+    }
+}
+
+bool ReadsDst(BinaryOp op)
+{
+    return op == BinaryOp::kMulAddDst || op == BinaryOp::kMulDstAdd || op == BinaryOp::kMulDstAddRelu;
 }
 
 template <BinaryOp op>
@@ -92,6 +113,14 @@ Body BinaryBodyFor(BinaryOp op, Dtype dst, Dtype src)
             return BinaryFor<BinaryOp::kAnd>(dst);
         case BinaryOp::kOr:
             return BinaryFor<BinaryOp::kOr>(dst);
+        case BinaryOp::kAddRelu:
+            return BinaryFor<BinaryOp::kAddRelu>(dst);
+        case BinaryOp::kSubRelu:
+            return BinaryFor<BinaryOp::kSubRelu>(dst);
+        case BinaryOp::kMulDstAdd:
+            return dst == Dtype::kHalf ? MulDstBody<half, false> : MulDstBody<float, false>;
+        case BinaryOp::kMulDstAddRelu:
+            return dst == Dtype::kHalf ? MulDstBody<half, true> : MulDstBody<float, true>;
         case BinaryOp::kMulAddDst:
             return dst == Dtype::kHalf   ? MulAddBody<half, half>
                    : src == Dtype::kHalf ? MulAddBody<float, half>
@@ -190,6 +219,8 @@ Computed<T> ApplyScalar(Computed<T> x, Computed<T> scalar)
         return Larger(x, scalar);
     } else if constexpr (op == ScalarOp::kMins) {
         return Smaller(x, scalar);
+    } else if constexpr (op == ScalarOp::kLeakyRelu) {
+        return x > 0 ? x : Times(x, scalar);
     } else {
         const auto bits = static_cast<int64_t>(8 * sizeof(T));
         const auto shift = static_cast<int64_t>(scalar);
@@ -265,6 +296,9 @@ Body ScalarBodyFor(ScalarOp op, Dtype dst, Dtype src)
             return ArithmeticFor<ScalarOp::kMaxs>(dst);
         case ScalarOp::kMins:
             return ArithmeticFor<ScalarOp::kMins>(dst);
+        case ScalarOp::kLeakyRelu:
+            return dst == Dtype::kHalf ? ScalarBody<half, ScalarOp::kLeakyRelu>
+                                       : ScalarBody<float, ScalarOp::kLeakyRelu>;
         case ScalarOp::kAxpy:
             return dst == Dtype::kHalf   ? AxpyBody<half, half>
                    : src == Dtype::kHalf ? AxpyBody<float, half>
@@ -323,7 +357,7 @@ void Binary(BinaryOp op, const LocalView& dst, const LocalView& src0, const Loca
     Shape shape = Resolve(*block, lanes, std::max(dst.size, src0.size), call);
     shape.isSlow = op == BinaryOp::kDiv;
     Sweep(*block, shape,
-          {{&dst, "dst", dstStride, op == BinaryOp::kMulAddDst, true},
+          {{&dst, "dst", dstStride, ReadsDst(op), true},
            {&src0, "src0", src0Stride, true, false},
            {&src1, "src1", src1Stride, true, false}},
           BinaryBodyFor(op, dst.dtype, src0.dtype), 0, nullptr, Accumulates(op, dst.dtype), call);

@@ -1,4 +1,4 @@
-// Sort32, merges of sorted lists, and what takes their entries apart.
+// Sort32, merges of sorted lists, and Extract, which separates values and indices.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -145,7 +145,7 @@ void BlocksOf(const Shape& shape, int64_t repeat, const Operand& operand, std::v
     }
 }
 
-/// In place means exactly in place, and no repeat may read what an earlier one wrote.
+/// Operands are equal or do not overlap, and no repeat reads results of an earlier repeat.
 void CheckOverlap(Block& block, const Shape& shape, const Operand& dst, const Operand& src, const Call& call)
 {
     std::vector<int32_t> writtenBy(static_cast<size_t>(block.local.Bytes() / kBlockBytes), -1);

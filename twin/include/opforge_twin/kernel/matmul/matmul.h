@@ -133,54 +133,57 @@ public:
         state_.job.copyB = MM_CB::CopyB1;
     }
 
-    void Init(const TCubeTiling* __restrict cubeTiling, AscendC::TPipe* /*tpipe*/ = nullptr)
+    OPFORGE_API void Init(const TCubeTiling* __restrict cubeTiling, AscendC::TPipe* /*tpipe*/ = nullptr)
     {
-        state_.Init(Merged(*cubeTiling), {"Matmul::Init", {}});
+        state_.Init(Merged(*cubeTiling), {"Matmul::Init", Here()});
     }
-    void SetOrgShape(int orgM, int orgN, int orgK) { SetOrgShape(orgM, orgN, orgK, orgK); }
-    void SetOrgShape(int orgM, int orgN, int orgKa, int orgKb, int orgKc = 0)
+    OPFORGE_API void SetOrgShape(int orgM, int orgN, int orgK)
     {
-        state_.SetOrgShape(orgM, orgN, orgKa, orgKb, orgKc, {"Matmul::SetOrgShape", {}});
+        state_.SetOrgShape(orgM, orgN, orgK, orgK, 0, {"Matmul::SetOrgShape", Here()});
     }
-    void SetSingleShape(int singleM, int singleN, int singleK)
+    OPFORGE_API void SetOrgShape(int orgM, int orgN, int orgKa, int orgKb, int orgKc = 0)
     {
-        state_.SetTail(singleM, singleN, singleK, {"Matmul::SetSingleShape", {}});
+        state_.SetOrgShape(orgM, orgN, orgKa, orgKb, orgKc, {"Matmul::SetOrgShape", Here()});
     }
-    void SetTail(int tailM = -1, int tailN = -1, int tailK = -1)
+    OPFORGE_API void SetSingleShape(int singleM, int singleN, int singleK)
     {
-        state_.SetTail(tailM, tailN, tailK, {"Matmul::SetTail", {}});
+        state_.SetTail(singleM, singleN, singleK, {"Matmul::SetSingleShape", Here()});
     }
-    void SetTensorA(const AscendC::GlobalTensor<SrcAT>& gm, bool isTransposeA = false)
+    OPFORGE_API void SetTail(int tailM = -1, int tailN = -1, int tailK = -1)
     {
-        state_.SetOperand(state_.job.a, In<A_TYPE>(gm, isTransposeA), {"Matmul::SetTensorA", {}});
+        state_.SetTail(tailM, tailN, tailK, {"Matmul::SetTail", Here()});
     }
-    void SetTensorA(const AscendC::LocalTensor<SrcAT>& leftMatrix, bool isTransposeA = false)
+    OPFORGE_API void SetTensorA(const AscendC::GlobalTensor<SrcAT>& gm, bool isTransposeA = false)
     {
-        state_.SetOperand(state_.job.a, In<A_TYPE>(leftMatrix, isTransposeA), {"Matmul::SetTensorA", {}});
+        state_.SetOperand(state_.job.a, In<A_TYPE>(gm, isTransposeA), {"Matmul::SetTensorA", Here()});
     }
-    void SetTensorA(SrcAT aScalar)
+    OPFORGE_API void SetTensorA(const AscendC::LocalTensor<SrcAT>& leftMatrix, bool isTransposeA = false)
     {
-        state_.SetOperand(state_.job.a, Scalar<A_TYPE>(aScalar), {"Matmul::SetTensorA", {}});
+        state_.SetOperand(state_.job.a, In<A_TYPE>(leftMatrix, isTransposeA), {"Matmul::SetTensorA", Here()});
     }
-    void SetTensorB(const AscendC::GlobalTensor<SrcBT>& gm, bool isTransposeB = false)
+    OPFORGE_API void SetTensorA(SrcAT aScalar)
     {
-        state_.SetOperand(state_.job.b, In<B_TYPE>(gm, isTransposeB), {"Matmul::SetTensorB", {}});
+        state_.SetOperand(state_.job.a, Scalar<A_TYPE>(aScalar), {"Matmul::SetTensorA", Here()});
     }
-    void SetTensorB(const AscendC::LocalTensor<SrcBT>& rightMatrix, bool isTransposeB = false)
+    OPFORGE_API void SetTensorB(const AscendC::GlobalTensor<SrcBT>& gm, bool isTransposeB = false)
     {
-        state_.SetOperand(state_.job.b, In<B_TYPE>(rightMatrix, isTransposeB), {"Matmul::SetTensorB", {}});
+        state_.SetOperand(state_.job.b, In<B_TYPE>(gm, isTransposeB), {"Matmul::SetTensorB", Here()});
     }
-    void SetTensorB(SrcBT bScalar)
+    OPFORGE_API void SetTensorB(const AscendC::LocalTensor<SrcBT>& rightMatrix, bool isTransposeB = false)
     {
-        state_.SetOperand(state_.job.b, Scalar<B_TYPE>(bScalar), {"Matmul::SetTensorB", {}});
+        state_.SetOperand(state_.job.b, In<B_TYPE>(rightMatrix, isTransposeB), {"Matmul::SetTensorB", Here()});
     }
-    void SetBias(const AscendC::GlobalTensor<BiasT>& biasGlobal)
+    OPFORGE_API void SetTensorB(SrcBT bScalar)
     {
-        state_.SetOperand(state_.job.bias, In<BIAS_TYPE>(biasGlobal), {"Matmul::SetBias", {}});
+        state_.SetOperand(state_.job.b, Scalar<B_TYPE>(bScalar), {"Matmul::SetTensorB", Here()});
     }
-    void SetBias(const AscendC::LocalTensor<BiasT>& inputBias)
+    OPFORGE_API void SetBias(const AscendC::GlobalTensor<BiasT>& biasGlobal)
     {
-        state_.SetOperand(state_.job.bias, In<BIAS_TYPE>(inputBias), {"Matmul::SetBias", {}});
+        state_.SetOperand(state_.job.bias, In<BIAS_TYPE>(biasGlobal), {"Matmul::SetBias", Here()});
+    }
+    OPFORGE_API void SetBias(const AscendC::LocalTensor<BiasT>& inputBias)
+    {
+        state_.SetOperand(state_.job.bias, In<BIAS_TYPE>(inputBias), {"Matmul::SetBias", Here()});
     }
     void DisableBias() { state_.DisableBias(); }
     void ClearBias() { state_.DisableBias(); }
@@ -228,106 +231,116 @@ public:
     void SetLocalWorkspace(const AscendC::LocalTensor<uint8_t>& /*tmpBuffer*/) {}
 
     template <bool sync = true>
-    bool Iterate(bool enPartialSum = false)
+    OPFORGE_API bool Iterate(bool enPartialSum = false)
     {
-        return state_.Iterate(enPartialSum, nullptr, sync, {"Matmul::Iterate", {}});
+        return state_.Iterate(enPartialSum, nullptr, sync, {"Matmul::Iterate", Here()});
     }
     template <bool sync = true, typename T>
-    bool Iterate(bool enPartialSum, const AscendC::LocalTensor<T>& localCmatrix)
+    OPFORGE_API bool Iterate(bool enPartialSum, const AscendC::LocalTensor<T>& localCmatrix)
     {
-        return state_.Iterate(enPartialSum, &localCmatrix.View(), sync, {"Matmul::Iterate", {}});
+        return state_.Iterate(enPartialSum, &localCmatrix.View(), sync, {"Matmul::Iterate", Here()});
     }
     template <bool sync = true>
-    void IterateAll(const AscendC::GlobalTensor<DstT>& gm, uint8_t enAtomic = 0, bool enSequentialWrite = false,
-                    bool waitIterateAll = false, bool fakeMsg = false)
+    OPFORGE_API void IterateAll(const AscendC::GlobalTensor<DstT>& gm, uint8_t enAtomic = 0,
+                                bool enSequentialWrite = false, bool waitIterateAll = false, bool fakeMsg = false)
     {
         state_.IterateAll(In<C_TYPE>(gm), enAtomic, enSequentialWrite, sync, waitIterateAll, fakeMsg,
-                          {"Matmul::IterateAll", {}});
+                          {"Matmul::IterateAll", Here()});
     }
     template <bool sync = true>
-    void IterateAll(const AscendC::LocalTensor<DstT>& ubCmatrix, uint8_t enAtomic = 0)
+    OPFORGE_API void IterateAll(const AscendC::LocalTensor<DstT>& ubCmatrix, uint8_t enAtomic = 0)
     {
-        state_.IterateAll(In<C_TYPE>(ubCmatrix), enAtomic, false, true, false, false, {"Matmul::IterateAll", {}});
+        state_.IterateAll(In<C_TYPE>(ubCmatrix), enAtomic, false, true, false, false, {"Matmul::IterateAll", Here()});
     }
     template <bool sync = true, bool waitIterateBatch = false>
-    void IterateBatch(const AscendC::GlobalTensor<DstT>& gm, uint32_t batchA, uint32_t batchB, bool enSequentialWrite,
-                      const uint32_t matrixStrideA = 0, const uint32_t matrixStrideB = 0,
-                      const uint32_t /*matrixStrideC*/ = 0, const bool enPartialSum = false, const uint8_t enAtomic = 0)
+    OPFORGE_API void IterateBatch(const AscendC::GlobalTensor<DstT>& gm, uint32_t batchA, uint32_t batchB,
+                                  bool enSequentialWrite, const uint32_t matrixStrideA = 0,
+                                  const uint32_t matrixStrideB = 0, const uint32_t /*matrixStrideC*/ = 0,
+                                  const bool enPartialSum = false, const uint8_t enAtomic = 0)
     {
         state_.job.atomic = enAtomic;
         state_.job.accumulates = enPartialSum;
         state_.IterateBatch(In<C_TYPE>(gm), batchA, batchB, enSequentialWrite, matrixStrideA, matrixStrideB, sync,
-                            waitIterateBatch, {"Matmul::IterateBatch", {}});
+                            waitIterateBatch, {"Matmul::IterateBatch", Here()});
     }
     template <bool sync = true, bool waitIterateBatch = false>
-    void IterateBatch(const AscendC::LocalTensor<DstT>& ubCmatrix, uint32_t batchA, uint32_t batchB,
-                      bool enSequentialWrite, const uint32_t matrixStrideA = 0, const uint32_t matrixStrideB = 0,
-                      const uint32_t /*matrixStrideC*/ = 0, const bool enPartialSum = false, const uint8_t enAtomic = 0)
+    OPFORGE_API void IterateBatch(const AscendC::LocalTensor<DstT>& ubCmatrix, uint32_t batchA, uint32_t batchB,
+                                  bool enSequentialWrite, const uint32_t matrixStrideA = 0,
+                                  const uint32_t matrixStrideB = 0, const uint32_t /*matrixStrideC*/ = 0,
+                                  const bool enPartialSum = false, const uint8_t enAtomic = 0)
     {
         state_.job.atomic = enAtomic;
         state_.job.accumulates = enPartialSum;
         state_.IterateBatch(In<C_TYPE>(ubCmatrix), batchA, batchB, enSequentialWrite, matrixStrideA, matrixStrideB,
-                            true, false, {"Matmul::IterateBatch", {}});
+                            true, false, {"Matmul::IterateBatch", Here()});
     }
     /// The forms of cube kernels: SetBatchNum gives the batches.
-    void IterateBatch(const AscendC::GlobalTensor<DstT>& gm, bool enPartialSum, uint8_t enAtomic,
-                      bool enSequentialWrite, const uint32_t matrixStrideA = 0, const uint32_t matrixStrideB = 0,
-                      const uint32_t matrixStrideC = 0)
+    OPFORGE_API void IterateBatch(const AscendC::GlobalTensor<DstT>& gm, bool enPartialSum, uint8_t enAtomic,
+                                  bool enSequentialWrite, const uint32_t matrixStrideA = 0,
+                                  const uint32_t matrixStrideB = 0, const uint32_t /*matrixStrideC*/ = 0)
     {
-        IterateBatch<true, false>(gm, static_cast<uint32_t>(batchA_), static_cast<uint32_t>(batchB_), enSequentialWrite,
-                                  matrixStrideA, matrixStrideB, matrixStrideC, enPartialSum, enAtomic);
+        state_.job.atomic = enAtomic;
+        state_.job.accumulates = enPartialSum;
+        state_.IterateBatch(In<C_TYPE>(gm), batchA_, batchB_, enSequentialWrite, matrixStrideA, matrixStrideB, true,
+                            false, {"Matmul::IterateBatch", Here()});
     }
     template <bool sync = true, bool waitIterateBatch = false>
-    void IterateNBatch(const uint32_t batchLoop, uint32_t batchA, uint32_t batchB, bool enSequentialWrite,
-                       const uint32_t matrixStrideA = 0, const uint32_t matrixStrideB = 0,
-                       const uint32_t /*matrixStrideC*/ = 0)
+    OPFORGE_API void IterateNBatch(const uint32_t batchLoop, uint32_t batchA, uint32_t batchB, bool enSequentialWrite,
+                                   const uint32_t matrixStrideA = 0, const uint32_t matrixStrideB = 0,
+                                   const uint32_t /*matrixStrideC*/ = 0)
     {
         state_.IterateNBatch(OperandOf<C_TYPE>(), batchLoop, batchA, batchB, enSequentialWrite, matrixStrideA,
-                             matrixStrideB, sync, waitIterateBatch, {"Matmul::IterateNBatch", {}});
+                             matrixStrideB, sync, waitIterateBatch, {"Matmul::IterateNBatch", Here()});
     }
 
     template <bool sync = true>
-    void GetTensorC(const AscendC::LocalTensor<DstT>& co2Local, uint8_t enAtomic = 0, bool enSequentialWrite = false)
+    OPFORGE_API void GetTensorC(const AscendC::LocalTensor<DstT>& co2Local, uint8_t enAtomic = 0,
+                                bool enSequentialWrite = false)
     {
-        state_.GetTensor(In<C_TYPE>(co2Local), enAtomic, enSequentialWrite, sync, {"Matmul::GetTensorC", {}});
+        state_.GetTensor(In<C_TYPE>(co2Local), enAtomic, enSequentialWrite, sync, {"Matmul::GetTensorC", Here()});
     }
     template <bool sync = true>
-    void GetTensorC(const AscendC::GlobalTensor<DstT>& gm, uint8_t enAtomic = 0, bool enSequentialWrite = false)
+    OPFORGE_API void GetTensorC(const AscendC::GlobalTensor<DstT>& gm, uint8_t enAtomic = 0,
+                                bool enSequentialWrite = false)
     {
-        state_.GetTensor(In<C_TYPE>(gm), enAtomic, enSequentialWrite, sync, {"Matmul::GetTensorC", {}});
+        state_.GetTensor(In<C_TYPE>(gm), enAtomic, enSequentialWrite, sync, {"Matmul::GetTensorC", Here()});
     }
     template <bool sync = true>
-    void GetTensorC(const AscendC::GlobalTensor<DstT>& gm, const AscendC::LocalTensor<DstT>& co2Local,
-                    uint8_t enAtomic = 0, bool enSequentialWrite = false)
+    OPFORGE_API void GetTensorC(const AscendC::GlobalTensor<DstT>& gm, const AscendC::LocalTensor<DstT>& co2Local,
+                                uint8_t enAtomic = 0, bool enSequentialWrite = false)
     {
-        GetTensorC<sync>(gm, enAtomic, enSequentialWrite);
-        state_.GetTensor(In<C_TYPE>(co2Local), 0, enSequentialWrite, sync, {"Matmul::GetTensorC", {}}, true);
+        const Call call{"Matmul::GetTensorC", Here()};
+        state_.GetTensor(In<C_TYPE>(gm), enAtomic, enSequentialWrite, sync, call);
+        state_.GetTensor(In<C_TYPE>(co2Local), 0, enSequentialWrite, sync, call, true);
     }
     template <bool sync = true>
-    AscendC::GlobalTensor<DstT> GetTensorC(uint8_t /*enAtomic*/ = 0, bool /*enSequentialWrite*/ = false)
+    OPFORGE_API AscendC::GlobalTensor<DstT> GetTensorC(uint8_t /*enAtomic*/ = 0, bool /*enSequentialWrite*/ = false)
     {
-        return Result(state_.NextResult({"Matmul::GetTensorC", {}}));
+        return Result(state_.NextResult({"Matmul::GetTensorC", Here()}));
     }
-    void AsyncGetTensorC(const AscendC::LocalTensor<DstT>& c) { GetTensorC<false>(c); }
+    OPFORGE_API void AsyncGetTensorC(const AscendC::LocalTensor<DstT>& c)
+    {
+        state_.GetTensor(In<C_TYPE>(c), 0, false, false, {"Matmul::GetTensorC", Here()});
+    }
     void WaitGetTensorC() {}
     template <bool sync = true>
-    AscendC::GlobalTensor<DstT> GetBatchTensorC(uint32_t batchA, uint32_t batchB, bool /*enSequentialWrite*/ = false)
+    OPFORGE_API AscendC::GlobalTensor<DstT> GetBatchTensorC(uint32_t batchA, uint32_t batchB,
+                                                            bool /*enSequentialWrite*/ = false)
     {
-        return Result(state_.NextBatch(batchA, batchB, {"Matmul::GetBatchTensorC", {}}));
+        return Result(state_.NextBatch(batchA, batchB, {"Matmul::GetBatchTensorC", Here()}));
     }
-    void WaitIterateAll() { state_.AwaitAll({"Matmul::WaitIterateAll", {}}); }
-    void WaitIterateBatch() { state_.AwaitAll({"Matmul::WaitIterateBatch", {}}); }
+    OPFORGE_API void WaitIterateAll() { state_.AwaitAll({"Matmul::WaitIterateAll", Here()}); }
+    OPFORGE_API void WaitIterateBatch() { state_.AwaitAll({"Matmul::WaitIterateBatch", Here()}); }
     template <bool isTurnOnDebug = true>
     MatrixOffset GetOffsetC()
     {
         return state_.Offset();
     }
-    void End() { state_.End({"Matmul::End", {}}); }
+    OPFORGE_API void End() { state_.End({"Matmul::End", Here()}); }
 
     /// REGIST_MATMUL_OBJ
-    void Register(uint64_t number, uint64_t workspace, const TCubeTiling* tiling)
+    void Register(uint64_t number, uint64_t workspace, const TCubeTiling* tiling, const Call& call)
     {
-        constexpr Call call{"REGIST_MATMUL_OBJ", {}};
         state_.Register(number, workspace, IS_DIRECT, call);
         if (tiling != nullptr) {
             state_.Init(Merged(*tiling), call);
@@ -380,41 +393,48 @@ inline const TCubeTiling* TilingPointer(const TCubeTiling& tiling)
     return &tiling;
 }
 
-/// Registers the objects that follow each other in REGIST_MATMUL_OBJ, each with its tiling or without.
-inline bool RegisterMatmul(uint64_t /*workspace*/, uint64_t /*number*/)
-{
-    return true;
-}
+/// Registers the objects of REGIST_MATMUL_OBJ, each with its tiling or without.
+inline void RegisterObjects(uint64_t /*workspace*/, uint64_t /*number*/, const Call& /*call*/) {}
 template <class Object>
-bool RegisterMatmul(uint64_t workspace, uint64_t number, Object& object)
+void RegisterObjects(uint64_t workspace, uint64_t number, const Call& call, Object& object)
 {
-    object.Register(number, workspace, nullptr);
-    return Object::kIsDirect;
+    object.Register(number, workspace, nullptr, call);
 }
 template <class Object, class Tiling, class... Rest>
-bool RegisterMatmul(uint64_t workspace, uint64_t number, Object& object, Tiling&& tiling, Rest&&... rest)
+void RegisterObjects(uint64_t workspace, uint64_t number, const Call& call, Object& object, Tiling&& tiling,
+                     Rest&&... rest)
 {
     if constexpr (std::is_null_pointer_v<std::decay_t<Tiling>>) {
-        object.Register(number, workspace, nullptr);
+        object.Register(number, workspace, nullptr, call);
     } else {
-        object.Register(number, workspace, TilingPointer(tiling));
+        object.Register(number, workspace, TilingPointer(tiling), call);
     }
-    RegisterMatmul(workspace, number + 1, rest...);
-    return Object::kIsDirect;
+    RegisterObjects(workspace, number + 1, call, rest...);
+}
+
+/// Returns whether the calling core is done: it has served the vector cores.
+template <class Object, class... Rest>
+OPFORGE_API bool RegisterMatmul(uint64_t workspace, Object& object, Rest&&... rest)
+{
+    const Call call{"REGIST_MATMUL_OBJ", Here()};
+    RegisterObjects(workspace, 0, call, object, rest...);
+    const bool isServer = ServesMatmul(Object::kIsDirect);
+    if (isServer) {
+        ServeMatmul(call);
+    }
+    return isServer;
 }
 
 }  // namespace opforge::twin::kernel
 
 /// Registers Matmul objects. In a mixed kernel, the cube core computes for its vector cores here and then returns.
-#define REGIST_MATMUL_OBJ(tpipe, workspace, ...)                                            \
-    do {                                                                                    \
-        static_cast<void>(tpipe);                                                           \
-        const bool opforgeIsDirect = opforge::twin::kernel::RegisterMatmul(                 \
-            static_cast<uint64_t>(reinterpret_cast<uintptr_t>(workspace)), 0, __VA_ARGS__); \
-        if (opforge::twin::kernel::ServesMatmul(opforgeIsDirect)) {                         \
-            opforge::twin::kernel::ServeMatmul({"REGIST_MATMUL_OBJ", {}});                  \
-            return;                                                                         \
-        }                                                                                   \
+#define REGIST_MATMUL_OBJ(tpipe, workspace, ...)                                                                 \
+    do {                                                                                                         \
+        static_cast<void>(tpipe);                                                                                \
+        if (opforge::twin::kernel::RegisterMatmul(static_cast<uint64_t>(reinterpret_cast<uintptr_t>(workspace)), \
+                                                  __VA_ARGS__)) {                                                \
+            return;                                                                                              \
+        }                                                                                                        \
     } while (false)
 #define REGIST_MATMUL_OBJ_STATIC REGIST_MATMUL_OBJ
 

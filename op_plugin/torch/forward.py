@@ -1,0 +1,66 @@
+"""Load the hand-written Python files of operators: `op_plugin/torch/operators/<op>.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import path_text
+from opforge.codegen.project import Project
+from opforge.codegen.spec.model import OpSpec
+
+from .schema import Argument, bind, forward_of
+
+
+@dataclass(frozen=True)
+class HandWritten:
+    """The hand-written functions of an operator.
+
+    Attributes:
+        forward: Computes the result of the forward operator in torch operations.
+        derive: Computes the derived tensors from the gradient and the saved tensors by name.
+    """
+
+    forward: Callable[..., torch.Tensor]
+    derive: Callable[[torch.Tensor, Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
+
+
+def hand_written(spec: OpSpec, project: Project) -> HandWritten:
+    """Return the functions of the file of an operator.
+
+    Raises:
+        UserError: The file or a function is missing.
+    """
+    path = _path(spec, project)
+    if not path.is_file():
+        raise UserError(f"{path_text(path)}: is missing, expected the forward operator of {spec.op_type}; write it")
+    loader = SourceFileLoader(f"opforge_torch_{path.stem}", str(path))
+    module = ModuleType(loader.name)
+    module.__file__ = loader.path
+    loader.exec_module(module)
+    forward, derive = getattr(module, "forward", None), getattr(module, "derive", None)
+    if not callable(forward) or (forward_of(spec).derived and not callable(derive)):
+        missing = "forward" if not callable(forward) else "derive"
+        raise UserError(f"{path_text(path)}: got no function {missing!r}, expected one; write it")
+    return HandWritten(forward, derive or (lambda _grad, _saved: {}))
+
+
+def _path(spec: OpSpec, project: Project) -> Path:
+    own = project.root / "op_plugin" / "torch" / "operators" / f"{spec.source_name}.py"
+    return own if own.is_file() else Path(__file__).parent / "operators" / f"{spec.source_name}.py"
+
+
+def forward_kernel(arguments: Sequence[Argument], written: HandWritten) -> Callable[..., torch.Tensor]:
+    """Return the kernel of a forward operator, for all devices."""
+
+    def kernel(*given: Any, **named: Any) -> torch.Tensor:
+        return written.forward(**bind(arguments, given, named)).contiguous()
+
+    return kernel

@@ -1,0 +1,86 @@
+"""Register the operators of a project with PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from opforge.codegen.project import Project
+from opforge.codegen.spec.loader import load_project
+from opforge.codegen.spec.model import OpSpec
+
+from .autograd import Formula, refuse_second_derivative
+from .cpu import cpu_kernel
+from .fake import forward_fake, operator_fake
+from .forward import forward_kernel, hand_written
+from .npu import npu_kernel
+from .schema import NAMESPACE, Argument, forward_arguments, forward_of, operator_arguments, schema_text
+
+# The dispatch key of the device "npu".
+_NPU = "PrivateUse1"
+# The operators exist as long as this object.
+LIBRARY = torch.library.Library(NAMESPACE, "FRAGMENT")
+# The specs by name of the operator in PyTorch; those of forward operators too.
+SPECS: dict[str, OpSpec] = {}
+FORWARDS: dict[str, OpSpec] = {}
+
+
+def register_project(project: Project) -> None:
+    """Register the operators of a project that do not exist yet, with their forward operators.
+
+    Args:
+        project: The project.
+
+    Raises:
+        UserError: A spec or a file of an operator is wrong.
+    """
+    for spec in load_project(project):
+        if spec.name in SPECS:
+            continue
+        _register_operator(spec, project)
+        SPECS[spec.name] = spec
+        if spec.torch.forward is not None:
+            _register_forward(spec, project)
+            FORWARDS[spec.torch.forward.name] = spec
+
+
+def _register_operator(spec: OpSpec, project: Project) -> None:
+    arguments = operator_arguments(spec)
+    _define(spec.name, arguments, len(spec.outputs), operator_fake(spec, arguments))
+    LIBRARY.impl(spec.name, cpu_kernel(spec, arguments, project), "CPU")
+    if spec.aclnn:
+        LIBRARY.impl(spec.name, npu_kernel(spec, arguments), _NPU)
+    name = f"{NAMESPACE}::{spec.name}"
+    torch.library.register_autograd(name, refuse_second_derivative(spec.name), lib=LIBRARY)
+
+
+def _register_forward(spec: OpSpec, project: Project) -> None:
+    forward = forward_of(spec)
+    arguments = forward_arguments(spec)
+    written = hand_written(spec, project)
+    _define(forward.name, arguments, 1, forward_fake(spec, arguments))
+    kernel = forward_kernel(arguments, written)
+    for key in ("CPU", _NPU):
+        LIBRARY.impl(forward.name, kernel, key)
+    formula = Formula(spec, arguments, written)
+    name = f"{NAMESPACE}::{forward.name}"
+    torch.library.register_autograd(name, formula.backward, setup_context=formula.save, lib=LIBRARY)
+
+
+def _define(name: str, arguments: Sequence[Argument], results: int, fake: Callable[..., Any]) -> None:
+    LIBRARY.define(schema_text(name, arguments, results), tags=(torch.Tag.pt2_compliant_tag,))
+    torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=LIBRARY)
+    torch.library.register_vmap(f"{NAMESPACE}::{name}", _refuse_vmap(name), lib=LIBRARY)
+
+
+def _refuse_vmap(name: str) -> Callable[..., Any]:
+    def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
+        del info, in_dims, arguments
+        raise NotImplementedError(
+            f"{NAMESPACE}::{name}: got torch.vmap, expected a call without it: no rule adds a batch dimension to this"
+            " operator; call it in a loop"
+        )
+
+    return vmap

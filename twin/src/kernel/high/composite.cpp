@@ -1,0 +1,199 @@
+#include "kernel/high/composite.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernel/timing/time_model.h"
+#include "kernel/vector/numbers.h"
+#include "kernel/vector/sweep.h"
+#include "opforge_twin/arithmetic.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+constexpr HighRow kRows[] = {
+#define OPFORGE_HIGH(name, family, fast, slow, buffers, unit, inPlace) \
+    {#name, Run##family, fast, slow, buffers, TmpUnit::k##unit, inPlace},
+#include "opforge_twin/kernel/high/operations.inc"
+#undef OPFORGE_HIGH
+};
+
+constexpr int64_t kFloatBytes = 4;
+
+template <typename T>
+void LoadAll(const uint8_t* from, Numbers& values)
+{
+    for (double& value : values) {
+        value = static_cast<double>(Load<T>(from));
+        from += sizeof(T);
+    }
+}
+
+template <typename T>
+void StoreAll(uint8_t* to, const Numbers& values)
+{
+    for (const double value : values) {
+        if constexpr (std::is_integral_v<T>) {
+            Store<T>(to, static_cast<T>(static_cast<int64_t>(value)));
+        } else {
+            Store<T>(to, static_cast<float>(value));
+        }
+        to += sizeof(T);
+    }
+}
+
+/// Calls `use` with a value of the C++ type.
+template <typename Use>
+void WithType(Dtype dtype, const Use& use)
+{
+    switch (dtype) {
+        case Dtype::kInt8:
+            return use(int8_t{});
+        case Dtype::kInt16:
+            return use(int16_t{});
+        case Dtype::kUint16:
+            return use(uint16_t{});
+        case Dtype::kHalf:
+            return use(half{});
+        case Dtype::kBfloat16:
+            return use(bfloat16_t{});
+        case Dtype::kInt32:
+            return use(int32_t{});
+        case Dtype::kUint32:
+            return use(uint32_t{});
+        case Dtype::kFloat:
+            return use(float{});
+        case Dtype::kInt64:
+        case Dtype::kUint64:
+            return use(int64_t{});
+        default:
+            return use(uint8_t{});
+    }
+}
+
+}  // namespace
+
+const HighRow& RowOf(HighOp op)
+{
+    return kRows[static_cast<size_t>(op)];
+}
+
+Numbers Composite::Read(size_t operand, const char* name, int64_t count, int64_t first)
+{
+    LocalView view = View(operand);
+    view.address += first * view.size;
+    block_.checks.Use(view, count * view.size, Pipe::kVector, AccessKind::kRead, first == 0 ? kBlockBytes : view.size,
+                      name, call_);
+    Touched(block_, AccessKind::kRead, view.address, count * view.size, name, call_);
+    Numbers values(static_cast<size_t>(count));
+    WithType(view.dtype, [&](auto type) { LoadAll<decltype(type)>(block_.local.At(view.address), values); });
+    return values;
+}
+
+Numbers Composite::ReadRows(size_t operand, const char* name, int64_t rows, int64_t pitch, int64_t columns)
+{
+    if (columns == pitch) {
+        return Read(operand, name, rows * pitch);
+    }
+    const LocalView& view = View(operand);
+    block_.checks.Use(view, ((rows - 1) * pitch + columns) * view.size, Pipe::kVector, AccessKind::kRead, kBlockBytes,
+                      name, call_);
+    for (int64_t row = 0; row < rows; ++row) {
+        Touched(block_, AccessKind::kRead, view.address + row * pitch * view.size, columns * view.size, name, call_);
+    }
+    Numbers values(static_cast<size_t>((rows - 1) * pitch + columns));
+    WithType(view.dtype, [&](auto type) { LoadAll<decltype(type)>(block_.local.At(view.address), values); });
+    values.resize(static_cast<size_t>(rows * pitch));
+    return values;
+}
+
+void Composite::Write(size_t operand, const char* name, const Numbers& values, int64_t first)
+{
+    LocalView view = View(operand);
+    view.address += first * view.size;
+    const int64_t bytes = static_cast<int64_t>(values.size()) * view.size;
+    block_.checks.Use(view, bytes, Pipe::kVector, AccessKind::kWrite, first == 0 ? kBlockBytes : view.size, name,
+                      call_);
+    Touched(block_, AccessKind::kWrite, view.address, bytes, name, call_);
+    WithType(view.dtype, [&](auto type) { StoreAll<decltype(type)>(block_.local.At(view.address), values); });
+}
+
+void Composite::TakeTmp(int64_t rowElements)
+{
+    block_.ordering.PassBarrier(Pipe::kVector);  // the function waits for its own instructions
+    const int64_t unit = row_.unit == TmpUnit::kStep ? kRepeatBytes : RoundUp(rowElements * kFloatBytes, kBlockBytes);
+    const int64_t needed = row_.unit == TmpUnit::kNone ? 0 : row_.buffers * unit;
+    if (needed == 0) {
+        return;
+    }
+    if (request_.tmp == nullptr) {
+        const int64_t left = block_.local.UnifiedBuffer().Left();
+        if (left < needed) {
+            Fail("no_scratch",
+                 Text("the function takes temporary memory from the free unified buffer: ", left,
+                      " bytes are free, expected at least ", needed, "; shorten the buffers of the kernel"));
+        }
+        return;
+    }
+    const LocalView& tmp = *request_.tmp;
+    const int64_t used = std::min(needed, tmp.end - tmp.address);
+    for (const LocalView* view : request_.operands) {
+        if (view != nullptr && view->address >= tmp.address && view->address < tmp.address + used) {
+            Fail("overlap", "sharedTmpBuffer and an operand overlap; give the function a buffer of its own");
+        }
+    }
+    if (tmp.end - tmp.address < needed) {
+        Fail("tmp_buffer", Text("sharedTmpBuffer has ", tmp.end - tmp.address, " bytes, expected at least ", needed,
+                                "; get the size from Get", row_.name, "MaxMinTmpSize on the host"));
+    }
+    block_.checks.Use(tmp, needed, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "sharedTmpBuffer", call_);
+    block_.checks.TouchOrder(
+        {Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, tmp.address, needed, "sharedTmpBuffer", call_});
+    block_.local.Poison(tmp.address, needed, {call_, "used it as temporary memory"});
+}
+
+void Composite::RequireNoOverlap(size_t dst, size_t src, int64_t count, const char* name)
+{
+    const LocalView& to = View(dst);
+    const LocalView& from = View(src);
+    if (row_.isInPlace && to.address == from.address && to.size == from.size) {
+        return;
+    }
+    if (block_.launch.options.strict) {
+        RequireApart(block_, to.address, count * to.size, from.address, count * from.size, name, call_);
+    }
+}
+
+void Composite::Charge(int64_t elements)
+{
+    const auto repeats = static_cast<double>(CeilDiv(elements * kFloatBytes, kRepeatBytes));
+    const int32_t casts = View(0).size < kFloatBytes ? 2 : 0;
+    for (int32_t index = 0; index < row_.fast + casts; ++index) {
+        block_.timeline.RunVector(repeats * time_model::kVectorCyclesPerRepeat, call_);
+    }
+    for (int32_t index = 0; index < row_.slow; ++index) {
+        block_.timeline.RunVector(repeats * time_model::kVectorSlowCyclesPerRepeat, call_);
+    }
+}
+
+void Composite::RequireBlocks(const char* name, int64_t count, int64_t size)
+{
+    if (count * size % kBlockBytes != 0) {
+        Fail("api_contract", Text(name, " is ", count, " elements = ", count * size,
+                                  " bytes, expected a multiple of 32 bytes; pad the rows"));
+    }
+}
+
+int64_t RunHigh(const HighRequest& request, const Call& call)
+{
+    const Entry block(call);
+    if (block->position.kind == CoreKind::kCube) {
+        return 0;  // as on the device
+    }
+    block->registers.mask = {};
+    Composite run(*block, request, call);
+    return RowOf(request.op).run(run);
+}
+
+}  // namespace opforge::twin::kernel

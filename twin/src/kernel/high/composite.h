@@ -1,0 +1,87 @@
+// What all high-level functions share: checks of operands and temporary memory, numbers in double, the charged time.
+#ifndef OPFORGE_TWIN_KERNEL_HIGH_COMPOSITE_IMPL_H
+#define OPFORGE_TWIN_KERNEL_HIGH_COMPOSITE_IMPL_H
+
+#include <vector>
+
+#include "kernel/exec/block.h"
+#include "opforge_twin/kernel/high/composite.h"
+
+namespace opforge::twin::kernel {
+
+using Numbers = std::vector<double>;
+
+class Composite;
+
+enum class TmpUnit : uint8_t { kNone, kStep, kRow };
+
+/// One row of operations.inc.
+struct HighRow {
+    const char* name;
+    int64_t (*run)(Composite& run);
+    int32_t fast;
+    int32_t slow;
+    int32_t buffers;
+    TmpUnit unit;
+    bool isInPlace;
+};
+
+const HighRow& RowOf(HighOp op);
+
+/// A running high-level function.
+class Composite {
+public:
+    Composite(Block& block, const HighRequest& request, const Call& call)
+        : block_(block), request_(request), row_(RowOf(request.op)), call_(call)
+    {
+    }
+
+    HighOp Op() const { return request_.op; }
+    int64_t Size(size_t index) const { return request_.sizes.begin()[index]; }
+    double Number(size_t index) const { return request_.numbers.begin()[index]; }
+    /// The scalar that follows the tensors; 0 without one.
+    double LastNumber() const { return request_.numbers.size() == 0 ? 0.0 : request_.numbers.end()[-1]; }
+    size_t Operands() const { return request_.operands.size(); }
+    bool Has(size_t operand) const { return request_.operands.begin()[operand] != nullptr; }
+    const LocalView& View(size_t operand) const { return *request_.operands.begin()[operand]; }
+
+    /// The numbers of an operand from element `first` on.
+    Numbers Read(size_t operand, const char* name, int64_t count, int64_t first = 0);
+    /// `rows` rows of `pitch` elements, of which the function uses the first `columns`.
+    Numbers ReadRows(size_t operand, const char* name, int64_t rows, int64_t pitch, int64_t columns);
+    /// Rounds the numbers to the dtype of the operand.
+    void Write(size_t operand, const char* name, const Numbers& values, int64_t first = 0);
+    /// Checks the temporary memory; `rowElements` is the unit of functions with rows. Call it after all reads.
+    void TakeTmp(int64_t rowElements = 0);
+    /// Ends the block if dst shares bytes with src, except for the same tensor if the function works in place.
+    void RequireNoOverlap(size_t dst, size_t src, int64_t count, const char* name);
+    /// Charges the instructions of the row of the table for `elements`.
+    void Charge(int64_t elements);
+    [[noreturn]] void Fail(const char* kind, const std::string& message)
+    {
+        block_.Fail(kind, Pipe::kVector, call_, message);
+    }
+    /// Ends the block unless a documented condition holds.
+    void Expect(bool holds, const std::string& message)
+    {
+        if (!holds) {
+            Fail("api_contract", message);
+        }
+    }
+    /// Ends the block unless rows of `count` elements are a multiple of 32 bytes.
+    void RequireBlocks(const char* name, int64_t count, int64_t size);
+
+private:
+    Block& block_;
+    const HighRequest& request_;
+    const HighRow& row_;
+    const Call& call_;
+};
+
+// The families of functions.
+int64_t RunPointwise(Composite& run);
+int64_t RunSoftmax(Composite& run);
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_HIGH_COMPOSITE_IMPL_H
