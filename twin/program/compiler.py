@@ -18,7 +18,7 @@ from opforge.twin.build import INCLUDE, build_runtime
 from opforge.twin.compiler.limited_process import LimitError, compile_limits, run_limited
 from opforge.twin.compiler.npu_model import LEVELS
 from opforge.twin.compiler.runtime_library import runtime_link
-from opforge.twin.compiler.units import COMMON, LINE_FLAGS, CompileError, compiler, cpu_flags
+from opforge.twin.compiler.units import COMMON, LINE_FLAGS, CompileError, compiler, cpu_flags, is_gnu
 
 from .entries import entry_definitions, write_headers
 from .messages import missing_names
@@ -28,7 +28,7 @@ OBJECTS = (".o", ".a", ".so")
 _MOST_BYTES = 16 << 20
 _MOST_TEXT = 4 << 20
 # Kernels check their own arrays and frames (overruns.h).
-_KERNEL_FLAGS = (*LINE_FLAGS, "-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
+_KERNEL_FLAGS = ("-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection", *LINE_FLAGS)
 _LINKS = ("opforge_twin", "ascendcl", "nnopbase")
 _DEVICE_OPTIONS = ("--npu-arch", "--cce-", "--enable-simt", "--gcc-toolchain", "--run-mode")
 _LINK_OPTIONS = ("-shared", "-l", "-L", "-Wl,", "-fsanitize", "-g", "-O")
@@ -97,10 +97,11 @@ class _Build:
         return made.read_text(encoding="utf-8", errors="surrogateescape")
 
     def compile(self, text: str, source: Path, is_kernel: bool, target: Path) -> None:
+        kernel_flags = [flag for flag in _KERNEL_FLAGS if is_gnu() or not flag.startswith("-gno-")]
         rewritten = target.with_suffix(".cpp")
         rewritten.write_text(text, encoding="utf-8", errors="surrogateescape")
         command = [
-            *(compiler()[0], *COMMON, *cpu_flags(), *(_KERNEL_FLAGS if is_kernel else ()), "-w", *self.flags),
+            *(compiler()[0], *COMMON, *cpu_flags(), *(kernel_flags if is_kernel else ()), "-w", *self.flags),
             *("-fpreprocessed", "-x", "c++", "-c", str(rewritten), "-o", str(target)),
         ]
         self.run(command, path_text(source))

@@ -244,8 +244,8 @@ class _Rewriting:
         cores = cores or self.inferred
         if cores:
             body = self.tokens[last + 1].end
-            declare = f"::opforge::twin::kernel::DeclareTaskType(::KERNEL_TYPE_{cores}, "
-            self.edits.append((body, body, f' {declare}"__global__");'))
+            declare = f'::opforge::twin::kernel::DeclareTaskType(::KERNEL_TYPE_{cores}, "__global__")'
+            self.edits.append((body, body, f" {declare};"))
         self.kernels.append(
             Kernel(
                 self.tokens[position - 1].text,
