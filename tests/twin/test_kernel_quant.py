@@ -17,7 +17,8 @@ __aicore__ inline void Order()
     WaitFlag<event>(EVENT_ID0);
 }
 """
-# c = quantized (bias + A B'): A has 16 rows, B' 32 rows of 96 values, which are contiguous for each sum.
+# c = quantized (bias + A B'): A has 16 rows, B' 32 rows of 96 values, which are contiguous for each sum. The last four
+# rows of A are filled with 1, 2, 1, 2, ...
 CUBE = """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR scales, GM_ADDR c, GM_ADDR,
                                            GM_ADDR)
@@ -52,7 +53,9 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     LocalTensor<int8_t> a2 = a2Buffer.Get<int8_t>(), b2 = b2Buffer.Get<int8_t>();
     LocalTensor<int32_t> c1 = c1Buffer.Get<int32_t>(), c2 = c2Buffer.Get<int32_t>(), co1 = co1Buffer.Get<int32_t>();
     LocalTensor<uint64_t> columns = scaleBuffer.Get<uint64_t>();
-    DataCopy(a1, aGm, Nd2NzParams(1, 16, 96, 0, 96, 16, 1, 0));
+    Fill(a1.ReinterpretCast<int16_t>(), InitConstValueParams<int16_t>(1, 48, 0, 0x0201));
+    PipeBarrier<PIPE_MTE2>();
+    DataCopy(a1, aGm, Nd2NzParams(1, 12, 96, 0, 96, 16, 1, 0));
     DataCopy(b1, bGm, Nd2NzParams(1, 32, 96, 0, 96, 32, 1, 0));
     DataCopy(c1, biasGm, 32);
     Order<HardEvent::MTE2_MTE1>();
@@ -100,6 +103,7 @@ PLANTED = [
     Planted("no_scale_tensor", "cGm, co1, columns, store", "cGm, co1, store", "quant_mode", "pass cbufWorkspace"),
     Planted("mode_of_float", "store.quantPre = VDEQF16;", "store.quantPre = F322F16;", "quant_mode", "DEQF16"),
     Planted("b_not_loaded", "LoadData(b2,", "LoadData(b2[512],", "cube_out_of_range", "dst"),
+    Planted("filled_too_far", "int16_t>(1, 48,", "int16_t>(1, 49,", "cube_out_of_range", "dst"),
     Planted("scales_unordered", "    Order<HardEvent::MTE2_FIX>();\n", "", "race", "cbufWorkspace"),
 ]
 
@@ -132,6 +136,7 @@ def test_sums_of_int8_are_quantized(kernels, name):
     a, b, bias, scales = _inputs()
     c = np.zeros((M, N), DTYPES[dtype])
     report = kernels.run(name, a, b, bias, scales.view(np.uint32).astype(np.uint64), c)
+    a[12:] = np.tile(np.array([1, 2], np.int8), K // 2)
     sums = a.astype(np.int64) @ b.T.astype(np.int64) + bias
     expected = np.maximum(sums, 0) if relu else sums
     if mode != "NoQuant":

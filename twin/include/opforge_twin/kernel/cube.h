@@ -143,18 +143,23 @@ OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                      call);
 }
 
-template <typename T>
-OPFORGE_API void InitConstValue(const LocalTensor<T>& dst, const InitConstValueParams<T>& initConstValueParams)
-{
-    static_assert(twin::kIsAnyOf<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>,
-                  "InitConstValue: Ascend 910B has int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float");
-    const twin::Call call{"InitConstValue", twin::Here()};
-    twin::FillConstant(dst.View(),
-                       {twin::Field("repeatTimes", initConstValueParams.repeatTimes, 0, 32767, call),
-                        twin::Field("blockNum", initConstValueParams.blockNum, 0, 32767, call),
-                        twin::Field("dstGap", initConstValueParams.dstGap, 0, 32767, call)},
-                       twin::ScalarBits(initConstValueParams.initValue), call);
-}
+// Fill: the name since 2026.
+#define OPFORGE_FILL(name)                                                                                      \
+    template <typename T>                                                                                       \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const InitConstValueParams<T>& initConstValueParams)       \
+    {                                                                                                           \
+        static_assert(twin::kIsAnyOf<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>,         \
+                      #name ": Ascend 910B has int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float"); \
+        const twin::Call call{#name, twin::Here()};                                                             \
+        twin::FillConstant(dst.View(),                                                                          \
+                           {twin::Field("repeatTimes", initConstValueParams.repeatTimes, 0, 32767, call),       \
+                            twin::Field("blockNum", initConstValueParams.blockNum, 0, 32767, call),             \
+                            twin::Field("dstGap", initConstValueParams.dstGap, 0, 32767, call)},                \
+                           twin::ScalarBits(initConstValueParams.initValue), call);                             \
+    }
+OPFORGE_FILL(InitConstValue)
+OPFORGE_FILL(Fill)
+#undef OPFORGE_FILL
 
 template <typename T, typename U, typename S>
 OPFORGE_API void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter,
