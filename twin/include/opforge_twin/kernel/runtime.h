@@ -203,8 +203,7 @@ void TransposeBlocks(const BlockTransposition& blocks, const Call& call);
 /// n matrices of rows x columns; `tmp` is scratch memory of the device.
 void TransposeMatrices(const LocalView& dst, const LocalView& src, const LocalView& tmp, int64_t scratch, int64_t n,
                        int64_t rows, int64_t columns, const Call& call);
-/// The memory behind a view, and the view of such an address.
-void* PointerTo(const LocalView& view);
+/// The view of an address in UB, as GetPhyAddr returns it.
 LocalView ViewOf(uint64_t address, Dtype dtype, int32_t size, const Call& call);
 
 void CompareTensors(const LocalView& dst, const LocalView& src0, const LocalView& src1, AscendC::CMPMODE mode,
@@ -354,12 +353,12 @@ struct ProductStore {
     uint32_t quantMode;
     bool relu;
     int64_t unitFlag;
-    bool isInteger = false;                  ///< the sums are int32_t
-    const uint64_t* scales = nullptr;        ///< of quantisation; the low 32 bits are a float, bits 37..45 an offset
-    bool isScaledByColumn = false;           ///< a scale for each column, else one for all
     uint64_t quantScalar = 0;                ///< bits of a float, and of an offset
     const LocalView* quantTensor = nullptr;  ///< such bits for each column, in L1 or in the fixpipe buffer
-    bool usesRegisters = false;  ///< takes scalar and matrices from SetFixpipePreQuantFlag, SetFixpipeNz2ndFlag
+    bool usesRegisters = false;        ///< takes scalar and matrices from SetFixpipePreQuantFlag, SetFixpipeNz2ndFlag
+    bool isInteger = false;            ///< the sums are int32_t
+    const uint64_t* scales = nullptr;  ///< of quantization; the low 32 bits are a float, bits 37..45 an offset
+    bool isScaledByColumn = false;     ///< a scale for each column, else one for all
 };
 void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, const Call& call);
 void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad& load, const Call& call);

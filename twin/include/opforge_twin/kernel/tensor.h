@@ -155,8 +155,6 @@ public:
         other.SetSize(static_cast<uint32_t>(static_cast<uint64_t>(size_) * sizeof(T) / sizeof(U)));
         return other;
     }
-    T* GetPhyAddr() const { return static_cast<T*>(twin::PointerTo(view_)); }
-    T* GetPhyAddr(const uint32_t offset) const { return GetPhyAddr() + offset; }
     int32_t GetPosition() const { return static_cast<int32_t>(position_); }
     void SetSize(const uint32_t size) { size_ = size; }
     uint32_t GetSize() const { return size_; }

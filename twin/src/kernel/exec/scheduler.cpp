@@ -360,7 +360,7 @@ void Scheduler::WaitGmFlag(Block& block, uint64_t address, const Call& call)
 
 void Scheduler::Post(Block& sender, const MatmulJob& job, const Call& call)
 {
-    const Signal own = sender.ordering.Release(Pipe::kAll, time_model::kDmaLatencyCycles, call.at);
+    const Signal own = sender.ordering.Release(Pipe::kAll, time_model::kDmaWriteLatencyCycles, call.at);
     const std::lock_guard<std::mutex> lock(mutex_);
     mails_[sender.position.group].push_back({sender.index, job, call, own});
     changed_.notify_all();
@@ -405,7 +405,7 @@ bool Scheduler::Take(Block& server, Mail& mail)
 
 void Scheduler::Answer(Block& server, const Mail& mail)
 {
-    const Signal own = server.ordering.Release(Pipe::kAll, time_model::kDmaLatencyCycles, mail.call.at);
+    const Signal own = server.ordering.Release(Pipe::kAll, time_model::kDmaWriteLatencyCycles, mail.call.at);
     const std::lock_guard<std::mutex> lock(mutex_);
     answers_[mail.sender].push_back(own);
     changed_.notify_all();

@@ -109,19 +109,12 @@ void TransposeMatrices(const LocalView& dst, const LocalView& src, const LocalVi
     Touched(*block, AccessKind::kWrite, dst.address, bytes, "dst", call);
 }
 
-void* PointerTo(const LocalView& view)
-{
-    const Block* block = CurrentBlock();
-    return block == nullptr ? nullptr : CurrentBlock()->local.At(view.address);
-}
-
 LocalView ViewOf(uint64_t address, Dtype dtype, int32_t size, const Call& call)
 {
     const Entry block(call);
-    const auto first = reinterpret_cast<uintptr_t>(block->local.At(0));
-    const auto offset = static_cast<int64_t>(address - first);
+    const int64_t offset = block->local.UnitOf(0).begin + static_cast<int64_t>(address);  // in UB
     const std::vector<Buffer>& buffers = block->local.buffers;
-    for (size_t index = buffers.size(); address >= first && index-- > 0;) {
+    for (size_t index = buffers.size(); index-- > 0;) {
         const Buffer& buffer = buffers[index];
         if (offset >= buffer.begin && offset < buffer.end && buffer.generation >= block->local.oldestGeneration) {
             return {static_cast<uint32_t>(index), buffer.generation, offset, buffer.begin, buffer.end, dtype, size};
