@@ -1,4 +1,4 @@
-"""Define the commands of the CPU twin: build, flags, profile."""
+"""Define the commands of the CPU twin: build, flags, profile, coverage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,21 @@ import typer
 from opforge.codegen.printing import say
 from opforge.codegen.spec.products import DEFAULT_SOC
 
-from .options import CASE, JOBS, JSON, OP_SUFFIX, OPS, SOC, answer_file, answering, listed, path_argument, path_option
+from .options import (
+    CASE,
+    JOBS,
+    JSON,
+    JSON_BESIDE_FILES,
+    OP_SUFFIX,
+    OPS,
+    SOC,
+    answer_file,
+    answering,
+    file_argument,
+    listed,
+    path_argument,
+    path_option,
+)
 
 app = typer.Typer()
 
@@ -153,6 +167,59 @@ def profile(
             load=load_within,
             old=compare,
             trace=trace,
+            html=html,
+            json_out=answer,
+        )
+    raise typer.Exit(code)
+
+
+@app.command()
+def coverage(
+    folders: Annotated[list[Path], file_argument("DIR...", "Clones with Ascend C sources.")],
+    soc: Annotated[str, SOC] = DEFAULT_SOC,
+    level: Annotated[str, typer.Option(metavar="LEVEL", help="Checks: strict, device or fast.")] = "device",
+    only: Annotated[str | None, typer.Option(metavar="TEXT", help="Select sources whose path contains TEXT.")] = None,
+    run_scripts: Annotated[
+        bool, typer.Option("--run-scripts", help="Run the Python scripts of the clone that make inputs and compare.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit of each compilation and program.")
+    ] = 120,
+    memory: Annotated[int, typer.Option(min=64, metavar="MB", help="Limit of each compiler and program.")] = 4096,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Sources at once; 0: one per core.")] = 0,
+    executor: Annotated[
+        str, typer.Option(metavar="local|dask:ADDRESS", help="Where the jobs run: here, or on a dask cluster.")
+    ] = "local",
+    state: Annotated[
+        Path | None,
+        path_option(
+            metavar="FILE", text="Results of earlier runs, which are not repeated; default: in the build folder."
+        ),
+    ] = None,
+    html: Annotated[Path | None, path_option(metavar="P.html", text="Write an HTML page with filters.")] = None,
+    json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
+) -> None:
+    """Compile and run the kernels of clones on the CPU twin.
+
+    Exit code 1: a source has findings or wrong results.
+    """
+    from opforge.twin.coverage.command import coverage_command
+
+    settings = {
+        "soc": soc,
+        "level": level,
+        "seconds": timeout,
+        "memory_mb": memory,
+        "run_scripts": run_scripts,
+    }
+    with answer_file(json_out) as answer:
+        code = coverage_command(
+            folders,
+            settings=settings,
+            jobs=jobs,
+            executor=executor,
+            state=state,
+            only=only,
             html=html,
             json_out=answer,
         )

@@ -28,6 +28,12 @@
 // A cast that drops the address space drops `volatile`, and -Wcast-qual reports it.
 #define __gm__ volatile
 #define __ubuf__
+#define __cbuf__
+#define __ca__
+#define __cb__
+#define __cc__
+#define __fbuf__
+#define __local_mem__
 
 // The first word of each function that reports its place (Location): each call of it has a return address of its own.
 #if defined(__clang__)

@@ -54,20 +54,6 @@ Pipe ConsumerOf(TPosition destination)
     }
 }
 
-/// The memory behind a position of the kernel.
-LocalUnit& UnitAt(Block& block, TPosition position, const Call& call)
-{
-    LocalUnit* unit = block.local.UnitAt(position);
-    if (unit == nullptr) {
-        const bool isCube = block.position.kind == CoreKind::kCube;
-        block.Fail("core_kind", Pipe::kScalar, call,
-                   Text("the position is in a memory that ", Name(block.position.kind),
-                        " cores do not have; put it under `if ", isCube ? "ASCEND_IS_AIV" : "ASCEND_IS_AIC",
-                        "`, or declare a task type with such cores"));
-    }
-    return *unit;
-}
-
 /// Ends the block if `unit` has no memory for the buffers.
 void RequireBudget(Block& block, LocalUnit& unit, const BufferRequest& request, const Call& call)
 {
@@ -201,6 +187,19 @@ void ReleaseAll(Block& block, const Call& call, bool checked)
 
 }  // namespace
 
+LocalUnit& RequireUnit(Block& block, TPosition position, const Call& call)
+{
+    LocalUnit* unit = block.local.UnitAt(position);
+    if (unit == nullptr) {
+        const bool isCube = block.position.kind == CoreKind::kCube;
+        block.Fail("core_kind", Pipe::kScalar, call,
+                   Text("the position is in a memory that ", Name(block.position.kind),
+                        " cores do not have; put it under `if ", isCube ? "ASCEND_IS_AIV" : "ASCEND_IS_AIC",
+                        "`, or declare a task type with such cores"));
+    }
+    return *unit;
+}
+
 void OpenPipe(void* pipe, const Call& call)
 {
     const Entry block(call);
@@ -241,7 +240,7 @@ uint32_t AddQueue(TPosition source, TPosition destination, int64_t depth, int64_
     RequirePipe(*block, call);
     Field("num", buffers, 1, LocalMemory::kMaxBuffers, call);
     Field("len", bytes, 1, 4294967295, call);
-    LocalUnit& unit = UnitAt(*block, PositionOf(source, destination), call);
+    LocalUnit& unit = RequireUnit(*block, PositionOf(source, destination), call);
     const BufferRequest request{PositionOf(source, destination), buffers, RoundUp(bytes, kBlockBytes), call.at};
     RequireBudget(*block, unit, request, call);
     const auto id = static_cast<uint32_t>(block->local.firstQueue + block->local.queues.size());
@@ -264,7 +263,7 @@ LocalView AddScratch(TPosition position, int64_t bytes, const Call& call)
     const Entry block(call);
     RequirePipe(*block, call);
     Field("len", bytes, 1, 4294967295, call);
-    LocalUnit& unit = UnitAt(*block, position, call);
+    LocalUnit& unit = RequireUnit(*block, position, call);
     const BufferRequest request{position, 1, RoundUp(bytes, kBlockBytes), call.at};
     RequireBudget(*block, unit, request, call);
     return ViewOf(block->local, AddBuffer(*block, unit, request, BufferState::kScratch, LocalView::kNoBuffer, call));

@@ -37,8 +37,7 @@ struct Region {
 class GlobalMemory {
 public:
     static constexpr uint64_t kSectorBytes = 128;
-    static constexpr uint64_t kAlignment =
-        512;  ///< alignment of aclrtMalloc; a tensor may start anywhere in an allocation
+    static constexpr uint64_t kAlignment = 512;  ///< of aclrtMalloc; a tensor may start anywhere in an allocation
 
     GlobalMemory() = default;
     ~GlobalMemory();
