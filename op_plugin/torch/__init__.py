@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
+
+if importlib.util.find_spec("torch") is None:
+    raise ModuleNotFoundError("opforge.torch: PyTorch is missing; run: pip install 'opforge[torch]'", name="torch")
 
 from .backend import opforge, take_reports
 from .graph_rewrite import Rewritten, rewrite
