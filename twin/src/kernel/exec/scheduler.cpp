@@ -332,7 +332,7 @@ void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
 
 void Scheduler::Post(Block& sender, const MatmulJob& job, const Call& call)
 {
-    const Signal own = sender.ordering.Release(Pipe::kAll, time_model::kDmaLatencyCycles, call.at);
+    const Signal own = sender.ordering.Release(Pipe::kAll, time_model::kCrossCoreFlagCycles, call.at);
     const std::lock_guard<std::mutex> lock(mutex_);
     mails_[sender.position.group].push_back({sender.index, job, call, own});
     changed_.notify_all();
@@ -377,7 +377,7 @@ bool Scheduler::Take(Block& server, Mail& mail)
 
 void Scheduler::Answer(Block& server, const Mail& mail)
 {
-    const Signal own = server.ordering.Release(Pipe::kAll, time_model::kDmaLatencyCycles, mail.call.at);
+    const Signal own = server.ordering.Release(Pipe::kAll, time_model::kCrossCoreFlagCycles, mail.call.at);
     const std::lock_guard<std::mutex> lock(mutex_);
     answers_[mail.sender].push_back(own);
     changed_.notify_all();
