@@ -41,6 +41,14 @@ def _has_long_copies(point: Point) -> bool:
     return bool(point["tiling"].get("tile", [2])[0] > 1)
 
 
+def _has_tensor(point: Point) -> bool:
+    return "mask tensor" in point["variant"]
+
+
+def _has_pattern(point: Point) -> bool:
+    return not _has_tensor(point)
+
+
 def _has_batches(point: Point) -> bool:
     return "batches" in point["variant"]
 
@@ -62,7 +70,8 @@ FITS: tuple[Fit, ...] = (
     ("dma_fragment_write_crowded_cycles", "", 9, (ROWS_OUT, ROWS), None),
     ("port_first_touch_bytes_per_cycle_per_core", "Ascend910_93", 20.4, ("akl_stream_64mib",), None),
     ("dma_fragment_first_touch_cycles", "", 1.8, ("data_copy_l1",), None),
-    ("gather_mask_cycles_per_repeat", "", 3.0, (MASK,), None),
+    ("gather_mask_cycles_per_repeat", "", 2.5, (MASK,), _has_pattern),
+    ("gather_mask_tensor_cycles", "", 48, (MASK,), _has_tensor),
     ("flag_cycles", "", 30, (MASK, SINGLE, ROWS_IN, ROWS_OUT), None),
     ("scalar_ub_access_cycles", "", 11.3, ("add_8192",), None),
     ("gm_bandwidth_bytes_per_s", "", 1.45e12, ("data_copy_ub", "add_8192"), _has_long_copies),

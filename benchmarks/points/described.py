@@ -15,6 +15,7 @@ from .series import Point, soc_of
 Evaluate = Callable[[Point], float]
 _MHZ_9382 = 1800
 _ALL = 1 << 40
+_LANES = 64  # elements of 4 bytes in a repeat
 
 
 def seconds_of(report: dict[str, Any], point: Point) -> tuple[float, float, float]:
@@ -62,10 +63,9 @@ def dma_loop(point: Point) -> float:
 def gather_mask(point: Point) -> float:
     """A loop of GatherMask with a wait for each."""
     tiling = point["tiling"]
-    found = re.search(r"pattern (\d)|_p(\d)_", f"{point['variant']} {point['id']}")
-    is_custom = "custom" in f"{point['variant']} {point['id']}"
-    pattern = 0 if is_custom else int(next(filter(None, found.groups()))) if found else 7
-    repeats = tiling.get("repeats", 16)
+    found = re.search(r"pattern (\d)", point["variant"])
+    pattern = 0 if "mask tensor" in point["variant"] else int(found[1]) if found else 7
+    repeats = tiling.get("repeats") or math.ceil(tiling["elements"] / _LANES)
 
     def make(rounds: int) -> Launch:
         return Launch(

@@ -68,7 +68,7 @@ def estimate_of(point: Point) -> float:
         raise NotRunError("the source states no time of the kernel")
     try:
         estimate = DESCRIBED.get(point["series"], generic)(point)
-    except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, MemoryError) as error:
         raise NotRunError(f"a field that the kernel needs is missing or has another form: {error!r}") from error
     return estimate
 

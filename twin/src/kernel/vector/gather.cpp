@@ -140,7 +140,8 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
         block->checks.Use(*how.bits, maskBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src1Pattern", call);
     }
     const int64_t passes = repeats * CeilDiv(count, perRepeat);
-    block->timeline.RunVector(static_cast<double>(passes) * time_model::kGatherMaskCyclesPerRepeat, call);
+    const double setup = how.bits == nullptr ? 0.0 : time_model::kGatherMaskTensorCycles;
+    block->timeline.RunVector(setup + static_cast<double>(passes) * time_model::kGatherMaskCyclesPerRepeat, call);
     uint64_t kept = 0;
     for (int64_t repeat = 0; repeat < repeats; ++repeat) {
         for (int64_t lane = 0; lane < count; ++lane) {
