@@ -1,4 +1,4 @@
-"""Define the commands of the CPU twin: build, flags, profile."""
+"""Define the commands of the CPU twin: build, flags, profile, coverage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,21 @@ import typer
 from opforge.codegen.printing import say
 from opforge.codegen.spec.products import DEFAULT_SOC
 
-from .options import CASE, JOBS, JSON, OP_SUFFIX, OPS, SOC, answer_file, answering, file_argument, listed, path_option
+from .options import (
+    CASE,
+    JOBS,
+    JSON,
+    JSON_BESIDE_FILES,
+    OP_SUFFIX,
+    OPS,
+    SOC,
+    answer_file,
+    answering,
+    file_argument,
+    listed,
+    path_argument,
+    path_option,
+)
 
 app = typer.Typer()
 
@@ -60,7 +74,13 @@ def flags() -> None:
 
 @app.command()
 def cc(
-    sources: Annotated[list[Path], file_argument("FILE", "Sources (.asc, .cpp), object files and libraries.")],
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE...",
+            help="Sources (.asc, .cpp), object files and libraries; options of the C++ compiler after `--`.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         path_option("-o", "--output", metavar="PROGRAM", text="Output; default: the name of the first source."),
@@ -75,23 +95,35 @@ def cc(
         list[str] | None, typer.Option("-X", metavar="OPTION", help="Pass an option to the C++ compiler.")
     ] = None,
     compile_only: Annotated[bool, typer.Option("-c", help="Compile one source to an object file.")] = False,
+    cmake: Annotated[
+        bool, typer.Option("--cmake", help="Print the initial cache for `cmake -C`, and compile nothing.")
+    ] = False,
+    headers: Annotated[
+        Path | None, path_option("--headers", metavar="DIR", text="Write aclrtlaunch_<kernel>.h of each kernel to DIR.")
+    ] = None,
 ) -> None:
     """Compile an Ascend C program for the CPU twin.
 
     The program runs like any other. It prints findings of the twin to standard error and exits with 1 if there are any.
     """
-    from opforge.twin.program import compile_program
+    from opforge.twin.program import compile_program, write_cmake_files
 
-    target = output or Path(sources[0].stem + (".o" if compile_only else ""))
+    if cmake:
+        say(str(write_cmake_files(soc, level)))
+        return
+    words = sources or []
+    files = [path_argument(word) for word in words if not word.startswith("-")]
+    target = output or Path((files[0].stem if files else "program") + (".o" if compile_only else ""))
     compile_program(
-        sources,
+        files,
         target,
         include_dirs=include or [],
         defines=define or [],
-        options=option or [],
+        options=[*(option or []), *(word for word in words if word.startswith("-"))],
         soc=soc,
         level=level,
         compile_only=compile_only,
+        header_dir=headers,
     )
 
 
@@ -135,6 +167,59 @@ def profile(
             load=load_within,
             old=compare,
             trace=trace,
+            html=html,
+            json_out=answer,
+        )
+    raise typer.Exit(code)
+
+
+@app.command()
+def coverage(
+    folders: Annotated[list[Path], file_argument("DIR...", "Clones with Ascend C sources.")],
+    soc: Annotated[str, SOC] = DEFAULT_SOC,
+    level: Annotated[str, typer.Option(metavar="LEVEL", help="Checks: strict, device or fast.")] = "device",
+    only: Annotated[str | None, typer.Option(metavar="TEXT", help="Select sources whose path contains TEXT.")] = None,
+    run_scripts: Annotated[
+        bool, typer.Option("--run-scripts", help="Run the Python scripts of the clone that make inputs and compare.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit of each compilation and program.")
+    ] = 120,
+    memory: Annotated[int, typer.Option(min=64, metavar="MB", help="Limit of each compiler and program.")] = 4096,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Sources at once; 0: one per core.")] = 0,
+    executor: Annotated[
+        str, typer.Option(metavar="local|dask:ADDRESS", help="Where the jobs run: here, or on a dask cluster.")
+    ] = "local",
+    state: Annotated[
+        Path | None,
+        path_option(
+            metavar="FILE", text="Results of earlier runs, which are not repeated; default: in the build folder."
+        ),
+    ] = None,
+    html: Annotated[Path | None, path_option(metavar="P.html", text="Write an HTML page with filters.")] = None,
+    json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
+) -> None:
+    """Compile and run the kernels of clones on the CPU twin.
+
+    Exit code 1: a source has findings or wrong results.
+    """
+    from opforge.twin.coverage.command import coverage_command
+
+    settings = {
+        "soc": soc,
+        "level": level,
+        "seconds": timeout,
+        "memory_mb": memory,
+        "run_scripts": run_scripts,
+    }
+    with answer_file(json_out) as answer:
+        code = coverage_command(
+            folders,
+            settings=settings,
+            jobs=jobs,
+            executor=executor,
+            state=state,
+            only=only,
             html=html,
             json_out=answer,
         )

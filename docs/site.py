@@ -44,8 +44,10 @@ CONTENTS = {
     "How-to guides": [
         "docs/how-to/use-your-own-project.md",
         "docs/how-to/run-a-kernel.md",
+        "docs/how-to/run-ascend-c-programs.md",
         "docs/how-to/find-the-slow-line.md",
         "docs/how-to/call-an-operator.md",
+        "docs/how-to/use-from-pytorch.md",
         "docs/how-to/convert-models.md",
         "docs/how-to/install-into-cann.md",
         "docs/how-to/build-with-cann.md",

@@ -11,7 +11,18 @@
 #define __CCE_AICORE__ 220
 #define __DAV_C220__
 
+#ifdef OPFORGE_TWIN_PROGRAM
+// `opforge cc` reads these words after macro expansion, and replaces them.
+#define __global__ opforgeGlobal
+#define __vector__ opforgeVector
+#define __cube__ opforgeCube
+#define __mix__(cubes, vectors) opforgeMix(cubes, vectors)
+#else
 #define __global__ __attribute__((visibility("default")))
+#define __vector__
+#define __cube__
+#define __mix__(cubes, vectors)
+#endif
 #define __aicore__
 #define __forceinline__ inline __attribute__((always_inline))
 // A cast that drops the address space drops `volatile`, and -Wcast-qual reports it.

@@ -3,6 +3,7 @@
 
 #include "opforge_twin/arithmetic.h"
 #include "kernel/exec/block.h"
+#include "kernel/exec/levels.h"
 #include "kernel/memory/buffer_list.h"
 #include "kernel/memory/buffers.h"
 #include "opforge_twin/kernel/pipe.h"
@@ -132,7 +133,7 @@ void EndBuffer(Block& block, Buffer& buffer, const Call& call, bool checked)
         return;
     }
     const Queue& queue = block.local.queues[buffer.queue - block.local.firstQueue];
-    if (checked && buffer.state != BufferState::kFree) {
+    if (checked && buffer.state != BufferState::kFree && kQueueUnbalanced.Has(block.launch.options.level)) {
         const char* missing = buffer.state == BufferState::kQueued     ? "DeQue and FreeTensor"
                               : buffer.state == BufferState::kDequeued ? "FreeTensor"
                                                                        : "EnQue, DeQue and FreeTensor";
@@ -350,7 +351,8 @@ void Release(uint32_t queue, const LocalView& view, const Call& call)
     const Entry block(call);
     const Queue& to = QueueOf(*block, queue, call);
     Buffer& buffer = BufferOf(*block, queue, view, call);
-    const bool isPlainScratch = buffer.state == BufferState::kAllocated && !HasFlags(to);
+    const bool isPlainScratch = buffer.state == BufferState::kAllocated &&
+                                (!HasFlags(to) || !kFreeWithoutEnque.Has(block->launch.options.level));
     if (buffer.state != BufferState::kDequeued && !isPlainScratch) {
         block->Fail(buffer.state == BufferState::kFree ? "use_after_free" : "queue_order", Pipe::kScalar, call,
                     Text("the tensor ",

@@ -1,0 +1,243 @@
+"""Compile and run small clones with `opforge coverage`: rows, resuming, scripts, and hostile files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from coverage_clone import ESCAPES, GENERATE, PRINTS, READ, STEPS, VERIFY, example, operator
+
+from opforge.twin.coverage.cmake_text import read_programs, read_steps
+from opforge.twin.coverage.compiler_text import first_error, missing_names
+from opforge.twin.coverage.discover import find_sources
+from opforge.twin.coverage.op_sources import read_definition, tiling_header
+from opforge.twin.coverage.walk import MOST_DEPTH, list_files
+
+
+def coverage(clone, folder, *more, code=None):
+    """The result of a run as data, and its output."""
+    answer = folder / "answer.json"
+    command = [sys.executable, "-m", "opforge.cli", "coverage", str(clone), "--json", str(answer), "-j", "1"]
+    command += ["--state", str(folder / "state.jsonl"), *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
+    if code is not None:
+        assert done.returncode == code, done.stdout + done.stderr
+    return json.loads(answer.read_text()) if answer.exists() else {}, done.stdout + done.stderr
+
+
+def rows_of(result):
+    """The rows by the name of their file."""
+    return {Path(row["path"]).stem: row for row in result["sources"]}
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("clone") / "own_ops"
+    operator(folder, "right_op")
+    operator(folder, "wrong_op", factor="3.0f")
+    operator(folder, "far_op", extra="+ 64")
+    operator(
+        folder, "unknown_op", kernel='#include "kernel_operator.h"\n__global__ void f() { AscendC::NoSuchCall(1); }\n'
+    )
+    operator(folder, "other_op", chip="ascend310p")
+    example(folder, "passes", PRINTS.replace("@", "pass"))
+    example(folder, "fails", PRINTS.replace("@", "failed"))
+    example(folder, "reads", READ, scripts={"gen_data.py": GENERATE, "verify_result.py": VERIFY}, readme=STEPS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def first(clone, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("first")
+    return folder, *coverage(clone, folder, "--html", str(folder / "page.html"), code=1)
+
+
+def facts(row):
+    return row["compiled"], row["ran"], row["right"]
+
+
+def test_rows_state_what_compiled_ran_and_was_right(first):
+    _, result, _ = first
+    rows = rows_of(result)
+    assert facts(rows["right_op"]) == (True, True, True)
+    assert facts(rows["wrong_op"]) == (True, True, False)
+    assert facts(rows["unknown_op"]) == (False, False, None)
+    assert facts(rows["passes"]) == (True, True, True)
+    assert facts(rows["fails"]) == (True, True, False)
+    assert facts(rows["reads"]) == (True, False, None)
+    assert "--run-scripts" in rows["reads"]["reason"]
+    assert rows["right_op"]["findings"] == rows["wrong_op"]["findings"] == []
+
+
+def test_findings_have_a_kind_and_a_line(first):
+    found = {entry["kind"]: entry["where"] for entry in rows_of(first[1])["far_op"]["findings"]}
+    assert found["gm_out_of_range"].rpartition(":")[0].endswith("far_op.cpp")
+
+
+def test_unknown_names_are_counted(first):
+    _, result, text = first
+    assert rows_of(result)["unknown_op"]["missing"] == ["NoSuchCall"]
+    assert result["names"] == {"NoSuchCall": 1}
+    assert "NoSuchCall" in text
+
+
+def test_sources_of_other_chips_are_listed_with_a_reason(first):
+    reasons = {Path(entry["path"]).stem: entry["reason"] for entry in first[1]["excluded"]}
+    assert "ascend310p" in reasons["other_op"]
+    assert "ascend950" in reasons["right_op_apt"]
+
+
+def test_the_page_has_every_row_and_loads_nothing(first):
+    page = (first[0] / "page.html").read_text()
+    assert all(row["path"] in page for row in first[1]["sources"])
+    assert "<script" not in page
+
+
+def test_a_second_run_repeats_only_changed_sources(first, clone):
+    folder, result, _ = first
+    state = folder / "state.jsonl"
+    before = state.read_text().splitlines()
+    (clone / "examples" / "fails" / "fails.asc").write_text(PRINTS.replace("@", "passed"))
+    again, _ = coverage(clone, folder, code=1)
+    assert len(state.read_text().splitlines()) == len(before) + 1
+    rows = rows_of(again)
+    assert rows["fails"]["right"] is True
+    del rows["fails"]
+    assert rows.items() <= rows_of(result).items()
+
+
+def test_scripts_make_inputs_and_compare(clone, tmp_path):
+    result, _ = coverage(clone, tmp_path, "--run-scripts", "--only", "reads", code=0)
+    assert facts(rows_of(result)["reads"]) == (True, True, True)
+
+
+def test_hostile_files_end_as_rows(tmp_path):
+    clone, outside = tmp_path / "clone", tmp_path / "outside.asc"
+    outside.write_text(PRINTS)
+    victim = tmp_path / "victim.txt"
+    example(clone, "escapes", ESCAPES.replace("@", str(victim)))
+    example(clone, "endless", "int main() { for (volatile int i = 0;; i = i + 1) { } }\n")
+    example(clone, "included", '#include "/etc/passwd"\nint main() { return 0; }\n')
+    example(clone, "self", "#include __FILE__\nint main() { return 0; }\n")
+    example(
+        clone,
+        "slow",
+        "template <int n> struct S { S<n - 1> a; S<n - 2> b; static constexpr int v = S<n-1>::v + S<n-2>::v; };\n"
+        "constexpr long f(long n) { long s = 0; for (long i = 0; i < n; ++i) { s += i % 7; } return s; }\n"
+        "static_assert(f(1L << 40) > 0); int main() { return 0; }\n",
+    )
+    (clone / "linked.asc").symlink_to(outside)
+    (clone / "huge.asc").write_text("//" + "x" * (3 << 20))
+    deep = clone / "/".join(["d"] * (MOST_DEPTH + 3))
+    deep.mkdir(parents=True)
+    (deep / "deep.asc").write_text(PRINTS)
+    os.mkfifo(clone / "pipe.asc")
+    result, text = coverage(clone, tmp_path, "--timeout", "15")
+    rows = rows_of(result)
+    assert facts(rows["escapes"]) == (True, True, True)
+    assert not victim.exists()
+    assert facts(rows["endless"]) == (True, False, None)
+    assert "15 s" in rows["endless"]["reason"] or "CPU time" in rows["endless"]["reason"]
+    for name in ("included", "self", "slow"):
+        assert rows[name]["compiled"] is False
+        assert rows[name]["reason"]
+    assert "root:" not in json.dumps(result) + text
+    assert "symbolic link" in rows["linked"]["reason"]
+    assert "bytes" in rows["huge"]["reason"]
+    assert "regular" in rows["pipe"]["reason"]
+    assert any("deeper" in row["reason"] for row in result["sources"])
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (["--level", "none"], "--level"),
+        (["--soc", "Ascend910A"], "--soc"),
+        (["--executor", "threads"], "--executor"),
+        (["--timeout", "0"], "--timeout"),
+    ],
+)
+def test_wrong_options_are_one_message(tmp_path, options, word):
+    (tmp_path / "clone").mkdir()
+    _, text = coverage(tmp_path / "clone", tmp_path, *options, code=2)
+    assert word in text
+    assert "Traceback" not in text
+
+
+def test_a_missing_folder_is_one_message(tmp_path):
+    _, text = coverage(tmp_path / "none", tmp_path, code=2)
+    assert "expected the folder of a clone" in text
+
+
+def test_dask_gives_the_same_rows(clone, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        result, _ = coverage(clone, there, "--only", "op/", "--executor", f"dask:{cluster.scheduler_address}", code=1)
+    local, _ = coverage(clone, here, "--only", "op/", code=1)
+    for row in (*result["sources"], *local["sources"]):
+        del row["seconds"]
+    assert result["sources"] == local["sources"]
+
+
+def test_cmake_conditions_and_variables_are_read():
+    text = """
+    set(KIND "a" CACHE STRING "x")  # set(KIND c)
+    if(KIND STREQUAL "b")
+      add_executable(demo b.asc)
+    elseif(NOT FAST)
+      add_executable(demo ${KIND}.asc "with space.asc")
+    else()
+      add_executable(demo none.asc)
+    endif()
+    target_compile_definitions(demo PRIVATE A=1 B)
+    """
+    (program,) = read_programs(text, {})
+    assert (program.sources, program.defines) == (["a.asc", "with", "space.asc"], ["A=1", "B"])
+    (program,) = read_programs(text, {"KIND": "b"})
+    assert program.sources == ["b.asc"]
+
+
+def test_readme_commands_are_read():
+    steps = read_steps("N=2\n" + STEPS.replace("gen_data.py", "gen_data.py -n=$N"), "dav-2201")
+    assert steps.options["LIMIT"] == "4"
+    assert steps.before == (("../scripts/gen_data.py", "-n=2"),)
+    assert steps.after == (("../scripts/verify_result.py", "output/y.bin"),)
+
+
+def test_tiling_structures_become_cpp_structures():
+    text = (
+        "constexpr int32_t MOST = 8;\nBEGIN_TILING_DATA_DEF(Inner)\nTILING_DATA_FIELD_DEF_ARR(float, MOST, values);\n"
+    )
+    text += "END_TILING_DATA_DEF;\nBEGIN_TILING_DATA_DEF(Outer)\nTILING_DATA_FIELD_DEF_STRUCT(Inner, inner);\n"
+    text += "END_TILING_DATA_DEF;\nREGISTER_TILING_DATA_CLASS(MyOp, Outer)\n"
+    header = tiling_header([text], "MyOp")
+    assert "struct Inner { float values[8]; };" in header
+    assert header.index("struct Inner") < header.index("struct Outer")
+    assert "using OpforgeDefaultTiling = Outer;" in header
+
+
+def test_definitions_without_a_class_are_none():
+    assert read_definition("// OP_ADD(Nothing)\n") is None
+
+
+def test_compiler_messages_name_what_is_missing():
+    text = (
+        "a.cpp:1:10: fatal error: lib/x.h: No such file or directory\n"
+        "/home/me/a.cpp:2:3: error: 'AscendC::Foo' has not been declared\n"
+        "/home/me/a.cpp:3:3: error: 'class AscendC::LocalTensor<half>' has no member named 'Bar'\n"
+    )
+    assert missing_names(text) == ["lib/x.h", "Foo", "Bar"]
+    assert first_error(text.splitlines()[1]) == "a.cpp:2:3: error: 'AscendC::Foo' has not been declared"
+
+
+def test_a_clone_may_be_any_folder(tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text("add_executable(demo ../outside.cpp /etc/passwd ${X})\nif(\n")
+    (tmp_path / "README.md").write_bytes(b"\xff\xfe```\n./demo 'unclosed\n")
+    assert find_sources(list_files(tmp_path)) == []

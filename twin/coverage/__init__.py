@@ -1,0 +1,1 @@
+"""Compile and run the kernels of a clone, and report the results."""

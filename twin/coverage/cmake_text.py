@@ -1,0 +1,148 @@
+"""Read the programs of a CMakeLists.txt and the commands of a README without running CMake or a shell."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+_COMMAND = re.compile(r'([A-Za-z_]\w*)\s*\(((?:[^()"]|"(?:[^"\\]|\\.)*"|\([^()]*\))*)\)')
+_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|([^\s"]+)')
+_VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
+_MOST_TEXT = 200_000
+_KEYWORDS = {"PRIVATE", "PUBLIC", "INTERFACE", "SHARED", "STATIC", "OBJECT", "EXCLUDE_FROM_ALL", "SYSTEM", "BEFORE"}
+
+
+@dataclass
+class Program:
+    """A target of a CMakeLists.txt: its sources, definitions and include folders as they are written."""
+
+    is_executable: bool
+    sources: list[str] = field(default_factory=list)
+    defines: list[str] = field(default_factory=list)
+    include_dirs: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The commands of a README: options of CMake, scripts before the program, its arguments, scripts after it."""
+
+    options: dict[str, str]
+    before: tuple[tuple[str, ...], ...]
+    arguments: tuple[str, ...]
+    after: tuple[tuple[str, ...], ...]
+
+
+def read_programs(text: str, options: Mapping[str, str]) -> list[Program]:
+    """The targets of a CMakeLists.txt; `if` compares strings and tests variables, other conditions are false."""
+    variables, programs = dict(options), dict[str, Program]()
+    shared = Program(is_executable=False)
+    for name, words in _active_commands(text, variables):
+        if name == "set" and words:
+            _set(words, variables)
+        elif name in {"add_executable", "add_library", "ascendc_library"} and words:
+            program = programs.setdefault(words[0], Program(name == "add_executable"))
+            program.sources += [word for word in words[1:] if word not in _KEYWORDS]
+        elif name in {"target_sources", "target_compile_definitions", "target_include_directories"} and words:
+            program = programs.setdefault(words[0], Program(is_executable=False))
+            values = {
+                "target_sources": program.sources,
+                "target_compile_definitions": program.defines,
+                "target_include_directories": program.include_dirs,
+            }[name]
+            values += [word for word in words[1:] if word not in _KEYWORDS]
+        elif name in {"add_definitions", "add_compile_definitions"}:
+            shared.defines += words
+        elif name in {"target_compile_options", "add_compile_options"}:
+            program = programs.setdefault(words[0], Program(is_executable=False)) if name[0] == "t" else shared
+            program.defines += [word for word in words if word.startswith("-D")]
+        elif name == "include_directories":
+            shared.include_dirs += [word for word in words if word not in _KEYWORDS]
+    for program in programs.values():
+        program.defines = [word.removeprefix("-D") for word in (*shared.defines, *program.defines)]
+        program.include_dirs = [*shared.include_dirs, *program.include_dirs]
+    return [program for program in programs.values() if program.sources]
+
+
+def _set(words: list[str], variables: dict[str, str]) -> None:
+    name, values = words[0], words[1:]
+    if "CACHE" in values:
+        variables.setdefault(name, " ".join(values[: values.index("CACHE")]))
+    else:
+        variables[name] = " ".join(values)
+
+
+def _active_commands(text: str, variables: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
+    """The commands outside of branches whose condition is false, with variables replaced."""
+    # For each open `if`: whether its present branch is active, and whether any branch was.
+    stack: list[tuple[bool, bool]] = []
+    for found in _COMMAND.finditer(re.sub(r"#[^\n]*", "", text[:_MOST_TEXT])):
+        name = found[1].lower()
+        words = [_replaced(quoted or plain, variables) for quoted, plain in _WORD.findall(found[2])]
+        if name == "if":
+            holds = _holds(words, variables)
+            stack.append((holds, holds))
+        elif name in {"elseif", "else"} and stack:
+            _, was_active = stack.pop()
+            holds = not was_active and (name == "else" or _holds(words, variables))
+            stack.append((holds, was_active or holds))
+        elif name == "endif" and stack:
+            stack.pop()
+        elif all(active for active, _ in stack):
+            yield name, [part for word in words for part in word.split()]
+
+
+def _replaced(text: str, variables: Mapping[str, str]) -> str:
+    return _VARIABLE.sub(lambda found: variables.get(found[1] or found[2], ""), text)
+
+
+def _holds(words: list[str], variables: Mapping[str, str]) -> bool:
+    if words[:1] == ["NOT"]:
+        return not _holds(words[1:], variables)
+    if len(words) == 2 and words[0] == "DEFINED":
+        return words[1] in variables
+    if len(words) == 3 and words[1] in {"STREQUAL", "EQUAL", "MATCHES"}:
+        left, right = variables.get(words[0], words[0]), variables.get(words[2], words[2])
+        return right in left if words[1] == "MATCHES" else left == right
+    return len(words) == 1 and variables.get(words[0], words[0]).upper() in {"1", "ON", "TRUE", "YES"}
+
+
+def read_steps(text: str, architecture: str) -> Steps:
+    """The commands of a README for an architecture, as `dav-2201`; the first of each kind counts."""
+    variables: dict[str, str] = {}
+    options: dict[str, str] = {}
+    before: list[tuple[str, ...]] = []
+    after: list[tuple[str, ...]] = []
+    arguments: tuple[str, ...] = ()
+    seen: set[str] = set()
+    for line in text[:_MOST_TEXT].splitlines():
+        if assigned := re.fullmatch(r"\s*(?:export\s+)?([A-Z][A-Z0-9_]*)=([\w.\-]+)\s*(?:[#;].*)?", line):
+            variables.setdefault(assigned[1], assigned[2])
+        for words in _commands(line, variables):
+            program = words[0].rpartition("/")[2]
+            if program == "cmake" and ("-DCMAKE_ASC_ARCHITECTURES" not in line or architecture in line):
+                for name, value in re.findall(r"-D(\w+)=(\S+)", " ".join(words)):
+                    options.setdefault(name, value)
+            elif program in {"python", "python3"} and len(words) > 1 and words[1] not in seen:
+                seen.add(words[1])
+                (after if arguments or "./" in seen else before).append(tuple(words[1:]))
+            elif words[0].startswith("./") and "./" not in seen:
+                seen.add("./")
+                arguments = tuple(words[1:])
+    options.pop("CMAKE_ASC_RUN_MODE", None)
+    return Steps(options, tuple(before), arguments, tuple(after))
+
+
+def _commands(line: str, variables: Mapping[str, str]) -> Iterator[list[str]]:
+    """The commands of a shell line that matter here, as words."""
+    if not re.match(r"\s*(?:\$\s+)?(?:cmake|python3?|\./|mkdir|cd)\b|\s*\./", line):
+        return
+    for part in re.split(r"&&|;", line.partition(" #")[0]):
+        try:
+            words = shlex.split(_replaced(part, variables))
+        except ValueError:
+            continue
+        words = words[1:] if words[:1] == ["$"] else words
+        if words:
+            yield words

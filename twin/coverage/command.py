@@ -1,0 +1,114 @@
+"""`opforge coverage`: compile and run the kernels of clones on the CPU twin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import NewFile, json_file, require_writable, write_files
+from opforge.codegen.printing import shown
+from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.codegen.spec.products import soc_properties
+from opforge.twin.build import build_runtime
+
+from .discover import Source, find_sources
+from .execute import State, keys_of, run_all, twin_version
+from .report import as_json, page_of, print_row, print_totals
+from .walk import list_files
+from .worker import Row
+
+LEVELS = ("strict", "device", "fast")
+_ARCHITECTURE = 2201
+
+
+def coverage_command(
+    folders: Sequence[Path],
+    *,
+    settings: dict[str, Any],
+    jobs: int,
+    executor: str,
+    state: Path | None,
+    only: str | None,
+    html: Path | None,
+    json_out: Path | None,
+) -> int:
+    """Find, compile and run the sources of clones; print and write the result.
+
+    Args:
+        folders: The clones.
+        settings: `soc`, `level`, `seconds`, `memory_mb` and `run_scripts`.
+        jobs: How many run at once; 0: one per core.
+        executor: `local` or `dask:ADDRESS`.
+        state: File with the rows of earlier runs; default: in the build folder.
+        only: Part of the paths to select.
+        html: Page to write.
+        json_out: JSON file to write.
+
+    Returns:
+        1 if a source is wrong or has findings.
+
+    Raises:
+        UserError: An option or a folder is wrong.
+    """
+    _check(settings)
+    for path, what in ((html, "page"), (json_out, "answer")):
+        if path is not None:
+            require_writable(path, (), what)
+    build_runtime()
+    version = twin_version()
+    kept = State(state or Project(BUILTIN_ROOT).build_dir / "twin" / "coverage" / "state.jsonl")
+    pending: list[tuple[str, Source]] = []
+    excluded: list[Source] = []
+    labels: set[str] = set()
+    for folder in folders:
+        tree = list_files(folder)
+        found = find_sources(tree)
+        label = tree.root.name if tree.root.name not in labels else str(tree.root)
+        labels.add(label)
+        for source in found:
+            source.path = f"{label}/{source.path}"
+        found = [source for source in found if only is None or only in source.path]
+        excluded += [source for source in found if source.is_other]
+        tried = [source for source in found if not source.is_other]
+        pending += zip(keys_of(tree, tried, settings, version), tried, strict=True)
+    rows = _rows(pending, kept, settings, jobs, executor)
+    print_totals(rows, excluded)
+    files: list[NewFile] = []
+    if json_out is not None:
+        files.append(json_file(json_out, as_json(rows, excluded, settings, version), "answer"))
+    if html is not None:
+        titles = [folder.resolve().name for folder in folders]
+        page = page_of(rows, excluded, settings, titles).encode()
+        files.append(NewFile(html, lambda stream: stream.write(page), "page"))
+    write_files(files)
+    return int(any(row.findings or row.right is False for row in rows))
+
+
+def _rows(
+    pending: Sequence[tuple[str, Source]], kept: State, settings: dict[str, Any], jobs: int, executor: str
+) -> list[Row]:
+    """The rows of all sources in their order: those of earlier runs, and new ones."""
+    keys = {source.path: key for key, source in pending}
+    rows = {source.path: row for key, source in pending if (row := kept.get(key)) is not None}
+    total = len(keys)
+    for number, row in enumerate(rows.values(), start=1):
+        print_row(row, number, total)
+
+    def finished(row: Row) -> None:
+        rows[row.path] = row
+        if row.seconds:  # a job whose process failed runs again
+            kept.put(keys[row.path], row)
+        print_row(row, len(rows), total)
+
+    run_all([source for _, source in pending if source.path not in rows], settings, jobs, executor, finished)
+    return [rows[path] for path in sorted(rows)]
+
+
+def _check(settings: dict[str, Any]) -> None:
+    soc = soc_properties(settings["soc"])
+    if soc.arch != _ARCHITECTURE:
+        raise UserError(f"--soc: got {soc.name}, expected a chip of architecture {_ARCHITECTURE}, as Ascend910B1")
+    if settings["level"] not in LEVELS:
+        raise UserError(f"--level: got {shown(settings['level'])}, expected one of {', '.join(LEVELS)}")

@@ -1,0 +1,69 @@
+"""Compile sources of a clone into an object file or a program for the CPU twin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from opforge.codegen.errors import UserError
+from opforge.twin.build import INCLUDE
+from opforge.twin.compiler.limited_process import LimitError, compile_limits, run_limited
+from opforge.twin.compiler.runtime_library import runtime_link
+from opforge.twin.compiler.units import COMMON, KERNEL_FLAGS, compiler, cpu_flags
+from opforge.twin.program import compile_program
+
+_MOST_MESSAGES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """How sources are compiled: folders of headers, macros, chip and level of checks."""
+
+    include_dirs: tuple[Path, ...]
+    defines: tuple[str, ...]
+    soc: str
+    level: str
+
+
+def compile_kernels(sources: Sequence[Path], output: Path, options: Options, *, is_program: bool) -> None:
+    """Compile kernels as they are, without launches `<<<...>>>`.
+
+    Raises:
+        UserError: The compiler refuses them or reaches a limit; the text has its messages.
+    """
+    flags = [
+        *COMMON,
+        *cpu_flags(),
+        *KERNEL_FLAGS,
+        "-w",
+        *(f"-I{folder}" for folder in (INCLUDE, *options.include_dirs)),
+    ]
+    flags += [f"-D{define}" for define in options.defines]
+    inputs = [word for source in sources for word in ("-x", "c++", str(source))]
+    kind = [*inputs, "-x", "none", *runtime_link()] if is_program else ["-c", *inputs]
+    try:
+        ended = run_limited(
+            [compiler()[0], *flags, *kind, "-o", str(output)], compile_limits(), most_text=_MOST_MESSAGES
+        )
+    except LimitError as error:
+        raise UserError(str(error)) from error
+    if ended.status:
+        raise UserError(ended.text)
+
+
+def compile_example(sources: Sequence[Path], output: Path, options: Options, *, is_program: bool) -> None:
+    """Compile sources that may launch kernels by `<<<...>>>`.
+
+    Raises:
+        UserError: The compiler refuses them or reaches a limit; the text has its messages.
+    """
+    compile_program(
+        sources,
+        output,
+        include_dirs=options.include_dirs,
+        defines=options.defines,
+        soc=options.soc,
+        level=options.level,
+        compile_only=not is_program,
+    )

@@ -1,0 +1,263 @@
+"""Find the Ascend C sources of a clone: single-source examples, projects with CMake, and kernels of operators."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from .cmake_text import Program, Steps, read_programs, read_steps
+from .op_sources import Definition, code_of, dtype_header, read_definition, tiling_header
+from .walk import Tree
+
+ARCHITECTURE = "dav-2201"
+_CHIPS = ("ascend910b", "ascend910_93")
+_DEFAULT_OPTIONS = {"CMAKE_ASC_ARCHITECTURES": ARCHITECTURE, "CMAKE_ASC_RUN_MODE": "npu", "RUN_MODE": "npu"}
+_OTHER_FOLDERS = re.compile(r"/(?:arch(?!2[02])\w+|v3\d|v310\w*|ascend310\w*|ascend950\w*|regbase|experimental|tests)/")
+_INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
+_KERNEL = re.compile(r"__global__\b|kernel_operator\.h|<<<")
+
+
+@dataclass
+class Source:
+    """One row of the result: what is compiled together, and how it runs.
+
+    Attributes:
+        path: Name in the result.
+        kind: `example` (has a main function), `kernel` (a source without one) or `operator` (a kernel in `op_kernel`).
+        root: The clone.
+        folder: Folder that is copied for the run, below `root`.
+        sources: Files that are compiled, below `root`.
+        include_dirs: Folders, below `root`.
+        links: Folders of kernels that its kernel includes files of, below `root`, by the operator's name.
+        defines: Macros.
+        tiling: Structures of tiling data, in front of an operator's kernel and its unit test.
+        dtypes: Macros in front of an operator's kernel.
+        tests: Unit tests of an operator's kernel, below `root`.
+        test_header: Header of the unit tests that replaces `tiling` in them, below `root`.
+        test_defines: Macros of the unit tests.
+        has_lists: The operator has lists of tensors.
+        before, arguments, after: Scripts before the program, its arguments, scripts after it.
+        reason: Why it is not compiled; empty if it is.
+        is_other: It is for another architecture, or not for a kernel: no row of the result.
+    """
+
+    path: str
+    kind: str
+    root: str
+    folder: str = ""
+    sources: list[str] = field(default_factory=list)
+    include_dirs: list[str] = field(default_factory=list)
+    links: dict[str, str] = field(default_factory=dict)
+    defines: list[str] = field(default_factory=list)
+    tiling: str = ""
+    dtypes: str = ""
+    tests: list[str] = field(default_factory=list)
+    test_header: str = ""
+    test_defines: list[str] = field(default_factory=list)
+    has_lists: bool = False
+    before: list[list[str]] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    after: list[list[str]] = field(default_factory=list)
+    reason: str = ""
+    is_other: bool = False
+
+
+def find_sources(tree: Tree) -> list[Source]:
+    """Find what can be compiled in a clone, in the order of the paths."""
+    root = str(tree.root)
+    found = [Source(path, "source", root, reason=reason) for path, reason in tree.problems.items()]
+    kernels = _kernel_folders(tree)
+    taken: set[str] = set()
+    for path in tree.names:
+        if PurePosixPath(path).name == "CMakeLists.txt":
+            for source in _from_cmake(tree, path):
+                found.append(source)
+                taken |= set(source.sources)
+    for path in tree.names:
+        if "/op_kernel/" in f"/{path}" and path.endswith(".cpp"):
+            if "/tests/" not in f"/{path}":
+                found.append(_operator(tree, path, kernels))
+        elif path.endswith(".asc") and path not in taken:
+            found.append(_single(tree, path))
+    return sorted(found, key=lambda source: source.path)
+
+
+def _from_cmake(tree: Tree, path: str) -> Iterator[Source]:
+    """The programs and libraries of a CMakeLists.txt that have kernels."""
+    folder = str(PurePosixPath(path).parent)
+    text = tree.text(path)
+    steps = read_steps(tree.text(_joined(folder, "README.md")), ARCHITECTURE)
+    options = {**_DEFAULT_OPTIONS, **steps.options}
+    programs = [(program, _present(tree, folder, program)) for program in read_programs(text, options)]
+    programs = [(program, names) for program, names in programs if any(name.endswith(".asc") for name in names)] or [
+        (program, names) for program, names in programs if _has_kernel(tree, names)
+    ]
+    if not programs:
+        return
+    named = sorted(set(re.findall(r"dav-\d{4}", text)))
+    reason = f"for {', '.join(named)} only" if named and ARCHITECTURE not in named else ""
+    executables = [entry for entry in programs if entry[0].is_executable]
+    # Libraries of the same folder belong to its program.
+    for program, names in executables or programs:
+        extra = [name for other, more in programs if other is not program and not other.is_executable for name in more]
+        yield _example(tree, folder, program, list(dict.fromkeys([*names, *extra])), steps, reason)
+
+
+def _example(tree: Tree, folder: str, program: Program, names: list[str], steps: Steps, reason: str) -> Source:
+    has_main = any(_has_main(tree, name) for name in names)
+    dirs = [_inside(folder, name) for name in program.include_dirs]
+    return Source(
+        path=names[0],
+        kind="example" if has_main else "kernel",
+        root=str(tree.root),
+        folder=folder,
+        sources=names,
+        include_dirs=list(dict.fromkeys(name for name in (folder, *dirs) if name is not None)),
+        defines=[word for word in program.defines if re.fullmatch(r"\w+(?:=[\w.\-]*)?", word)],
+        before=[list(words) for words in steps.before],
+        arguments=list(steps.arguments),
+        after=[list(words) for words in steps.after],
+        reason=reason,
+        is_other=bool(reason),
+    )
+
+
+def _single(tree: Tree, path: str) -> Source:
+    """A source file that no CMakeLists.txt names."""
+    folder = str(PurePosixPath(path).parent)
+    steps = read_steps(tree.text(_joined(folder, "README.md")), ARCHITECTURE)
+    return _example(tree, folder, Program(is_executable=True), [path], steps, "")
+
+
+def _kernel_folders(tree: Tree) -> dict[str, str]:
+    """The folders `op_kernel` of a clone by the name of their operator; the build puts them side by side."""
+    folders = {
+        str(PurePosixPath(path).parent) for path in tree.names if "/op_kernel/" in path and "/tests/" not in path
+    }
+    found = {PurePosixPath(name).parent.name: name for name in sorted(folders) if name.endswith("/op_kernel")}
+    if tree.below("common/inc/op_kernel"):
+        found["inc"] = "common/inc/op_kernel"
+    return found
+
+
+def _linked(tree: Tree, home: str, kernels: dict[str, str]) -> dict[str, str]:
+    """The folders of other kernels whose files a kernel includes, directly or not."""
+    linked: dict[str, str] = {}
+    pending = [f"{home}/op_kernel"]
+    while pending:
+        for path in tree.below(pending.pop()):
+            for name in _INCLUDED.findall(tree.text(path)):
+                for part in name.split("/")[:-1]:
+                    if part in kernels and part not in linked:
+                        linked[part] = kernels[part]
+                        pending.append(kernels[part])
+    return linked
+
+
+def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
+    """A kernel in a folder `op_kernel`, with what its operator's folder says about it."""
+    root, stem = str(tree.root), PurePosixPath(path).stem
+    home = path[: f"/{path}".rindex("/op_kernel/")].rstrip("/") or "."
+    source = Source(path, "operator", root, folder=home, sources=[path])
+    code = code_of(tree.text(path))
+    if not _KERNEL.search(code):
+        return _other(source, "contains no kernel")
+    if place := _OTHER_FOLDERS.search(f"/{path}"):
+        return _other(source, f"in a folder for other architectures or experiments: {place[0].strip('/')}")
+    definitions = [
+        found
+        for name in tree.below(f"{home}/op_host")
+        if name.endswith("_def.cpp") and (found := read_definition(tree.text(name))) is not None
+    ]
+    definition = definitions[0] if definitions else None
+    if definition and (reason := _not_for_chip(definition, stem, home)):
+        return _other(source, reason)
+    if not definition and stem.endswith(("_apt", "_310p", "_arch35")):
+        return _other(source, f"its name ends in {stem[stem.rindex('_') :]}: for other architectures")
+    op_type = definition.op_type if definition else stem.title().replace("_", "")
+    source.links = _linked(tree, home, kernels)
+    homes = [home, *(str(PurePosixPath(path).parent) for path in source.links.values())]
+    host = [path for folder in homes for path in _host_files(tree, folder)]
+    source.tiling = tiling_header((tree.text(name) for name in host), op_type)
+    source.dtypes = dtype_header(definition)
+    tests = f"{home}/tests/ut/op_kernel"
+    source.tests = [
+        name
+        for name in tree.below(tests)
+        if PurePosixPath(name).match(f"{tests}/test_{stem}*.cpp") and "apt" not in name and "arch35" not in name
+    ][:1]
+    source.has_lists = bool(definition and definition.has_lists)
+    candidate = f"{tests}/{stem}_tiling_def.h"
+    source.test_header = candidate if candidate in tree.files else ""
+    added = re.findall(r"AddOpTestCase\s*\([^)]*", tree.text(f"{tests}/CMakeLists.txt"))
+    source.test_defines = list(dict.fromkeys(re.findall(r"-D(\w+(?:=[\w.]+)?)", " ".join(added[:1]))))
+    source.include_dirs = list(dict.fromkeys(_operator_folders(tree, home, tests)))
+    return source
+
+
+def _host_files(tree: Tree, home: str) -> list[str]:
+    """The host sources of an operator, headers first, without those of other architectures."""
+    names = [name for name in tree.below(f"{home}/op_host") if name.endswith((".h", ".cpp")) and "arch35" not in name]
+    return sorted(names, key=lambda name: name.endswith(".cpp"))
+
+
+def _operator_folders(tree: Tree, home: str, tests: str) -> Iterator[str]:
+    """Folders of headers that kernels of a repository of operators use."""
+    yield _joined(home, "op_kernel")
+    yield tests
+    yield "."
+    parent = str(PurePosixPath(home).parent)
+    names = ("tests/ut/op_kernel", "tests/ut/common", "common", "common/inc", "common/inc/op_kernel", parent)
+    yield from (name for name in names if tree.below(name))
+
+
+def _not_for_chip(definition: Definition, stem: str, home: str) -> str:
+    chips = definition.chips
+    chip = next((name for name in _CHIPS if name in chips), None)
+    if chips and chip is None:
+        return f"its definition adds {', '.join(sorted(chips))}, not {_CHIPS[0]}"
+    others = {file for name, file in chips.items() if file and name not in _CHIPS}
+    # Without a name in the definition, the file has the name of the operator's folder.
+    if stem in others and stem != ((chip and chips[chip]) or PurePosixPath(home).name):
+        return f"the kernel file of {', '.join(sorted(name for name, file in chips.items() if file == stem))}"
+    return ""
+
+
+def _other(source: Source, reason: str) -> Source:
+    source.reason, source.is_other = reason, True
+    return source
+
+
+def _present(tree: Tree, folder: str, program: Program) -> list[str]:
+    """The sources of a program that the clone has, below its root."""
+    names = (_inside(folder, name) for name in program.sources)
+    return list(dict.fromkeys(name for name in names if name in tree.files))
+
+
+def _has_kernel(tree: Tree, names: Iterable[str]) -> bool:
+    return any(_KERNEL.search(code_of(tree.text(name))) for name in names if name.endswith((".cpp", ".cc", ".cce")))
+
+
+def _has_main(tree: Tree, name: str) -> bool:
+    return bool(re.search(r"\bmain\s*\(", code_of(tree.text(name))))
+
+
+def _joined(folder: str, name: str) -> str:
+    return os.path.normpath(f"{folder}/{name}")
+
+
+def _inside(folder: str, name: str) -> str | None:
+    """A path of a CMakeLists.txt below the root of the clone; None if it is outside."""
+    path = name.replace("${CMAKE_CURRENT_SOURCE_DIR}/", "").lstrip()
+    if not path or path.startswith(("/", "$")):
+        return None
+    joined = _joined(folder, path)
+    return None if joined.startswith("..") else joined
+
+
+def absolute(source: Source, name: str) -> Path:
+    """The path of a file of a source."""
+    return Path(source.root, name)

@@ -1,0 +1,159 @@
+"""Read operator sources as text: chips and dtypes of a definition, and structures of tiling data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+_NO_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+# Numbers of ge::DataType, which a kernel compares in preprocessor conditions, and C++ types.
+DTYPES = {
+    "DT_FLOAT": (0, "float"),
+    "DT_FLOAT16": (1, "half"),
+    "DT_INT8": (2, "int8_t"),
+    "DT_INT32": (3, "int32_t"),
+    "DT_UINT8": (4, "uint8_t"),
+    "DT_INT16": (6, "int16_t"),
+    "DT_UINT16": (7, "uint16_t"),
+    "DT_UINT32": (8, "uint32_t"),
+    "DT_INT64": (9, "int64_t"),
+    "DT_UINT64": (10, "uint64_t"),
+    "DT_DOUBLE": (11, "double"),
+    "DT_BOOL": (12, "bool"),
+    "DT_BF16": (27, "bfloat16_t"),
+    "DT_INT4": (29, "int4b_t"),
+}
+_FORMATS = {"FORMAT_NCHW": 0, "FORMAT_NHWC": 1, "FORMAT_ND": 2, "FORMAT_NC1HWC0": 3, "FORMAT_FRACTAL_NZ": 29}
+
+
+_NUMBER = re.compile(
+    r"\b(?:const(?:expr)?|define)\s+(?:static\s+|const\s+)*(?:\w+\s+)?(\w+)\s*(?:=\s*)?\(?(\d+)U?L*\)?\s*[;\n]"
+)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A definition of an operator.
+
+    Attributes:
+        op_type: Its type.
+        chips: For each chip that it adds, the name of the kernel file; None: as the operator.
+        dtypes: The first dtype of each input and output.
+        has_lists: An input or output is a list of tensors.
+    """
+
+    op_type: str
+    chips: dict[str, str | None]
+    dtypes: dict[str, str]
+    has_lists: bool
+
+
+def code_of(text: str) -> str:
+    """The text without comments."""
+    return _NO_CODE.sub(lambda found: found[0] if found[0][0] == '"' else " ", text)
+
+
+def read_definition(text: str) -> Definition | None:
+    """Read a class of `OpDef`; None if there is none."""
+    code = code_of(text)
+    added = re.search(r"\bOP_ADD\s*\(\s*(\w+)", code)
+    if added is None:
+        return None
+    lists = {
+        name: re.findall(r"DT_\w+", values)
+        for name, values in re.findall(r"(\w+)\s*(?:=\s*)?\{((?:\s*(?:ge::)?DT_\w+\s*,?)+)\}", code)
+    }
+    dtypes = {}
+    own = re.finditer(r'this\s*->\s*(?:Input|Output)\s*\(\s*"(\w+)"\s*\)((?:[^;"]|"[^"]*")*);', code)
+    for found in own:
+        given = re.search(r"\.DataType(?:List)?\s*\(\s*(?:\{\s*(?:ge::)?(DT_\w+)|(\w+))", found[2])
+        names = [given[1]] if given and given[1] else lists.get(given[2] if given else "", [])
+        dtypes[found[1]] = names[0] if names and names[0] in DTYPES else "DT_FLOAT16"
+    files = dict(
+        re.findall(r'(\w+)(?:\s*\.\s*\w+\([^;]*?\))*?\s*\.ExtendCfgInfo\(\s*"opFile\.value"\s*,\s*"(\w+)"', code)
+    )
+    chips = {}
+    for chip, config in re.findall(r'AddConfig\(\s*"(\w+)"\s*(?:,\s*(\w+))?', code):
+        chips[chip] = files.get(config)
+    return Definition(added[1], chips, dtypes, re.search(r"ParamType\(\s*(?:\w+::)*DYNAMIC", code) is not None)
+
+
+def dtype_header(definition: Definition | None) -> str:
+    """The macros that the op compiler defines for the dtypes and formats of an operator."""
+    lines = [f"#define {name} {number}" for name, (number, _) in DTYPES.items()]
+    lines += [f"#define {name} {number}" for name, number in _FORMATS.items()]
+    for name, dtype in (definition.dtypes if definition else {}).items():
+        upper = name.upper()
+        lines += [
+            f"#define DTYPE_{upper} {DTYPES[dtype][1]}",
+            f"#define ORIG_DTYPE_{upper} {dtype}",
+            f"#define FORMAT_{upper} FORMAT_ND",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def tiling_header(texts: Iterable[str], op_type: str) -> str:
+    """The structures that `BEGIN_TILING_DATA_DEF` describes, for kernels, and the one that the operator uses."""
+    structures: dict[str, str] = {}
+    registered: dict[str, str] = {}
+    numbers: dict[str, str] = {}
+    for text in texts:
+        code = code_of(text)
+        numbers |= dict(_NUMBER.findall(code))
+        for found in re.finditer(
+            r"\bBEGIN_TILING_DATA_DEF\s*\(\s*(\w+)\s*\)(.*?)\bEND_TILING_DATA_DEF\b", code, re.DOTALL
+        ):
+            structures.setdefault(found[1], _fields(found[2]))
+        registered |= dict(re.findall(r"\bREGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)", code))
+    if not structures:
+        return ""
+    # Lengths of arrays are often named constants of the host code.
+    structures = {
+        name: re.sub(r"\[(\w+)\]", lambda found: f"[{numbers.get(found[1], found[1])}]", fields)
+        for name, fields in structures.items()
+    }
+    lines = (
+        ["#include <cstdint>", '#include "kernel_tiling/kernel_tiling.h"']
+        if _uses_cann(structures)
+        else ["#include <cstdint>"]
+    )
+    lines += [f"struct {name} {{ {fields}}};" for name, fields in _ordered(structures)]
+    chosen = registered.get(op_type) or next(iter(reversed(structures)))
+    if chosen in structures:
+        lines.append(f"using OpforgeDefaultTiling = {chosen};")
+    return "\n".join(lines) + "\n"
+
+
+def _uses_cann(structures: Mapping[str, str]) -> bool:
+    return any(
+        re.search(r"\b(?:TCubeTiling|SoftMaxTiling|LayerNormTiling)\b", fields) for fields in structures.values()
+    )
+
+
+def _fields(body: str) -> str:
+    text = ""
+    for kind, arguments in re.findall(r"TILING_DATA_FIELD_DEF(\w*)\s*\(([^()]*)\)", body):
+        words = [word.strip() for word in arguments.split(",")]
+        if kind == "_ARR" and len(words) == 3:
+            text += f"{words[0]} {words[2]}[{words[1]}]; "
+        elif kind in {"", "_STRUCT"} and len(words) == 2:
+            text += f"{words[0]} {words[1]}; "
+    return text
+
+
+def _ordered(structures: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Structures after those that they contain."""
+    done: dict[str, str] = {}
+
+    def add(name: str, above: tuple[str, ...]) -> None:
+        if name in done or name in above:
+            return
+        for word in re.findall(r"\w+", structures[name]):
+            if word in structures:
+                add(word, (*above, name))
+        done[name] = structures[name]
+
+    for name in structures:
+        add(name, ())
+    return list(done.items())

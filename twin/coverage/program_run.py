@@ -1,0 +1,121 @@
+"""Run one program of a clone in its own confined process, in a copy of its folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from opforge.codegen.project import BUILTIN_ROOT
+from opforge.twin.runtime.isolation import run_command
+
+_CONFINE = Path(__file__).with_name("confine.py")
+_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/alternatives", "/etc/ld.so.cache", "/proc", "/sys", "/dev")
+_MOST_COPIED_BYTES = 64 << 20
+_MOST_COPIED_FILES = 2000
+_MOST_OUTPUT = 4 << 20
+REPORT = "findings.json"
+_MOST_FILE_MB = 512
+PROGRAM_SECONDS_PER_SECOND = 4  # CPU time of all threads of a program per second of its time limit
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a program ended.
+
+    Attributes:
+        status: Exit code, negative for a signal, None after the time limit.
+        output: The beginning of its standard output and error.
+    """
+
+    status: int | None
+    output: str
+
+    def reason(self, what: str, seconds: float) -> str:
+        """Why it did not come to its end; empty if it did."""
+        if self.status is None:
+            return f"{what} did not end within {seconds:g} s"
+        if self.status >= 0:
+            return ""
+        if -self.status == signal.SIGXCPU:
+            return f"{what} used more CPU time than its limit"
+        known = -self.status in set(signal.Signals)
+        return f"{what} was ended by {signal.Signals(-self.status).name if known else -self.status}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a program runs: the scratch folder, the folder of the program, and limits of time and memory."""
+
+    scratch: Path
+    programs: Path
+    seconds: float
+    memory_mb: int
+
+    def run(self, command: Sequence[str], folder: Path, *, is_script: bool = False) -> Result:
+        """Run a command in a folder of the scratch folder.
+
+        Args:
+            command: Program and arguments.
+            folder: Where it starts.
+            is_script: It is an interpreter, which may start processes.
+        """
+        output = self.scratch / "output.txt"
+        readable = [*_SYSTEM, str(self.programs), str(BUILTIN_ROOT), sys.prefix, sys.base_prefix]
+        environment = {
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(self.scratch),
+            "TMPDIR": str(self.scratch),
+            "OPFORGE_TWIN_REPORT": str(self.scratch / REPORT),
+            "LC_ALL": "C.UTF-8",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        job = {
+            "command": list(command),
+            "folder": str(folder),
+            "output": str(output),
+            "readable": readable,
+            "scratch": str(self.scratch),
+            "seconds": int(self.seconds * PROGRAM_SECONDS_PER_SECOND) + 1,
+            "memory_mb": self.memory_mb,
+            "file_mb": _MOST_FILE_MB,
+            "may_start_processes": is_script,
+            "environment": environment,
+        }
+        status, _ = run_command(
+            [sys.executable, "-I", "-S", str(_CONFINE), json.dumps(job)], b"", dict(os.environ), self.seconds
+        )
+        return Result(status, read_beginning(output))
+
+
+def read_beginning(path: Path) -> str:
+    """The beginning of a file that a program wrote; empty if there is no regular one."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(handle, "rb") as file:
+            return file.read(_MOST_OUTPUT).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """Copy the regular files of a folder, up to a limit of number and size; links are not copied."""
+    count = total = 0
+    for folder, folders, files in os.walk(source):
+        folders[:] = sorted(name for name in folders if name not in {".git", "build"})
+        place = target / Path(folder).relative_to(source)
+        place.mkdir(parents=True, exist_ok=True)
+        for name in sorted(files):
+            status = os.lstat(os.path.join(folder, name))  # noqa: PTH118  # faster
+            count, total = count + 1, total + status.st_size
+            if not stat.S_ISREG(status.st_mode) or total > _MOST_COPIED_BYTES or count > _MOST_COPIED_FILES:
+                continue
+            shutil.copyfile(Path(folder, name), place / name)

@@ -1,0 +1,102 @@
+"""Count rows, and print and write them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from opforge.codegen.page import render_page
+from opforge.codegen.printing import escaped, say
+
+from .discover import Source
+from .worker import Row
+
+_SHOWN_NAMES = 30
+_COUNTED = ("sources", "compiled", "ran", "right", "wrong", "with findings")
+
+
+def status_of(row: Row) -> str:
+    """One word for a row: right, wrong, ran, compiled, or failed."""
+    if row.right is not None:
+        return "right" if row.right else "wrong"
+    return "ran" if row.ran else "compiled" if row.compiled else "failed"
+
+
+def count(rows: Iterable[Row]) -> dict[str, int]:
+    """How many rows compiled, ran, were right or wrong, or had findings."""
+    totals = dict.fromkeys(_COUNTED, 0)
+    for row in rows:
+        facts = (True, row.compiled, row.ran, row.right is True, row.right is False, bool(row.findings))
+        for name, holds in zip(_COUNTED, facts, strict=True):
+            totals[name] += holds
+    return totals
+
+
+def name_counts(rows: Iterable[Row]) -> dict[str, int]:
+    """How many sources each unknown name is in, the most frequent first."""
+    counts = Counter(name for row in rows for name in set(row.missing))
+    return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def finding_counts(rows: Iterable[Row]) -> dict[str, int]:
+    """How many sources have each kind of finding."""
+    counts = Counter(kind for row in rows for kind in {found["kind"] for found in row.findings})
+    return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
+
+
+def as_json(rows: Sequence[Row], excluded: Sequence[Source], settings: dict[str, Any], version: str) -> dict[str, Any]:
+    """The result as data."""
+    return {
+        "sources": [asdict(row) for row in rows],
+        "names": name_counts(rows),
+        "finding_kinds": finding_counts(rows),
+        "totals": count(rows),
+        "excluded": [{"path": source.path, "reason": source.reason} for source in excluded],
+        "settings": settings,
+        "twin": version,
+    }
+
+
+def print_row(row: Row, number: int, total: int) -> None:
+    """Print one row when it is there."""
+    words = [f"[{number}/{total}]", status_of(row).ljust(8), escaped(row.path)]
+    if row.findings:
+        words.append(f"({len(row.findings)} findings)")
+    if row.reason:
+        words.append(f"- {escaped(row.reason)}")
+    say(" ".join(words))
+
+
+def print_totals(rows: Sequence[Row], excluded: Sequence[Source]) -> None:
+    """Print the counts by kind, the unknown names and the kinds of findings."""
+    kinds = sorted({row.kind for row in rows})
+    say("", f"{'kind':<10}" + "".join(f"{name:>15}" for name in _COUNTED))
+    groups = [(kind, [row for row in rows if row.kind == kind]) for kind in kinds]
+    for kind, group in [*groups, *([("all", list(rows))] if len(kinds) > 1 else [])]:
+        say(f"{kind:<10}" + "".join(f"{number:>15}" for number in count(group).values()))
+    for title, counts in (("unknown names", name_counts(rows)), ("kinds of findings", finding_counts(rows))):
+        if counts:
+            say("", f"{title} (number of sources):")
+            say(*(f"{number:>6}  {escaped(name)}" for name, number in list(counts.items())[:_SHOWN_NAMES]))
+        if len(counts) > _SHOWN_NAMES:
+            say(f"        ... {len(counts) - _SHOWN_NAMES} more; --json writes all")
+    if excluded:
+        say("", f"{len(excluded)} sources are for other architectures or no kernels; --json lists the reasons")
+
+
+def page_of(rows: Sequence[Row], excluded: Sequence[Source], settings: dict[str, Any], titles: Sequence[str]) -> str:
+    """The result as a page with filters."""
+    return render_page(
+        Path(__file__).with_name("coverage_page.html.j2"),
+        titles=titles,
+        rows=[{**asdict(row), "status": status_of(row)} for row in rows],
+        kinds=sorted({row.kind for row in rows}),
+        totals=count(rows),
+        names=name_counts(rows),
+        finding_kinds=finding_counts(rows),
+        excluded=excluded,
+        settings=settings,
+    )

@@ -1,0 +1,288 @@
+"""Compile and run one source of a clone in a process of its own, which may read the clone and write a scratch folder.
+
+`python -m opforge.twin.coverage.worker PLACE` is the process: it reads the job and writes the row of the result.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import first_line
+from opforge.codegen.project import BUILTIN_ROOT, Project
+
+from .compile import Options, compile_example, compile_kernels
+from .compiler_text import first_error, missing_names
+from .confine import restrict_files
+from .discover import Source
+from .program_run import REPORT, Place, Result, copy_folder, read_beginning
+
+_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/proc", "/sys", "/dev")
+_INCLUDE = Path(__file__).with_name("include")
+_MOST_FINDINGS = 20
+_MOST_TEXT = 1000
+_FAILED = re.compile(r"\b(?:fail(?:ed|ure)?|error|mismatch(?:ed)?|incorrect|wrong)\b", re.IGNORECASE)
+_PASSED = re.compile(r"\b(?:pass(?:ed)?|success(?:ful)?(?:ly)?|correct)\b", re.IGNORECASE)
+_UNIT_TESTS = re.compile(r"opforge unit tests: (\d+) tests, (\d+) comparisons, (\d+) failed")
+_FINDING = re.compile(r"opforge finding\t(?P<kind>[^\t]*)\t(?P<where>[^\t]*)\t(?P<message>.*)")
+_READ_TILING = re.compile(r"#define\s+GET_TILING_DATA\(\s*(\w+)\s*,\s*\w+\s*\)[\s\\]*(\w+)\s+\1\s*[;{]")
+_TEST_MAIN = '#include "gtest/gtest.h"\nint main() { return RUN_ALL_TESTS(); }\n'
+
+
+@dataclass
+class Row:
+    """One row of the result; `right` is None if nothing compares the outputs."""
+
+    path: str
+    kind: str
+    compiled: bool = False
+    ran: bool = False
+    right: bool | None = None
+    findings: list[dict[str, str]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    reason: str = ""
+    seconds: float = 0.0
+
+
+def work(source: Source, settings: dict[str, Any], folder: Path) -> Row:
+    """Compile and run a source in an empty folder; every failure is a reason in the row."""
+    row = Row(source.path, source.kind, reason=source.reason)
+    if source.reason:
+        return row
+    started = time.monotonic()
+    # The program may write everything in the scratch folder, but not what is built.
+    made, scratch = folder / "made", folder / "scratch"
+    made.mkdir()
+    scratch.mkdir()
+    place = Place(scratch, made, settings["seconds"], settings["memory_mb"])
+    _confine(source, made, scratch)
+    try:
+        run = {"operator": _operator, "example": _example}.get(source.kind, _kernel)
+        run(source, made, place, settings, row)
+    except UserError as error:
+        row.reason = row.reason or first_line(error)
+    except OSError as error:
+        row.reason = row.reason or f"the operating system reports: {error.strerror}"
+    row.seconds = max(round(time.monotonic() - started, 1), 0.1)
+    return row
+
+
+def _confine(source: Source, made: Path, scratch: Path) -> None:
+    os.environ["CCACHE_DISABLE"] = "1"
+    tempfile.tempdir = os.environ["TMPDIR"] = str(made)
+    readable = [*_SYSTEM[:4], "/etc/alternatives", "/etc/ld.so.cache", *_SYSTEM[5:]]
+    readable += [source.root, str(BUILTIN_ROOT), sys.prefix, sys.base_prefix]
+    build_dir = Project(BUILTIN_ROOT).build_dir
+    restrict_files(readable, [str(made), str(scratch), str(build_dir), os.devnull])
+
+
+def _compile(
+    source: Source, files: list[Path], output: Path, settings: dict[str, Any], row: Row, *, only: bool = False
+) -> bool:
+    """Compile files; on failure, the row has the reason and the missing names."""
+    folders = [Path(source.root, name) for name in source.include_dirs]
+    if source.links:
+        folders += _link_kernels(source, output.parent / "kernels")
+    defines = (*source.defines, *_test_defines(source, settings))
+    options = Options((*folders, _INCLUDE), defines, settings["soc"], settings["level"])
+    build = compile_kernels if source.kind == "operator" else compile_example
+    try:
+        build(files, output, options, is_program=not only)
+    except UserError as error:
+        text = str(error)
+        row.missing = list(getattr(error, "missing", ())) or missing_names(text)
+        row.reason = first_error(text)
+        return False
+    return True
+
+
+def _link_kernels(source: Source, folder: Path) -> list[Path]:
+    """Put folders of kernels side by side, for includes as "../other_operator/file.h"; returns folders to search."""
+    here = folder / "here" / "there"  # for "../other/file.h" and "../../other/file.h"
+    if not here.is_dir():
+        here.mkdir(parents=True)
+        for name, path in source.links.items():
+            (folder / name).symlink_to(Path(source.root, path))
+    return [here.parent, here, folder]
+
+
+def _test_defines(source: Source, settings: dict[str, Any]) -> tuple[str, ...]:
+    """Macros of tikicpulib.h."""
+    is_strict = int(settings["level"] != "fast")
+    soc = settings["soc"]
+    lists = ("OPFORGE_COVERAGE_LISTS",) if source.has_lists else ()
+    return f'OPFORGE_COVERAGE_SOC="{soc}"', f"OPFORGE_COVERAGE_STRICT={is_strict}", "KERNELUT=1", *lists
+
+
+def _kernel(source: Source, made: Path, place: Place, settings: dict[str, Any], row: Row) -> None:
+    del place
+    files = [Path(source.root, name) for name in source.sources]
+    row.compiled = _compile(source, files, made / "kernel.o", settings, row, only=True)
+    if row.compiled:
+        row.reason = "it has no main function"
+
+
+def _example(source: Source, made: Path, place: Place, settings: dict[str, Any], row: Row) -> None:
+    files = [Path(source.root, name) for name in source.sources]
+    row.compiled = _compile(source, files, made / "program", settings, row)
+    if not row.compiled:
+        return
+    copy_folder(Path(source.root, source.folder), place.scratch / "copy")
+    folder = place.scratch / "copy" / "build"
+    folder.mkdir(exist_ok=True)
+    if source.before and not settings["run_scripts"]:
+        row.reason = f"{Path(source.before[0][0]).name} makes its inputs; --run-scripts allows it"
+        return
+    for words in source.before:
+        result = place.run([sys.executable, *words], folder, is_script=True)
+        if result.status != 0:
+            row.reason = f"{words[0]}: {_last_line(result)}"
+            return
+    result = _run_program(made / "program", source.arguments, folder, place, row)
+    if not row.ran:
+        return
+    row.right = _says(result.output)
+    if settings["run_scripts"] and source.after:
+        results = [place.run([sys.executable, *words], folder, is_script=True) for words in source.after]
+        row.right = all(after.status == 0 for after in results)
+        row.reason = next((f"verification: {_last_line(after)}" for after in results if after.status), row.reason)
+    elif row.right is None and not row.findings:
+        row.right = False if result.status else None
+
+
+def _operator(source: Source, made: Path, place: Place, settings: dict[str, Any], row: Row) -> None:
+    kernel = Path(source.root, source.sources[0])
+    wrapper = made / f"{kernel.stem}_kernel.cpp"
+    wrapper.write_text(f'{source.tiling}{source.dtypes}#include "{kernel}"\n', encoding="utf-8")
+    row.compiled = _compile(source, [wrapper], made / "kernel.o", settings, row, only=True)
+    if not source.tests:
+        row.reason = row.reason or "its folder has no unit test of the kernel"
+        return
+    trial = Row(row.path, row.kind)
+    if not _compile(source, _test_sources(source, made), made / "program", settings, trial):
+        if row.compiled:
+            row.reason, row.missing = f"its unit test: {trial.reason}", trial.missing
+        return
+    row.compiled, row.missing, row.reason = True, [], ""
+    folder = place.scratch / "copy"
+    copy_folder(Path(source.root, source.tests[0]).parent, folder)
+    result = _run_program(made / "program", [], folder, place, row)
+    if found := _UNIT_TESTS.search(result.output):
+        row.right = found[3] == "0" if int(found[2]) else None
+        row.reason = row.reason or ("" if int(found[2]) else "its unit test compares no outputs")
+
+
+def _test_sources(source: Source, made: Path) -> list[Path]:
+    """The sources of a unit test: the kernel and the test, each behind the header of the tiling data, and main."""
+    kernel = Path(source.root, source.sources[0])
+    header, dtypes = source.tiling, source.dtypes
+    if source.test_header:
+        path = Path(source.root, source.test_header)
+        # Lists: the macros of the header read tiling data in memory that is not protected.
+        header = _including(path) if source.has_lists else _with_twin_macros(path)
+        dtypes = ""
+    header = f'#include "kernel_operator.h"\n{header}'
+    for define in source.test_defines:
+        name, _, value = define.partition("=")
+        dtypes += f"#undef {name}\n#define {name} {value}\n"
+    texts = {"tested": f'{header}{dtypes}#include "{kernel}"\n', "main": _TEST_MAIN}
+    for index, test in enumerate(source.tests):
+        texts[f"test{index}"] = f'{header}#include "{Path(source.root, test)}"\n'
+    for name, text in texts.items():
+        (made / f"{name}.cpp").write_text(text, encoding="utf-8")
+    return [*(made / f"{name}.cpp" for name in texts), *_helpers(source)]
+
+
+def _including(path: Path) -> str:
+    """Include a header of a unit test that defines macros of the twin again."""
+    names = re.findall(r"#define\s+(GET_TILING_DATA\w*)", path.read_text(encoding="utf-8", errors="replace"))
+    return "".join(f"#undef {name}\n" for name in dict.fromkeys(names)) + f'#include "{path}"\n'
+
+
+def _with_twin_macros(path: Path) -> str:
+    """Include a header of a unit test, but read tiling data by the macros of the twin, not by those in the header."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    names = dict.fromkeys(re.findall(r"#define\s+(GET_TILING_DATA\w*)", text))
+    before = "".join(f'#pragma push_macro("{name}")\n#undef {name}\n' for name in names)
+    after = "".join(f'#pragma pop_macro("{name}")\n' for name in names)
+    if plain := _READ_TILING.search(text):
+        after += (
+            "#undef GET_TILING_DATA\n#define GET_TILING_DATA(data, tiling) "
+            f"{plain[2]} data = opforge::twin::kernel::CopyTiling<{plain[2]}>(tiling, 0)\n"
+        )
+    return f'{before}#include "{path}"\n{after}'
+
+
+def _helpers(source: Source) -> list[Path]:
+    """Sources of functions that unit tests of a repository share."""
+    names = ("tests/ut/op_kernel/data_utils.cpp",)
+    return [path for name in names if (path := Path(source.root, name)).is_file() and not path.is_symlink()]
+
+
+def _run_program(program: Path, arguments: list[str], folder: Path, place: Place, row: Row) -> Result:
+    result = place.run([str(program), *arguments], folder)
+    row.findings = (_reported(place.scratch / REPORT) or _printed(result.output))[:_MOST_FINDINGS]
+    row.reason = result.reason("the program", place.seconds)
+    row.ran = not row.reason
+    if row.ran and result.status and not row.findings:
+        row.reason = f"exit code {result.status}: {_last_line(result)}"
+    return result
+
+
+def _printed(output: str) -> list[dict[str, str]]:
+    """The findings in the output of a unit test, each kind and line once."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for line in output.splitlines():
+        if match := _FINDING.fullmatch(line):
+            found.setdefault((match["kind"], match["where"]), match.groupdict())
+    return list(found.values())
+
+
+def _reported(path: Path) -> list[dict[str, str]]:
+    """The findings in the report of a program, each kind and line once; the program may have written anything."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    try:
+        for launch in json.loads(read_beginning(path)):
+            for entry in launch["findings"]:
+                if not entry.get("warning"):
+                    words = {name: str(entry[name])[:_MOST_TEXT] for name in ("kind", "where", "message")}
+                    found.setdefault((words["kind"], words["where"]), words)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return []
+    return list(found.values())
+
+
+def _says(output: str) -> bool | None:
+    """Whether the text of a program reports a right result; None if it reports nothing about it."""
+    lines = output.splitlines()
+    if any(_FAILED.search(line) for line in lines):
+        return False
+    return True if any(_PASSED.search(line) for line in lines) else None
+
+
+def _last_line(result: Result) -> str:
+    lines = [line.strip() for line in result.output.splitlines() if line.strip()]
+    return (lines or [f"exit code {result.status}"])[-1][:300]
+
+
+def main() -> None:
+    """Read the job, do it and write the row."""
+    place = json.loads(sys.argv[1])
+    with open(place["buffers"], "rb") as file:
+        file.seek(0)  # the caller wrote it through the same open file
+        job = json.loads(file.read())
+    row = work(Source(**job["source"]), job["settings"], Path(job["folder"]))
+    with open(place["answer"], "wb") as answer:
+        answer.write(json.dumps(asdict(row)).encode())
+
+
+if __name__ == "__main__":
+    main()
