@@ -27,6 +27,6 @@ extern "C" __attribute__((visibility("default"))) const char* LaunchKernel(
     request.blockNum = blocks;
     request.taskType = taskType;
     request.soc = soc;
-    answer = ToJson(opforge::twin::Launch(request, {strict != 0, threads, seed}));
+    answer = ToJson(opforge::twin::Launch(request, {strict != 0, opforge::twin::Level::kStrict, threads, seed}));
     return answer.c_str();
 }

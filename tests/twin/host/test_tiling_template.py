@@ -1,4 +1,4 @@
-"""Keys of tiling templates, and the kernel structures of tiling data that macros define."""
+"""Keys of tiling templates."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import subprocess
 
 import pytest
 
-from opforge.codegen.errors import UserError
 from opforge.twin.build import INCLUDE, build_runtime
-from opforge.twin.compiler.tiling_structs import host_sources, read_tiling_structs, tiling_header
 from opforge.twin.compiler.units import compiler
 
 TEMPLATE = """
@@ -79,51 +77,3 @@ def test_key_of_other_values(encode, values, says):
     done = encode(*values)
     assert done.stdout.strip() == INVALID
     assert says in done.stderr
-
-
-HOST = """
-#include "shared.h"
-namespace optiling {
-// BEGIN_TILING_DATA_DEF(Comment)
-constexpr int64_t MOST = 2 * ROWS;
-BEGIN_TILING_DATA_DEF(Inner)
-  TILING_DATA_FIELD_DEF(uint8_t, flag);
-  TILING_DATA_FIELD_DEF_ARR(int64_t, MOST, rows);
-END_TILING_DATA_DEF;
-REGISTER_TILING_DATA_CLASS(InnerOp, Inner)
-BEGIN_TILING_DATA_DEF(Outer)
-TILING_DATA_FIELD_DEF(float, scale);
-TILING_DATA_FIELD_DEF_STRUCT(optiling::Inner, inner);
-END_TILING_DATA_DEF
-REGISTER_TILING_DATA_CLASS(Sample, Outer);
-REGISTER_TILING_DATA_CLASS(Sample_10, Inner);
-}
-"""
-KERNEL = """
-#include "kernel_operator.h"
-static_assert(sizeof(Inner) == 56 && sizeof(Outer) == 64 && offsetof(Outer, inner) == 8);
-extern "C" __global__ __aicore__ void sample(GM_ADDR tiling)
-{
-    GET_TILING_DATA(data, tiling);
-    static_assert(std::is_same_v<decltype(data), const Outer>);
-}
-"""
-
-
-def test_structures(tmp_path):
-    (tmp_path / "shared.h").write_text("#define ROWS 3\n", encoding="utf-8")
-    (tmp_path / "tiling.h").write_text(HOST, encoding="utf-8")
-    sources = host_sources([tmp_path / "tiling.h"])
-    assert [path.name for path in sources] == ["shared.h", "tiling.h"]
-    structs = read_tiling_structs(sources)
-    assert dict(structs.registered) == {"InnerOp": "Inner", "Sample": "Outer", "Sample_10": "Inner"}
-    text = tiling_header(structs, "Sample") + KERNEL
-    command = [compiler()[0], "-std=c++17", "-fsyntax-only", "-Werror", f"-I{INCLUDE}", "-x", "c++", "-"]
-    done = subprocess.run(command, input=text.replace("#pragma once", ""), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_wrong_macro(tmp_path):
-    (tmp_path / "tiling.h").write_text("BEGIN_TILING_DATA_DEF(A)\nTILING_DATA_FIELD_DEF(int)\n", encoding="utf-8")
-    with pytest.raises(UserError, match="TILING_DATA_FIELD_DEF: got 1 arguments"):
-        read_tiling_structs([tmp_path / "tiling.h"])
