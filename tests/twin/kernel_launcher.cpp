@@ -27,6 +27,7 @@ extern "C" __attribute__((visibility("default"))) const char* LaunchKernel(
     request.blockNum = blocks;
     request.taskType = taskType;
     request.soc = soc;
-    answer = ToJson(opforge::twin::Launch(request, {strict != 0, opforge::twin::Level::kStrict, threads, seed}));
+    const auto level = strict != 0 ? opforge::twin::Level::kStrict : opforge::twin::Level::kFast;
+    answer = ToJson(opforge::twin::Launch(request, {strict != 0, level, threads, seed}));
     return answer.c_str();
 }

@@ -145,11 +145,6 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
     workspace.name = "workspace";
     workspace.host = static_cast<uint8_t*>(request.workspace);
     workspace.bytes = request.workspaceBytes;
-    if (request.workspaceBytes == 0 && launch.layout.IsMixed()) {  // the Matmul API exchanges tiles there
-        launch.systemWorkspace.resize(kSystemWorkspaceBytes);
-        workspace.host = launch.systemWorkspace.data();
-        workspace.bytes = launch.systemWorkspace.size();
-    }
     WatchOrder(launch, workspace);
     WatchContents(launch, workspace, false);
     launch.workspaceRegion = launch.memory.Add(std::move(workspace));

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <string>
-#include <vector>
 
 #include "kernel/exec/core_layout.h"
 #include "kernel/exec/sites.h"
@@ -25,7 +24,6 @@ struct LaunchState {
     uint64_t seed;
     GlobalMemory memory{};
     Sites sites{};
-    std::vector<uint8_t> systemWorkspace{};  ///< of a mixed launch without a workspace
     uint32_t workspaceRegion = 0;
     uint32_t tilingRegion = 0;
     Scheduler* scheduler = nullptr;

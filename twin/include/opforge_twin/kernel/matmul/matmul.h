@@ -6,6 +6,7 @@
 #include "opforge_twin/kernel/matmul/job.h"
 #include "opforge_twin/kernel/matmul/static_tiling.h"
 #include "opforge_twin/kernel/pipe.h"
+#include "opforge_twin/kernel/scalar.h"
 #include "opforge_twin/kernel/sync.h"
 
 /// Marks the parameter that is the system workspace. On the twin, each mixed launch has one.
@@ -55,8 +56,6 @@ template <typename T>
 struct GetMmDstType {
     using Type = std::conditional_t<std::is_same_v<T, int8_t>, int32_t, float>;
 };
-
-inline constexpr int32_t DEFAULT_C0_SIZE = 32;  ///< bytes
 
 namespace Impl {
 inline constexpr int32_t QUEUE_DEPTH = 1;
