@@ -72,6 +72,7 @@ CONTENTS = {
     "Explanation": [
         "docs/architecture.md",
         "docs/explanation/cpu-twin.md",
+        "docs/explanation/findings-in-public-kernels.md",
         "docs/explanation/time-model.md",
         "docs/explanation/operators.md",
         "docs/explanation/limits.md",
