@@ -76,6 +76,7 @@ CONTENTS = {
     "Explanation": [
         "docs/architecture.md",
         "docs/explanation/cpu-twin.md",
+        "docs/explanation/findings-in-public-kernels.md",
         "docs/explanation/time-model.md",
         ERRORS,
         "docs/explanation/operators.md",

@@ -34,6 +34,13 @@ _PASSED = re.compile(r"\b(?:pass(?:ed)?|success(?:ful)?(?:ly)?|correct)\b", re.I
 _UNIT_TESTS = re.compile(r"opforge unit tests: (\d+) tests, (\d+) comparisons, (\d+) failed")
 _FINDING = re.compile(r"opforge finding\t(?P<kind>[^\t]*)\t(?P<where>[^\t]*)\t(?P<message>.*)")
 _READ_TILING = re.compile(r"#define\s+GET_TILING_DATA\(\s*(\w+)\s*,\s*\w+\s*\)[\s\\]*(\w+)\s+\1\s*[;{]")
+# With lists, the tiling data are memory of the test, not an argument that the twin knows.
+_PLAIN_TILING = (
+    "#undef GET_TILING_DATA\n#undef GET_TILING_DATA_WITH_STRUCT\n"
+    "#define GET_TILING_DATA_WITH_STRUCT(type, data, tiling) "
+    "type data; __builtin_memcpy(&data, (const uint8_t*)(tiling), sizeof(data))\n"
+    "#define GET_TILING_DATA(data, tiling) GET_TILING_DATA_WITH_STRUCT(OpforgeDefaultTiling, data, tiling)\n"
+)
 _TEST_MAIN = '#include "gtest/gtest.h"\nint main() { return RUN_ALL_TESTS(); }\n'
 
 
@@ -189,13 +196,15 @@ def _test_sources(source: Source, made: Path) -> list[Path]:
         # Lists: the macros of the header read tiling data in memory that is not protected.
         header = _including(path) if source.has_lists else _with_twin_macros(path)
         dtypes = ""
+    elif source.has_lists:
+        header += _PLAIN_TILING
     header = f'#include "kernel_operator.h"\n{header}'
     for define in source.test_defines:
         name, _, value = define.partition("=")
         dtypes += f"#undef {name}\n#define {name} {value}\n"
     texts = {"tested": f'{header}{dtypes}#include "{kernel}"\n', "main": _TEST_MAIN}
     for index, test in enumerate(source.tests):
-        texts[f"test{index}"] = f'{header}#include "{Path(source.root, test)}"\n'
+        texts[f"test{index}"] = f'#include "tikicpulib.h"\n{header}#include "{Path(source.root, test)}"\n'
     for name, text in texts.items():
         (made / f"{name}.cpp").write_text(text, encoding="utf-8")
     return [*(made / f"{name}.cpp" for name in texts), *_helpers(source)]
