@@ -201,11 +201,6 @@ inline void GetArchVersion(uint32_t& coreVersion)
 {
     coreVersion = 0x220;
 }
-inline int64_t GetICachePreloadStatus()
-{
-    return 0;
-}
-inline void ICachePreLoad(const int64_t /*preFetchLen*/) {}
 
 /// The argument must be the workspace of the kernel.
 OPFORGE_API inline void SetSysWorkspace(GM_ADDR workspace)

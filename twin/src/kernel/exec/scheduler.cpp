@@ -330,6 +330,34 @@ void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
     block.ordering.Acquire(flags_.Take(block.index, flag), EndsPhase(true));
 }
 
+void Scheduler::SetGmFlag(Block& block, uint64_t address, const Call& call)
+{
+    const Signal own = block.ordering.Release(Pipe::kAll, time_model::kSyncAllCycles, call.at);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto [known, isNew] = gmFlags_.try_emplace(address, own);
+    if (!isNew) {
+        block.Fail("flag_set_twice", Pipe::kScalar, call,
+                   Text("the flag in gmWorkspace is still set since ", Where(known->second.at),
+                        "; wait for it before setting it again"));
+    }
+    changed_.notify_all();
+}
+
+void Scheduler::WaitGmFlag(Block& block, uint64_t address, const Call& call)
+{
+    if (EndsPhase(true)) {
+        BeginPhase(block, call);
+    }
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!WaitUntil(lock, [&] { return gmFlags_.count(address) != 0; })) {
+        GiveUp(block, call, "the flag in gmWorkspace is not set and nobody will set it: the core would hang",
+               isAftermath_);
+    }
+    const Signal signal = gmFlags_.at(address);
+    gmFlags_.erase(address);
+    block.ordering.Acquire(signal, EndsPhase(true));
+}
+
 void Scheduler::Post(Block& sender, const MatmulJob& job, const Call& call)
 {
     const Signal own = sender.ordering.Release(Pipe::kAll, time_model::kCrossCoreFlagCycles, call.at);

@@ -16,22 +16,6 @@ struct UnPadParams {
     uint16_t leftPad = 0;
     uint16_t rightPad = 0;
 };
-enum class TransposeType : uint8_t {
-    TRANSPOSE_TYPE_NONE,
-    TRANSPOSE_NZ2ND_0213,
-    TRANSPOSE_NZ2NZ_0213,
-    TRANSPOSE_NZ2NZ_012_WITH_N,
-    TRANSPOSE_NZ2ND_012_WITH_N,
-    TRANSPOSE_NZ2ND_012_WITHOUT_N,
-    TRANSPOSE_NZ2NZ_012_WITHOUT_N,
-    TRANSPOSE_ND2ND_ONLY,
-    TRANSPOSE_ND_UB_GM,
-    TRANSPOSE_GRAD_ND_UB_GM,
-    TRANSPOSE_ND2ND_B16,
-    TRANSPOSE_NCHW2NHWC,
-    TRANSPOSE_NHWC2NCHW,
-};
-
 #define OPFORGE_BROADCAST(name, tmpParameter, tmp)                                                                     \
     template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false>                                       \
     OPFORGE_API void name(const LocalTensor<T>& dstLocal, const LocalTensor<T>& srcLocal,                              \
