@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.spec.products import DEFAULT_SOC
 
 from .options import DOMAIN, JSON, LOWER_TRAINING, PATTERNS, SOC, answer_file, file_argument, path_option
@@ -16,11 +17,13 @@ app = typer.Typer()
 
 @app.command()
 def convert(
-    model: Annotated[Path, file_argument("IN", "ONNX model of opset 8 to 23.")],
+    model: Annotated[
+        Path, file_argument("IN", "ONNX model of opset 8 to 23, or an exported program of PyTorch (.pt2).")
+    ],
     out: Annotated[
         Path,
         path_option(
-            "-o", "--output", metavar="OUT", text="Output file: ONNX, or GE's format if the name ends in .air."
+            "-o", "--output", metavar="OUT", text="Output file: ONNX, GE's format if the name ends in .air, or .pt2."
         ),
     ],
     patterns: Annotated[bool, PATTERNS] = False,
@@ -67,6 +70,16 @@ def convert(
     disable_gc()
     from opforge.frontend.commands import ConvertOptions, convert_command
 
+    if model.suffix == ".pt2":
+        if lower_training or opset or domain != "opforge" or verify_numbers or bodies or report or optimizer:
+            raise UserError("IN: got a .pt2 file with options of ONNX models, expected only -o, --patterns and --json")
+        with answer_file(json_out) as answer:
+            try:
+                from opforge.torch.program import convert_program
+            except ModuleNotFoundError as error:
+                raise MissingToolError("convert: PyTorch is missing; run: pip install 'opforge[torch]'") from error
+            code = convert_program(model, out, patterns=patterns, report=answer)
+        leave(code)
     with answer_file(json_out) as answer:
         options = ConvertOptions(
             patterns, lower_training, opset, domain, verify_numbers, report, answer, optimizer, bodies

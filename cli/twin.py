@@ -23,6 +23,7 @@ from .options import (
     answering,
     file_argument,
     listed,
+    path_argument,
     path_option,
 )
 
@@ -73,7 +74,13 @@ def flags() -> None:
 
 @app.command()
 def cc(
-    sources: Annotated[list[Path], file_argument("FILE", "Sources (.asc, .cpp), object files and libraries.")],
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE...",
+            help="Sources (.asc, .cpp), object files and libraries; options of the C++ compiler after `--`.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         path_option("-o", "--output", metavar="PROGRAM", text="Output; default: the name of the first source."),
@@ -88,23 +95,35 @@ def cc(
         list[str] | None, typer.Option("-X", metavar="OPTION", help="Pass an option to the C++ compiler.")
     ] = None,
     compile_only: Annotated[bool, typer.Option("-c", help="Compile one source to an object file.")] = False,
+    cmake: Annotated[
+        bool, typer.Option("--cmake", help="Print the initial cache for `cmake -C`, and compile nothing.")
+    ] = False,
+    headers: Annotated[
+        Path | None, path_option("--headers", metavar="DIR", text="Write aclrtlaunch_<kernel>.h of each kernel to DIR.")
+    ] = None,
 ) -> None:
     """Compile an Ascend C program for the CPU twin.
 
     The program runs like any other. It prints findings of the twin to standard error and exits with 1 if there are any.
     """
-    from opforge.twin.program import compile_program
+    from opforge.twin.program import compile_program, write_cmake_files
 
-    target = output or Path(sources[0].stem + (".o" if compile_only else ""))
+    if cmake:
+        say(str(write_cmake_files(soc, level)))
+        return
+    words = sources or []
+    files = [path_argument(word) for word in words if not word.startswith("-")]
+    target = output or Path((files[0].stem if files else "program") + (".o" if compile_only else ""))
     compile_program(
-        sources,
+        files,
         target,
         include_dirs=include or [],
         defines=define or [],
-        options=option or [],
+        options=[*(option or []), *(word for word in words if word.startswith("-"))],
         soc=soc,
         level=level,
         compile_only=compile_only,
+        header_dir=headers,
     )
 
 

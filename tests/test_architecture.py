@@ -20,8 +20,8 @@ MAY_IMPORT = {
     "twin": {"codegen"},
     "codegen": set(),
 }
-# Packages that are not in a top-level folder of their name. Hand-written plugins are in op_plugin/; its files about single
-# operators (op_plugin/torch/operators/) are no modules: they are loaded by the name of the spec.
+# Packages that are not in a top-level folder of their name. The files in op_plugin/torch/operators/, each about one
+# operator, are no modules: they are loaded by the name of the spec.
 FOLDERS = {"torch": ROOT / "op_plugin" / "torch"}
 MOST_LINES, MOST_FUNCTION_LINES, MOST_MODULES = 400, 80, 15
 # Arrows of the diagrams that close rings of folders. Each has a reason, and no other may be added.

@@ -114,10 +114,10 @@ def npu_kernel(
         leaders = {output.name: by_parameter.get(output.dtype or "") for output in spec.outputs}
         with _on(device):
             outputs = {
-                output.name: torch.empty(
+                output.name: empty(
                     [max(int(size), 0) for size in call.shape(case.shapes[output.name])],
-                    dtype=_dtype(leaders[output.name], output.dtypes),
-                    device=device,
+                    _dtype(leaders[output.name], output.dtypes),
+                    device,
                 )
                 for output in spec.outputs
             }
@@ -126,6 +126,11 @@ def npu_kernel(
         return made[0] if len(made) == 1 else tuple(made)
 
     return kernel
+
+
+def empty(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Return memory of the device for an output or a workspace."""
+    return torch.empty(list(shape), dtype=dtype, device=device)
 
 
 def _dtype(leader: torch.Tensor | None, dtypes: Sequence[str]) -> torch.dtype:
@@ -160,7 +165,7 @@ def call_aclnn(spec: OpSpec, values: Mapping[str, Any], device: torch.device, li
         types += [POINTER(c_uint64), POINTER(c_void_p)]
         plan = libraries.aclnn_function(f"{function}GetWorkspaceSize", types)
         _require(f"{function}GetWorkspaceSize", plan(*given, byref(size), byref(executor)), libraries)
-        workspace = torch.empty(size.value, dtype=torch.uint8, device=device) if size.value else None
+        workspace = empty([size.value], torch.uint8, device) if size.value else None
         launch = libraries.aclnn_function(function, [c_void_p, c_uint64, c_void_p, c_void_p])
         address = workspace.data_ptr() if workspace is not None else None
         # torch_npu queues launches, and reading the stream empties the queue. A stream that was read earlier would let

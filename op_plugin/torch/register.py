@@ -25,6 +25,8 @@ LIBRARY = torch.library.Library(NAMESPACE, "FRAGMENT")
 # The specs by name of the operator in PyTorch; those of forward operators too.
 SPECS: dict[str, OpSpec] = {}
 FORWARDS: dict[str, OpSpec] = {}
+# The forward operators in torch operations, by name.
+FORWARD_KERNELS: dict[str, Callable[..., torch.Tensor]] = {}
 
 
 def register_project(project: Project) -> None:
@@ -62,6 +64,7 @@ def _register_forward(spec: OpSpec, project: Project) -> None:
     written = hand_written(spec, project)
     _define(forward.name, arguments, 1, forward_fake(spec, arguments))
     kernel = forward_kernel(arguments, written)
+    FORWARD_KERNELS[forward.name] = kernel
     for key in ("CPU", _NPU):
         LIBRARY.impl(forward.name, kernel, key)
     formula = Formula(spec, arguments, written)

@@ -621,6 +621,6 @@ def test_a_test_without_a_required_attribute_is_named(tmp_path):
 def test_a_name_that_is_refused_is_the_only_mistake(root, tmp_path):
     text = (root / "op_proto" / "grouped_bias_add_grad.yaml").read_text(encoding="utf-8")
     for name in ("grad_y", "group_idx", "grad_bias", "group_idx_type"):
-        found = problems_of_text(tmp_path, re.sub(rf"name: {name}\b", "name: class", text))
+        found = problems_of_text(tmp_path, re.sub(rf"- name: {name}\b", "- name: class", text))
         assert len(found) == 1, found
         assert "'class', a keyword of C++" in found[0][1]

@@ -41,52 +41,52 @@ WIDE, POSITIVE, UNIT, ABOVE = (-6.0, 6.0), (0.05, 9.0), (-0.98, 0.98), (1.01, 9.
 FLOATS = ("half", "float")
 # name: call, formula of x and y, range of x, dtypes
 CASES = {
-    "Acos": ("Acos(d, x, tmp, n)", lambda x, y: np.arccos(x), UNIT, FLOATS),
-    "Acosh": ("Acosh(d, x, tmp, n)", lambda x, y: np.arccosh(x), ABOVE, FLOATS),
-    "Asin": ("Asin(d, x, n)", lambda x, y: np.arcsin(x), UNIT, FLOATS),
-    "Asinh": ("Asinh(d, x, tmp, n)", lambda x, y: np.arcsinh(x), WIDE, FLOATS),
-    "Atan": ("Atan(d, x, n)", lambda x, y: np.arctan(x), WIDE, FLOATS),
-    "Atanh": ("Atanh(d, x, tmp, n)", lambda x, y: np.arctanh(x), UNIT, FLOATS),
-    "Axpy": ("Axpy<T, T>(d, x, T(2.0f), tmp, n)", lambda x, y: 2 * x + 77, WIDE, FLOATS),
-    "Ceil": ("Ceil(d, x, tmp, n)", lambda x, y: np.ceil(x), WIDE, FLOATS),
-    "ClampMax": ("ClampMax(d, x, tmp, T(1.5f), n)", lambda x, y: np.minimum(x, 1.5), WIDE, FLOATS),
-    "ClampMin": ("ClampMin(d, x, T(1.5f), n)", lambda x, y: np.maximum(x, 1.5), WIDE, FLOATS),
-    "Cos": ("Cos(d, x, tmp, n)", lambda x, y: np.cos(x), WIDE, FLOATS),
-    "Cosh": ("Cosh(d, x, n)", lambda x, y: np.cosh(x), WIDE, FLOATS),
-    "Digamma": ("Digamma(d, x, tmp, n)", lambda x, y: digamma(x), POSITIVE, FLOATS),
-    "Erf": ("Erf(d, x, tmp, n)", lambda x, y: each(math.erf)(x), WIDE, FLOATS),
-    "Erfc": ("Erfc(d, x, n)", lambda x, y: each(math.erfc)(x), (-3.0, 3.0), FLOATS),
-    "Exp": ("Exp<T, 10, false>(d, x, tmp, n)", lambda x, y: np.exp(x), WIDE, FLOATS),
-    "Floor": ("Floor(d, x, n)", lambda x, y: np.floor(x), WIDE, FLOATS),
+    "Acos": ("Acos(d, x, tmp, n)", np.arccos, UNIT, FLOATS),
+    "Acosh": ("Acosh(d, x, tmp, n)", np.arccosh, ABOVE, FLOATS),
+    "Asin": ("Asin(d, x, n)", np.arcsin, UNIT, FLOATS),
+    "Asinh": ("Asinh(d, x, tmp, n)", np.arcsinh, WIDE, FLOATS),
+    "Atan": ("Atan(d, x, n)", np.arctan, WIDE, FLOATS),
+    "Atanh": ("Atanh(d, x, tmp, n)", np.arctanh, UNIT, FLOATS),
+    "Axpy": ("Axpy<T, T>(d, x, T(2.0f), tmp, n)", lambda x: 2 * x + 77, WIDE, FLOATS),
+    "Ceil": ("Ceil(d, x, tmp, n)", np.ceil, WIDE, FLOATS),
+    "ClampMax": ("ClampMax(d, x, tmp, T(1.5f), n)", lambda x: np.minimum(x, 1.5), WIDE, FLOATS),
+    "ClampMin": ("ClampMin(d, x, T(1.5f), n)", lambda x: np.maximum(x, 1.5), WIDE, FLOATS),
+    "Cos": ("Cos(d, x, tmp, n)", np.cos, WIDE, FLOATS),
+    "Cosh": ("Cosh(d, x, n)", np.cosh, WIDE, FLOATS),
+    "Digamma": ("Digamma(d, x, tmp, n)", digamma, POSITIVE, FLOATS),
+    "Erf": ("Erf(d, x, tmp, n)", each(math.erf), WIDE, FLOATS),
+    "Erfc": ("Erfc(d, x, n)", each(math.erfc), (-3.0, 3.0), FLOATS),
+    "Exp": ("Exp<T, 10, false>(d, x, tmp, n)", np.exp, WIDE, FLOATS),
+    "Floor": ("Floor(d, x, n)", np.floor, WIDE, FLOATS),
     "Fmod": ("Fmod(d, x, y, tmp, n)", lambda x, y: x - np.trunc(x / y) * y, WIDE, FLOATS),
-    "Frac": ("Frac(d, x, tmp, n)", lambda x, y: x - np.trunc(x), WIDE, FLOATS),
-    "Lgamma": ("Lgamma(d, x, tmp, n)", lambda x, y: each(math.lgamma)(x), POSITIVE, FLOATS),
-    "Log": ("Log(d, x, n)", lambda x, y: np.log(x), POSITIVE, FLOATS),
-    "Log10": ("Log10(d, x, n)", lambda x, y: np.log10(x), POSITIVE, FLOATS),
-    "Log2": ("Log2(d, x, tmp, n)", lambda x, y: np.log2(x), POSITIVE, FLOATS),
+    "Frac": ("Frac(d, x, tmp, n)", lambda x: x - np.trunc(x), WIDE, FLOATS),
+    "Lgamma": ("Lgamma(d, x, tmp, n)", each(math.lgamma), POSITIVE, FLOATS),
+    "Log": ("Log(d, x, n)", np.log, POSITIVE, FLOATS),
+    "Log10": ("Log10(d, x, n)", np.log10, POSITIVE, FLOATS),
+    "Log2": ("Log2(d, x, tmp, n)", np.log2, POSITIVE, FLOATS),
     "Power": ("Power(d, x, y, tmp, n)", lambda x, y: x**y, POSITIVE, FLOATS),
-    "Round": ("Round(d, x, tmp, n)", lambda x, y: np.sign(x) * np.floor(np.abs(x) + 0.5), WIDE, FLOATS),
-    "Sign": ("Sign(d, x, tmp, n)", lambda x, y: np.sign(x), WIDE, FLOATS),
-    "Sin": ("Sin(d, x, n)", lambda x, y: np.sin(x), WIDE, FLOATS),
-    "Sinh": ("Sinh(d, x, tmp, n)", lambda x, y: np.sinh(x), WIDE, FLOATS),
-    "Tan": ("Tan(d, x, tmp, n)", lambda x, y: np.tan(x), (-1.4, 1.4), FLOATS),
-    "Tanh": ("Tanh(d, x, tmp, n)", lambda x, y: np.tanh(x), WIDE, FLOATS),
-    "Trunc": ("Trunc(d, x, tmp, n)", lambda x, y: np.trunc(x), WIDE, FLOATS),
+    "Round": ("Round(d, x, tmp, n)", lambda x: np.sign(x) * np.floor(np.abs(x) + 0.5), WIDE, FLOATS),
+    "Sign": ("Sign(d, x, tmp, n)", np.sign, WIDE, FLOATS),
+    "Sin": ("Sin(d, x, n)", np.sin, WIDE, FLOATS),
+    "Sinh": ("Sinh(d, x, tmp, n)", np.sinh, WIDE, FLOATS),
+    "Tan": ("Tan(d, x, tmp, n)", np.tan, (-1.4, 1.4), FLOATS),
+    "Tanh": ("Tanh(d, x, tmp, n)", np.tanh, WIDE, FLOATS),
+    "Trunc": ("Trunc(d, x, tmp, n)", np.trunc, WIDE, FLOATS),
     "Xor": ("Xor(d, x, y, tmp, n)", lambda x, y: x ^ y, (-999, 999), ("int16_t", "uint16_t")),
-    "FasterGelu": ("FasterGelu(d, x, tmp, n)", lambda x, y: x * sigmoid(1.702 * x), WIDE, FLOATS),
-    "FasterGeluV2": ("FasterGeluV2(d, x, n)", lambda x, y: quadratic_gelu(x), WIDE, FLOATS),
+    "FasterGelu": ("FasterGelu(d, x, tmp, n)", lambda x: x * sigmoid(1.702 * x), WIDE, FLOATS),
+    "FasterGeluV2": ("FasterGeluV2(d, x, n)", quadratic_gelu, WIDE, FLOATS),
     "GeGLU": ("GeGLU(d, x, y, tmp, n)", lambda x, y: x * gelu(y), WIDE, FLOATS),
-    "Gelu": ("Gelu(d, x, tmp, n)", lambda x, y: gelu(x), WIDE, FLOATS),
+    "Gelu": ("Gelu(d, x, tmp, n)", gelu, WIDE, FLOATS),
     "ReGlu": ("ReGlu(d, x, y, tmp, n)", lambda x, y: x * np.maximum(y, 0), WIDE, (*FLOATS, "bfloat16_t")),
-    "Sigmoid": ("Sigmoid(d, x, tmp, n)", lambda x, y: sigmoid(x), WIDE, FLOATS),
-    "Silu": ("Silu(d, x, n)", lambda x, y: x * sigmoid(x), WIDE, FLOATS),
+    "Sigmoid": ("Sigmoid(d, x, tmp, n)", sigmoid, WIDE, FLOATS),
+    "Silu": ("Silu(d, x, n)", lambda x: x * sigmoid(x), WIDE, FLOATS),
     "SwiGLU": ("SwiGLU(d, x, y, 1.5f, tmp, n)", lambda x, y: x * y * sigmoid(1.5 * y), WIDE, FLOATS),
-    "Swish": ("Swish(d, x, n, T(1.5f))", lambda x, y: x * sigmoid(1.5 * x), WIDE, FLOATS),
+    "Swish": ("Swish(d, x, n, T(1.5f))", lambda x: x * sigmoid(1.5 * x), WIDE, FLOATS),
 }
 OTHER_FORMS = {
-    "power_scalar": ("Power(d, x, T(2.0f), tmp, n)", lambda x, y: x**2, POSITIVE, (*FLOATS, "int32_t")),
-    "scalar_power": ("Power(d, T(2.0f), x, n)", lambda x, y: 2.0**x, POSITIVE, FLOATS),
-    "as_argument": ("Apply<T, Sigmoid<T, false>>(d, x, n)", lambda x, y: sigmoid(x), WIDE, FLOATS),
+    "power_scalar": ("Power(d, x, T(2.0f), tmp, n)", lambda x: x**2, POSITIVE, (*FLOATS, "int32_t")),
+    "scalar_power": ("Power(d, T(2.0f), x, n)", lambda x: 2.0**x, POSITIVE, FLOATS),
+    "as_argument": ("Apply<T, Sigmoid<T, false>>(d, x, n)", sigmoid, WIDE, FLOATS),
 }
 MISUSES = {
     "small_tmp": ("Sin(d, x, tmp[3840], n)", "tmp_buffer"),
@@ -104,7 +104,9 @@ __aicore__ inline void Apply(const LocalTensor<T>& d, const LocalTensor<T>& x, u
 
 def text(symbol, call, dtype, used=65536):
     operands = [Operand(name, dtype, ROOM) for name in ("d", "x", "y")]
-    return kernel(symbol, operands, f"using T [[maybe_unused]] = {dtype}; const uint32_t n = {COUNT}; {call};", used=used)
+    return kernel(
+        symbol, operands, f"using T [[maybe_unused]] = {dtype}; const uint32_t n = {COUNT}; {call};", used=used
+    )
 
 
 def rows():
@@ -129,7 +131,9 @@ def test_formula(kernels, name, case, dtype):
     d, x, y = arrays(dtype, case[2], np.random.default_rng(7))
     kernels.run(f"{name}_{dtype}", d, x, y)
     wide = np.int64 if dtype.endswith("16_t") and dtype != "bfloat16_t" else np.float64
-    expected = case[1](x.astype(wide), y.astype(wide))
+    formula = case[1]
+    arity = getattr(getattr(formula, "__code__", None), "co_argcount", 1)
+    expected = formula(*(x.astype(wide), y.astype(wide))[:arity])
     near = TOLERANCE.get(dtype, 0)
     np.testing.assert_allclose(d[:COUNT].astype(wide), expected[:COUNT].astype(CPP[dtype]).astype(wide), near, near)
     assert (d[COUNT:] == 77).all()

@@ -118,7 +118,7 @@ NZ = """SoftMax<T, false, false, true>(d, s, m, x, tmp, tiling, {16, 64, 16, 64}
 def operands(data, row, rows=M):
     block = 32 // np.dtype(CPP[row]).itemsize
     wide = 32 // np.dtype(CPP[data]).itemsize
-    sizes = {name: (row, rows * block) for name in ("s", "m", "r", "s0", "m0", "a0")} | {"e": (data, rows * wide)}
+    sizes = dict.fromkeys(("s", "m", "r", "s0", "m0", "a0"), (row, rows * block)) | {"e": (data, rows * wide)}
     return [Operand(n, data, rows * K) for n in ("d", "x", "y")] + [Operand(n, *s) for n, s in sizes.items()]
 
 
@@ -159,7 +159,9 @@ def arrays(data, row, rows=M, seed=3):
     return tensors
 
 
-@pytest.mark.parametrize(("name", "case", "data", "row"), [pytest.param(*r, id="-".join((r[0], *r[2:]))) for r in rows_of_table()])
+@pytest.mark.parametrize(
+    ("name", "case", "data", "row"), [pytest.param(*r, id="-".join((r[0], *r[2:]))) for r in rows_of_table()]
+)
 def test_formula(kernels, name, case, data, row):
     tensors = arrays(data, row)
     wide = {n: t.reshape(M, -1)[:, : case[2] if n in "dxy" else 1].astype(np.float64) for n, t in tensors.items()}

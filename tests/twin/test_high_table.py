@@ -10,11 +10,11 @@ import pytest
 from opforge.codegen.project import BUILTIN_ROOT
 from opforge.twin.build import INCLUDE, npu_model
 
-from . import test_high_pointwise, test_high_softmax
+from . import test_high_families, test_high_pointwise, test_high_softmax
 
 TABLE = INCLUDE / "opforge_twin" / "kernel" / "high" / "operations.inc"
 PAGE = BUILTIN_ROOT / "docs" / "reference" / "ascend-c-high-level.md"
-ROW = re.compile(r"^OPFORGE_HIGH\((\w+), (\w+), (\d+), (\d+), (\d+), (\w+), (\w+)\)$", re.M)
+ROW = re.compile(r"^OPFORGE_HIGH\((\w+), (\w+), (\d+), (\d+), (\d+), (\w+), (\w+)\)$", re.MULTILINE)
 UNITS = {"None": "", "Step": "256 bytes", "Row": "one row"}
 
 
@@ -56,6 +56,11 @@ def softmax(compile_kernels):
     return test_high_softmax.kernels.__wrapped__(compile_kernels)
 
 
+@pytest.fixture(scope="module")
+def families(compile_kernels):
+    return test_high_families.kernels.__wrapped__(compile_kernels)
+
+
 def charged(report, soc_mhz=1850):
     return report["pipes"]["V"]["critical_us"] * soc_mhz
 
@@ -74,3 +79,29 @@ def test_softmax_time(softmax, kernel, name):
     report = softmax.run(f"{kernel}_float_float", *test_high_softmax.arrays("float", "float").values())
     elements = test_high_softmax.M * test_high_softmax.K
     assert charged(report) == pytest.approx(cycles(name, elements, False), rel=1e-4)
+
+
+TIMED = {
+    "layer_norm_float": "LayerNorm",
+    "rms_norm_half": "RmsNorm",
+    "welford_float": "WelfordUpdate",
+    "ReduceSum_AR_float": "ReduceSum",
+    "sum_float": "Sum",
+    "cum_sum_float": "CumSum",
+    "broadcast_rows_float": "Broadcast",
+    "unpad_float": "UnPad",
+    "quant_float": "AscendQuant",
+    "dequant_float": "AscendDequant",
+    "drop_bytes_float": "DropOut",
+    "select_bytes_float": "Select",
+    "top_largest_float": "TopK",
+}
+
+
+@pytest.mark.parametrize(("kernel", "name"), TIMED.items())
+def test_family_time(families, kernel, name):
+    arrays = test_high_families.arrays(kernel.rsplit("_", 1)[1])
+    report = families.run(kernel, *arrays.values())
+    elements = test_high_families.R * test_high_families.H
+    casts = kernel.endswith("half") or name == "AscendQuant"
+    assert charged(report) == pytest.approx(cycles(name, elements, casts), rel=1e-4)

@@ -761,3 +761,119 @@ def test_wrong_tiling_is_a_finding(planted, fields, word):
     assert finding["kind"] == "matmul_tiling"
     assert word in finding["message"]
     assert "REGIST_MATMUL_OBJ" in finding["message"]
+
+
+INTEGERS = """
+extern "C" __global__ __aicore__ void integers_{tb}(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR,
+                                                    GM_ADDR tiling)
+{{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Mm<int8_t, int32_t, int32_t, false, {tb}> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    Multiplied<decltype(mm), int8_t, int32_t, int32_t, false, {tb}>(mm, a, b, bias, c, t,
+                                                                   [&](auto& mm, auto c) {{ mm.IterateAll(c); }});
+}}
+"""
+QUANTIZED = """
+template <class Out, bool byColumn>
+__aicore__ inline void Quantized(GM_ADDR a, GM_ADDR b, GM_ADDR scales, GM_ADDR c, GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Mm<int8_t, Out, int32_t, true, false> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    GlobalTensor<uint64_t> scaleGm;
+    scaleGm.SetGlobalBuffer((__gm__ uint64_t*)scales, t.N);
+    if (byColumn) {
+        mm.SetQuantVector(scaleGm);
+    } else {
+        mm.SetQuantScalar(scaleGm.GetValue(0));
+    }
+    Multiplied<decltype(mm), int8_t, Out, int32_t, true, false>(mm, a, b, scales, c, t,
+                                                                [&](auto& mm, auto c) { mm.IterateAll(c); });
+}
+#define QUANTIZED(name, Out, byColumn)                                                                              \\
+    extern "C" __global__ __aicore__ void name(GM_ADDR a, GM_ADDR b, GM_ADDR q, GM_ADDR c, GM_ADDR, GM_ADDR tiling) \\
+    {                                                                                                               \\
+        Quantized<Out, byColumn>(a, b, q, c, tiling);                                                               \\
+    }
+QUANTIZED(half_by_one, half, false)
+QUANTIZED(half_by_column, half, true)
+QUANTIZED(int8_by_one, int8_t, false)
+QUANTIZED(int8_by_column, int8_t, true)
+"""
+TRIANGLES = """
+#define TRIANGLE(name)                                                                                            \\
+    extern "C" __global__ __aicore__ void name(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR ti) \\
+    {                                                                                                             \\
+        KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);                                                           \\
+        GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, ti);                                                          \\
+        TPipe pipe;                                                                                               \\
+        using Half = MatmulType<TPosition::GM, CubeFormat::ND, half>;                                             \\
+        using Float = MatmulType<TPosition::GM, CubeFormat::ND, float>;                                           \\
+        Matmul<Half, Half, Float, Float, CFG_NORM, MatmulCallBackFunc<>, AscendC::Impl::Detail::name> mm;         \\
+        REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);                                                   \\
+        Multiplied<decltype(mm), half, float, float, false, false>(                                               \\
+            mm, a, b, bias, c, t, [&](auto& mm, auto c) { mm.IterateAll(c); });                                   \\
+    }
+TRIANGLE(TrianUpperMatmulPolicy)
+TRIANGLE(TrianLowerMatmulPolicy)
+"""
+
+
+@pytest.fixture(scope="module")
+def others(compile_kernels):
+    integers = "".join(INTEGERS.format(tb=tb) for tb in ("false", "true"))
+    return compile_kernels("#define CUBE_KERNEL\n" + HEADER + integers + QUANTIZED + TRIANGLES)
+
+
+def bytes_of(m: int, n: int, k: int) -> tuple[Any, Any]:
+    random = np.random.default_rng(m + n + k)
+    return random.integers(-128, 128, (m, k), np.int8), random.integers(-128, 128, (k, n), np.int8)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_sums_of_integers_are_exact(others, transposed):
+    a, b = bytes_of(70, 90, 200)
+    bias = np.arange(90, dtype=np.int32) * 1000
+    c = np.zeros((70, 90), np.int32)
+    data = tiling(70, 90, 200, isBias=1)
+    right = np.ascontiguousarray(b.T) if transposed else b
+    others.run(f"integers_{str(transposed).lower()}", a, right, bias, c, tiling=data, task_type="AIC_ONLY")
+    np.testing.assert_array_equal(c, a.astype(np.int32) @ b.astype(np.int32) + bias)
+
+
+@pytest.mark.parametrize("by", ["one", "column"])
+@pytest.mark.parametrize("out", [np.float16, np.int8])
+def test_scales_of_quantisation(others, by, out):
+    a, b = bytes_of(70, 90, 200)
+    # 10 bits of the mantissa are exact.
+    factors = (np.arange(90) % 7 + 1).astype(np.float32) / 8192
+    offsets = np.arange(90) % 5 - 2
+    scales = factors.view(np.uint32).astype(np.uint64) | (1 << 46)
+    if out is np.int8:
+        scales |= (offsets & 0x1FF).astype(np.uint64) << np.uint64(37)
+    c = np.zeros((70, 90), out)
+    name = f"{'half' if out is np.float16 else 'int8'}_by_{by}"
+    others.run(name, np.ascontiguousarray(a.T), b, scales, c, tiling=tiling(70, 90, 200), task_type="AIC_ONLY")
+    index = np.zeros(90, int) if by == "one" else np.arange(90)
+    value = (a.astype(np.int32) @ b.astype(np.int32)).astype(np.float32) * factors[index]
+    if out is np.int8:
+        value = np.clip(np.rint(value) + offsets[index], -128, 127)
+    np.testing.assert_array_equal(c, value.astype(out))
+
+
+@pytest.mark.parametrize("name", ["TrianUpperMatmulPolicy", "TrianLowerMatmulPolicy"])
+def test_triangles(others, name):
+    arrays = matrices(128, 128, 64, "half", "float")
+    others.run(name, *arrays, tiling=tiling(128, 128, 64, base=(32, 32, 32)), task_type="AIC_ONLY")
+    row, column = np.indices((128, 128)) // 32
+    left_out = row > column if "Upper" in name else row < column
+    c = arrays[3]
+    assert not c[left_out].any()
+    product = arrays[0].astype(np.float64) @ arrays[1].astype(np.float64)
+    c[left_out] = product[left_out]
+    assert_product(arrays)

@@ -21,6 +21,16 @@ def npu_model() -> dict[str, Any]:
     return model
 
 
+LEVELS = ("strict", "device", "fast")
+
+
+@lru_cache(maxsize=1)
+def check_levels() -> list[dict[str, Any]]:
+    """Return the checks that are off in some levels (twin/check_levels.json)."""
+    checks: list[dict[str, Any]] = json.loads((TWIN / "check_levels.json").read_text(encoding="utf-8"))["checks"]
+    return checks
+
+
 @lru_cache(maxsize=1)
 def tables() -> dict[str, str]:
     """The text of each table that the twin's C++ sources include, by file name."""
@@ -37,9 +47,11 @@ def tables() -> dict[str, str]:
         "dtypes": CANN_DTYPES,
         "products": PRODUCTS.values(),
         "constants": list(_constants()),
+        "checks": check_levels(),
+        "levels": LEVELS,
     }
     printed = environment.get_template("tables.inc.j2").make_module(rows)
-    names = ("soc_table", "dtype_table", "value_type_table", "product_table", "time_model")
+    names = ("soc_table", "dtype_table", "value_type_table", "product_table", "time_model", "check_levels")
     return {f"{name}.inc": str(getattr(printed, name)()) for name in names}
 
 

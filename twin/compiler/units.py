@@ -24,15 +24,19 @@ from .cache import is_current, publish, read_depfile
 from .limited_process import Ended, LimitError, Limits, compile_limits, run_limited
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
-# Kernels check their own arrays and frames (overruns.h); big frames are probed page by page.
-KERNEL_FLAGS = ("-Wcast-qual", "-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
 # Findings name the source line of a return address: the line table, and no transformation that merges calls of several
 # lines or removes the frame of a caller. Clang has no such options, and ignores them.
-LINE_FLAGS = ("-g1", "-gdwarf-4", "-gz=none", "-fno-optimize-sibling-calls", "-fno-crossjumping", "-fno-tree-tail-merge")
-LINE_FLAGS += ("-fno-ipa-icf", "-Wno-ignored-optimization-argument")
-# Without them, the line table takes 40 % of the compile time.
-LINE_FLAGS += ("-gno-statement-frontiers", "-gno-inline-points", "-gno-variable-location-views", "-fno-var-tracking")
-KERNEL_FLAGS += LINE_FLAGS
+LINE_FLAGS: tuple[str, ...] = (
+    *("-g1", "-gdwarf-4", "-gz=none", "-fno-optimize-sibling-calls", "-fno-crossjumping", "-fno-tree-tail-merge"),
+    *("-fno-ipa-icf", "-Wno-ignored-optimization-argument"),
+    # Without them, the line table takes 40 % of the compile time.
+    *("-gno-statement-frontiers", "-gno-inline-points", "-gno-variable-location-views", "-fno-var-tracking"),
+)
+# Kernels check their own arrays and frames (overruns.h); big frames are probed page by page.
+KERNEL_FLAGS = (
+    *("-Wcast-qual", "-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection"),
+    *LINE_FLAGS,
+)
 # They must compile with the types of the device's parameter structures too (params.h).
 DEVICE_FIELDS = ("-DOPFORGE_TWIN_DEVICE_FIELDS",)
 COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")

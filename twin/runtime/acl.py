@@ -22,6 +22,7 @@ import numpy.typing as npt
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.dtypes import CANN_DTYPES, DTYPES, FORMATS
+from opforge.twin.compiler.npu_model import LEVELS
 
 Array = npt.NDArray[Any]
 
@@ -85,6 +86,19 @@ def one_at_a_time() -> Iterator[None]:
         )
     with _one_at_a_time:
         yield
+
+
+def level_name(strict: bool, level: str | None) -> str:
+    """Return the level of checks: `level`, or the one that `strict` stands for.
+
+    Raises:
+        UserError: There is no such level.
+    """
+    if level is None:
+        return "strict" if strict else "fast"
+    if level not in LEVELS:
+        raise UserError(f"level: got {shown(level)}, expected one of {', '.join(LEVELS)}")
+    return level
 
 
 def require_integers(**given: tuple[Any, int, int]) -> None:

@@ -12,7 +12,7 @@ from opforge.codegen.printing import shown
 from opforge.codegen.spec.field_types import TASK_TYPES
 from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 
-from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, one_at_a_time, require_integers, runtime
+from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, level_name, one_at_a_time, require_integers, runtime
 from .isolation import ISOLATED_SECONDS, require_seconds, run_isolated
 from .kernel_process import Job, call_launch
 from .kernel_source import compile_kernel
@@ -30,6 +30,7 @@ def launch(
     task_type: str = "AIV_ONLY",
     *,
     strict: bool = True,
+    level: str | None = None,
     seed: int = 0,
     threads: int = 0,
     workspace_bytes: int = 16 << 20,
@@ -52,6 +53,7 @@ def launch(
         soc: SoC that the twin emulates.
         task_type: Task type of a kernel that declares none: AIV_ONLY, MIX_AIC_1_2, ...
         strict: Find uninitialised reads and races (strict mode); False is fast mode.
+        level: Checks that are on: strict, device or fast (twin/check_levels.json); default: as `strict` says.
         seed: Seed of the order of blocks and of undefined memory; 0 selects a new seed in each call.
         threads: Blocks that run at once; 0 means one per core.
         workspace_bytes: The kernel's own part of the workspace, which begins at GetUserWorkspace.
@@ -76,6 +78,7 @@ def launch(
         workspace_bytes=(workspace_bytes, 0, LARGEST_BYTES),
     )
     require_seconds(timeout)
+    name = level_name(strict, level)
     kernel = compile_kernel(source, symbol, len(arrays), soc_properties(soc).arch, lint=lint)
     job: Job = {
         **kernel,
@@ -87,7 +90,7 @@ def launch(
         "tiling": bytes(tiling).hex(),
         "sizes": [array.nbytes for array in arrays],
         "workspace_bytes": int(workspace_bytes),
-        "options": {"strict": int(bool(strict)), "seed": int(seed), "threads": int(threads)},
+        "options": {"level": name, "seed": int(seed), "threads": int(threads)},
     }
     if isolate:
         return run_isolated(job, arrays, range(len(arrays)), timeout).findings

@@ -16,7 +16,7 @@ from opforge.codegen.spec.names import suggest
 from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 from opforge.twin.build import build_project
 
-from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, one_at_a_time, require_integers, runtime
+from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, level_name, one_at_a_time, require_integers, runtime
 from .aclnn_call import AclnnCall
 from .isolation import ISOLATED_SECONDS, require_seconds
 from .operator_isolation import call_isolated
@@ -87,6 +87,7 @@ def run(
     outputs: Mapping[str, Array | None] | None = None,
     function: str | None = None,
     strict: bool = True,
+    level: str | None = None,
     seed: int = 0,
     threads: int = 0,
     storage_offset: int = 0,
@@ -105,6 +106,7 @@ def run(
         outputs: Arrays (strided ones too) to write into, instead of fresh ones; None is a null pointer.
         function: aclnn function; default: the first one that has a parameter for every given attribute.
         strict: Find uninitialised reads and races (strict mode); False is fast mode.
+        level: Checks that are on: strict, device or fast (twin/check_levels.json); default: as `strict` says.
         seed: Seed of the order of blocks and of undefined memory; 0 selects a new seed in each call.
         threads: Blocks that run at once; 0 means one per core.
         storage_offset: Elements of each tensor's storage that lie before it: tensors that are parts of others start
@@ -138,7 +140,8 @@ def run(
         built = _built(project or find_project(), soc, str(op_type))
         call = AclnnCall(built.spec, dict(inputs), dict(attrs or {}), function)
         arrays = call.output_arrays(out_dtypes or {}, outputs or {})
-        options: dict[str, str | int] = {"soc": soc, "strict": int(bool(strict)), "threads": threads, "seed": seed}
+        name = level_name(strict, level)
+        options: dict[str, str | int] = {"soc": soc, "level": name, "threads": threads, "seed": seed}
         options["unread"] = ",".join(tensor.ir_name for tensor in built.spec.inputs if tensor.may_be_unread)
         if not isolate:
             opapi = _loaded(built.opapi)

@@ -11,7 +11,8 @@ def forward(x: torch.Tensor, bias: torch.Tensor, group_idx: torch.Tensor | None,
         return x + bias[:, None]
     ends = group_idx.cumsum(0) if group_idx_type == 1 else group_idx
     rows = torch.arange(x.shape[0], device=x.device)
-    groups = torch.searchsorted(ends.to(torch.int64), rows, right=True)
+    # The group of a row is the number of ends at or before it. ONNX has no searchsorted.
+    groups = (ends <= rows[:, None]).sum(1)
     # Rows behind the last end belong to no group.
     table = torch.cat([bias, bias.new_zeros(1, bias.shape[1])])
     return x + table[groups]

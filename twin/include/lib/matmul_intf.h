@@ -15,7 +15,8 @@ inline constexpr bool kComputesHere = false;
 template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE = C_TYPE, const auto& MM_CFG = CFG_NORM,
           class MM_CB = MatmulCallBackFunc<nullptr, nullptr, nullptr>,
           template <const auto&, typename, typename, typename, typename, typename> class POLICY = MatmulPolicy>
-using Matmul = twin::MatmulObject<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB, kComputesHere>;
+using Matmul =
+    twin::MatmulObject<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB, kComputesHere, twin::TriangleOf<POLICY>()>;
 
 }  // namespace AscendC
 

@@ -24,7 +24,7 @@ struct GmArgument {
     int64_t elementBytes = 0;  ///< 0: the shape is not known
     bool isHostList = false;   ///< the host functions read the values, so the kernel need not
     bool hasPadding = false;   ///< the format has elements that no value belongs to
-    uint64_t address = 0;      ///< the device address, for launches with an entry
+    uint64_t address = 0;      ///< the address that the kernel uses; 0: the launch selects one
 };
 
 /// Size of the system part at the start of the workspace; the user part of a kernel follows.
@@ -32,10 +32,8 @@ inline constexpr uint64_t kSystemWorkspaceBytes = uint64_t{16} << 20;
 
 struct LaunchRequest {
     std::string opType;
-    void* function = nullptr;  ///< address of the `extern "C" __global__` kernel function
-    /// Called in each block instead of `function`: a call with arguments of any type. `arguments` are then all live
-    /// device allocations, in ascending order, at their device addresses.
-    std::function<void()> entry{};
+    void* function = nullptr;           ///< address of the `extern "C" __global__` kernel function
+    std::function<void()> body{};       ///< calls the kernel with its arguments; then `function` is not used
     std::vector<GmArgument> arguments;  ///< inputs in IR order, then outputs
     void* workspace = nullptr;          ///< start of the whole workspace, including the system part
     uint64_t workspaceBytes = 0;
@@ -163,8 +161,12 @@ struct LaunchReport {
     std::vector<Finding> findings;
 };
 
+/// Levels of checks: more than the device checks; what fails on the device; what needs no shadow state.
+enum class Level : uint8_t { kStrict, kDevice, kFast };
+
 struct Options {
-    bool strict = true;    ///< false: no shadow state of on-chip memories; global extents are still checked
+    bool strict = true;  ///< false: no shadow state of on-chip memories; global extents are still checked
+    Level level = Level::kStrict;
     uint32_t threads = 0;  ///< blocks that run at the same time; 0: number of cores of the machine
     uint64_t seed = 0;     ///< block order and poison pattern; 0: different on each launch
     std::string unread{};  ///< inputs that a kernel may leave unread, separated by commas

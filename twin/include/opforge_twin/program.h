@@ -1,57 +1,85 @@
-// Launches of kernels by a program: `opforge cc` rewrites kernel<<<..>>>(..) to calls of Launch. This file is included
-// in front of every source of the program.
+// The launch of kernels by programs that `opforge cc` compiles. The command includes this header in front of each
+// source and replaces `kernel<<<blocks, nullptr, stream>>>(arguments)` by calls of Prepare.
 #ifndef OPFORGE_TWIN_PROGRAM_H
 #define OPFORGE_TWIN_PROGRAM_H
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <tuple>
-#include <type_traits>
 #include <utility>
+#include <vector>
+
+#include "opforge_twin/kernel/language.h"
+
+extern "C" {
+
+/// Makes this process a program of `opforge cc`: findings go to stderr, the process ends with 1 if there are any.
+void opforgeTwinStartProgram(const char* soc, const char* level);
+}
 
 namespace opforge::twin::program {
 
-/// Queues a launch on a stream. The program writes findings to stderr and ends with exit code 1 if there are any.
-/// Returns 0, or an error code of acl.
-int32_t Submit(const char* kernel, const char* taskType, uint32_t blocks, void* stream, const void* const* pointers,
-               uint32_t pointerCount, std::function<void()> entry);
-
-/// The SoC and the level for all launches of the program; variables of the environment replace them.
-struct Defaults {
-    Defaults(const char* soc, const char* level);
+struct Bytes {
+    const void* data;
+    size_t size;
 };
 
-template <typename T>
-const void* AddressOf(const T& value)
-{
-    if constexpr (std::is_pointer_v<T>) {
-        return const_cast<const void*>(static_cast<const volatile void*>(value));
-    } else {
-        return nullptr;
+struct KernelLaunch {
+    const char* kernel;
+    const char* argumentNames;  ///< one per line
+    int64_t blocks;
+    void* stream;
+    std::vector<Bytes> arguments;
+    std::function<void()> body;
+};
+
+/// Queues the launch on its stream.
+void Launch(const KernelLaunch& launch);
+
+/// The values between `<<<` and `>>>`: blocks, then a pointer or size that this architecture does not use, then the
+/// stream.
+struct Grid {
+    int64_t blocks;
+    void* stream = nullptr;
+
+    template <typename Blocks>
+    explicit Grid(Blocks count) : blocks(static_cast<int64_t>(count))
+    {
     }
+    template <typename Blocks, typename Unused>
+    Grid(Blocks count, Unused /*unused*/) : blocks(static_cast<int64_t>(count))
+    {
+    }
+    template <typename Blocks, typename Unused>
+    Grid(Blocks count, Unused /*unused*/, void* queue) : blocks(static_cast<int64_t>(count)), stream(queue)
+    {
+    }
+};
+
+/// Returns a function that launches `call` with its arguments.
+template <typename Call>
+auto Prepare(const char* kernel, const char* argumentNames, const Grid& grid, Call call)
+{
+    return [=](auto... arguments) {
+        const auto kept = std::make_shared<std::tuple<decltype(arguments)...>>(arguments...);
+        KernelLaunch launch{kernel, argumentNames, grid.blocks, grid.stream, {}, {}};
+        std::apply([&launch](const auto&... each) { launch.arguments = {Bytes{&each, sizeof(each)}...}; }, *kept);
+        launch.body = [kept, call] { std::apply(call, *kept); };
+        Launch(launch);
+    };
 }
 
-/// The part <<<blocks, .., stream>>> of a launch. The second value is always null in documented code.
-class Launch {
-public:
-    template <typename Unused>
-    Launch(uint32_t blocks, Unused /*unused*/, void* stream) : blocks_(blocks), stream_(stream)
-    {
-    }
-
-    template <typename Kernel, typename... Args>
-    int32_t Run(const char* name, const char* taskType, Kernel kernel, Args... args) const
-    {
-        const void* const pointers[] = {AddressOf(args)..., nullptr};
-        return Submit(name, taskType, blocks_, stream_, pointers, sizeof...(args),
-                      [kernel, values = std::make_tuple(args...)] { std::apply(kernel, values); });
-    }
-
-private:
-    uint32_t blocks_;
-    void* stream_;
-};
-
 }  // namespace opforge::twin::program
+
+#ifdef OPFORGE_TWIN_PROGRAM
+namespace {
+__attribute__((constructor)) void OpforgeTwinStart()
+{
+    opforgeTwinStartProgram(OPFORGE_TWIN_PROGRAM_SOC, OPFORGE_TWIN_PROGRAM_LEVEL);
+}
+}  // namespace
+#endif
 
 #endif  // OPFORGE_TWIN_PROGRAM_H

@@ -3,8 +3,10 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <string>
 
@@ -21,6 +23,7 @@ using opforge::twin::kernel::Text;
 namespace {
 
 constexpr int kBadInput = 2;
+std::mutex lock;
 
 int Refuse(const std::string& text)
 {
@@ -35,11 +38,26 @@ bool ReadNumber(const char* text, uint64_t& number)
     return *text >= '0' && *text <= '9' && *end == '\0';
 }
 
+bool SetLevel(const std::string& name)
+{
+    using opforge::twin::Level;
+    constexpr const char* names[] = {"strict", "device", "fast"};
+    const auto found = std::find(std::begin(names), std::end(names), name);
+    if (found == std::end(names)) {
+        return false;
+    }
+    const std::lock_guard<std::mutex> guard(lock);
+    opforge::twin::Options options = opforge::twin::ProcessOptions();
+    options.level = static_cast<Level>(found - std::begin(names));
+    options.strict = options.level != Level::kFast;
+    opforge::twin::SetProcessOptions(options);
+    return true;
+}
+
 }  // namespace
 
 int opforgeTwinSetOption(const char* name, const char* value)
 {
-    static std::mutex lock;
     if (name == nullptr || value == nullptr) {
         return Refuse("option: name or value is null");
     }
@@ -48,8 +66,11 @@ int opforgeTwinSetOption(const char* name, const char* value)
     if (option == "soc") {
         return SetSoc(value, problem) ? 0 : Refuse(problem);
     }
+    if (option == "level") {
+        return SetLevel(value) ? 0 : Refuse(Text("option level: got '", value, "', expected strict, device or fast"));
+    }
     if (option != "strict" && option != "threads" && option != "seed" && option != "unread") {
-        return Refuse(Text("option: got '", option, "', expected soc, strict, threads, seed or unread"));
+        return Refuse(Text("option: got '", option, "', expected soc, level, strict, threads, seed or unread"));
     }
     uint64_t number = 0;
     const uint64_t highest = option == "strict" ? 1 : option == "threads" ? UINT32_MAX : UINT64_MAX;
@@ -62,6 +83,7 @@ int opforgeTwinSetOption(const char* name, const char* value)
         options.unread = value;
     } else if (option == "strict") {
         options.strict = number != 0;
+        options.level = options.strict ? opforge::twin::Level::kStrict : opforge::twin::Level::kFast;
     } else if (option == "threads") {
         options.threads = static_cast<uint32_t>(number);
     } else {

@@ -11,12 +11,29 @@
 #define __CCE_AICORE__ 220
 #define __DAV_C220__
 
+#ifdef OPFORGE_TWIN_PROGRAM
+// `opforge cc` reads these words after macro expansion, and replaces them.
+#define __global__ opforgeGlobal
+#define __vector__ opforgeVector
+#define __cube__ opforgeCube
+#define __mix__(cubes, vectors) opforgeMix(cubes, vectors)
+#else
 #define __global__ __attribute__((visibility("default")))
+#define __vector__
+#define __cube__
+#define __mix__(cubes, vectors)
+#endif
 #define __aicore__
 #define __forceinline__ inline __attribute__((always_inline))
 // A cast that drops the address space drops `volatile`, and -Wcast-qual reports it.
 #define __gm__ volatile
 #define __ubuf__
+#define __cbuf__
+#define __ca__
+#define __cb__
+#define __cc__
+#define __fbuf__
+#define __local_mem__
 
 // The first word of each function that reports its place (Location): each call of it has a return address of its own.
 #if defined(__clang__)

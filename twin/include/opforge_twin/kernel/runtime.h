@@ -319,6 +319,9 @@ struct ProductStore {
     uint32_t quantMode;
     bool relu;
     int64_t unitFlag;
+    bool isInteger = false;            ///< the sums are int32_t
+    const uint64_t* scales = nullptr;  ///< of quantisation; the low 32 bits are a float, bits 37..45 an offset
+    bool isScaledByColumn = false;     ///< a scale for each column, else one for all
 };
 void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, const Call& call);
 void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad& load, const Call& call);

@@ -2,7 +2,8 @@
 #ifndef OPFORGE_TWIN_KERNEL_TENSOR_H
 #define OPFORGE_TWIN_KERNEL_TENSOR_H
 
-#include "opforge_twin/kernel/runtime.h"
+#include "opforge_twin/kernel/shape_info.h"
+#include "opforge_twin/kernel/system.h"
 
 namespace opforge::twin::kernel {
 
@@ -73,6 +74,18 @@ public:
         return moved;
     }
     uint64_t GetSize() const { return size_; }
+    template <typename U>
+    GlobalTensor<U> ReinterpretCast() const
+    {
+        GlobalTensor<U> other;
+        other.SetGlobalBuffer(reinterpret_cast<__gm__ U*>(Pointer(0)));
+        if (size_ != 0) {
+            other.SetGlobalBuffer(reinterpret_cast<__gm__ U*>(Pointer(0)), size_ * sizeof(T) / sizeof(U));
+        }
+        return other;
+    }
+    void SetShapeInfo(const ShapeInfo& shapeInfo) { shape_ = shapeInfo; }
+    ShapeInfo GetShapeInfo() const { return shape_; }
     template <CacheRwMode rwMode = CacheRwMode::RW>
     void SetL2CacheHint(CacheMode /*mode*/)
     {
@@ -88,7 +101,10 @@ private:
 
     twin::GlobalView view_;
     uint64_t size_ = 0;
+    ShapeInfo shape_;
 };
+
+using TTagType = int32_t;
 
 template <typename T>
 class LocalTensor {
@@ -103,6 +119,13 @@ public:
     {
         view_.dtype = twin::DtypeOf<T>();
         view_.size = sizeof(T);
+    }
+    /// A tensor of `tileSize` elements at byte `addr` of the memory of `pos`, for kernels without a TPipe.
+    OPFORGE_API LocalTensor(TPosition pos, uint32_t addr, uint32_t tileSize)
+        : LocalTensor(twin::ViewAt(pos, addr, int64_t{tileSize} * static_cast<int64_t>(sizeof(T)),
+                                   {"LocalTensor", twin::Here()}),
+                      pos)
+    {
     }
     OPFORGE_API T GetValue(const uint32_t offset) const
     {
@@ -132,6 +155,43 @@ public:
     int32_t GetPosition() const { return static_cast<int32_t>(position_); }
     void SetSize(const uint32_t size) { size_ = size; }
     uint32_t GetSize() const { return size_; }
+    uint32_t GetLength() const { return size_ * static_cast<uint32_t>(sizeof(T)); }
+    void SetBufferLen(uint32_t dataLen) { size_ = dataLen; }
+    /// Returns the address in the memory of the tensor, as on the device; the kernel cannot dereference it.
+    OPFORGE_API __ubuf__ T* GetPhyAddr() const
+    {
+        const twin::ComposedCall call;
+        return GetPhyAddr(0);
+    }
+    OPFORGE_API __ubuf__ T* GetPhyAddr(const uint32_t offset) const
+    {
+        const int64_t address = twin::AddressIn(view_, {"LocalTensor::GetPhyAddr", twin::Here()});
+        return reinterpret_cast<__ubuf__ T*>(static_cast<uintptr_t>(address + int64_t{offset} * int64_t{sizeof(T)}));
+    }
+    /// Makes this the tensor from element `offset` of `src` on.
+    template <typename U>
+    void SetAddrWithOffset(const LocalTensor<U>& src, uint32_t offset)
+    {
+        *this = src[offset].template ReinterpretCast<T>();
+    }
+    void SetShapeInfo(const ShapeInfo& shapeInfo) { shape_ = shapeInfo; }
+    ShapeInfo GetShapeInfo() const { return shape_; }
+    void SetUserTag(const TTagType tag) { tag_ = tag; }
+    TTagType GetUserTag() const { return tag_; }
+    /// Prints the elements, in rows of 32 bytes.
+    OPFORGE_API void Print() const
+    {
+        const twin::ComposedCall call;
+        Print(size_);
+    }
+    OPFORGE_API void Print(uint32_t len) const
+    {
+        twin::DumpLocal(view_, {0, 0, len, 32 / int64_t{sizeof(T)}}, {"LocalTensor::Print", twin::Here()});
+    }
+    OPFORGE_API int32_t ToFile(const char* fileName) const
+    {
+        return twin::WriteLocalFile(view_, GetLength(), fileName, {"LocalTensor::ToFile", twin::Here()}) ? 0 : -1;
+    }
 
     const twin::LocalView& View() const { return view_; }
 
@@ -139,6 +199,8 @@ private:
     twin::LocalView view_;
     uint32_t size_ = 0;
     TPosition position_ = TPosition::MAX;
+    TTagType tag_ = 0;
+    ShapeInfo shape_;
 };
 
 }  // namespace AscendC

@@ -31,6 +31,22 @@ OPFORGE_API T CopyTiling(volatile const uint8_t* tiling, uint64_t offset)
     return data;
 }
 
+/// Copies a member of the structure of GET_TILING_DATA_PTR_WITH_STRUCT, or what a pointer to it points to.
+template <typename T, typename Source>
+T CopyMember(const Source& source)
+{
+    T copy;
+    if constexpr (std::is_pointer_v<Source>) {
+        __builtin_memcpy(static_cast<void*>(&copy), const_cast<const void*>(static_cast<const volatile void*>(source)),
+                         sizeof(T));
+    } else {
+        static_assert(sizeof(T) == sizeof(Source), "the type is not that of the member");
+        __builtin_memcpy(static_cast<void*>(&copy), const_cast<const void*>(static_cast<const volatile void*>(&source)),
+                         sizeof(T));
+    }
+    return copy;
+}
+
 OPFORGE_API inline void DeclareTaskType(KernelMetaType type, const char* macro)
 {
     DeclareTaskType(type, Call{macro, Here()});
@@ -55,9 +71,28 @@ OPFORGE_API inline void DeclareTaskType(KernelMetaType type, const char* macro)
             tiling, offsetof(structure, member))                                                            \
             .value
 
+/// The pointer is to a copy, which exists until the end of the scope.
+#define GET_TILING_DATA_PTR_WITH_STRUCT(structure, pointer, tiling)                              \
+    const structure pointer##OfTiling = opforge::twin::kernel::CopyTiling<structure>(tiling, 0); \
+    [[maybe_unused]] const __gm__ structure* pointer = &pointer##OfTiling
+#define COPY_TILING_WITH_STRUCT(structure, source, pointer)                                   \
+    const structure pointer##OfTiling = opforge::twin::kernel::CopyMember<structure>(source); \
+    [[maybe_unused]] const structure* pointer = &pointer##OfTiling
+#define COPY_TILING_WITH_ARRAY(type, count, source, pointer)                                        \
+    const auto pointer##OfTiling =                                                                  \
+        opforge::twin::kernel::CopyMember<opforge::twin::kernel::TilingField<type[count]>>(source); \
+    [[maybe_unused]] const type(*pointer)[count] = &pointer##OfTiling.value
+
+/// Structures of single keys: GET_TILING_DATA_WITH_STRUCT names them.
+#define REGISTER_TILING_FOR_TILINGKEY(expression, structure) \
+    static_assert(std::is_default_constructible_v<structure>, "a tiling struct is default-constructible")
+#define REGISTER_NONE_TILING static_assert(true)
+
 /// All keys are compiled into one library, and the key of the launch selects a branch. A launch without a branch is a
 /// finding.
 #define TILING_KEY_IS(key) (opforge::twin::kernel::TilingKeyIs(static_cast<uint64_t>(key)))
+
+#define TILING_KEY_LIST(first, second) (TILING_KEY_IS(first) || TILING_KEY_IS(second))
 
 #define KERNEL_TASK_TYPE_DEFAULT(type) opforge::twin::kernel::DeclareTaskType(type, "KERNEL_TASK_TYPE_DEFAULT")
 

@@ -16,6 +16,7 @@
 #include "host/acl/handle_table.h"
 #include "host/gert/platform.h"
 #include "host/acl/process.h"
+#include "host/program/program.h"
 #include "kernel/exec/text.h"
 #include "opdev/common_types.h"
 #include "opdev/op_executor.h"
@@ -229,6 +230,10 @@ aclError aclFinalize()
 
 aclError aclrtSetDevice(int32_t deviceId)
 {
+    if (IsProgram() && CheckInitialised("aclrtSetDevice") != ACL_SUCCESS) {
+        ClearErrors();
+        aclInit(nullptr);  // public programs rely on this; a library of operators must not
+    }
     aclError status = CheckInitialised("aclrtSetDevice");
     status = status == ACL_SUCCESS ? CheckDevice("aclrtSetDevice", deviceId) : status;
     if (status != ACL_SUCCESS) {

@@ -18,9 +18,6 @@ namespace {
 
 using kernel::Text;
 
-/// A kernel that runs past the end of an allocation does not reach the next one.
-constexpr size_t kWideSpacing = size_t{8} << 20;
-
 /// The pattern is a NaN as two halves, as one float and as part of a double. The free bits differ between runs.
 uint32_t Poison()
 {
@@ -48,6 +45,15 @@ std::string Hex(uintptr_t address)
 
 }  // namespace
 
+void DeviceAllocation::Release::operator()(uint8_t* data) const
+{
+    if (mapped != 0) {
+        munmap(data, mapped);
+    } else {
+        ::operator delete(data, std::align_val_t(kAlignment));
+    }
+}
+
 DeviceMemory& DeviceMemory::Instance()
 {
     static auto* memory = new DeviceMemory();
@@ -61,25 +67,28 @@ DeviceMemory::DeviceMemory()
         if (range != MAP_FAILED) {
             begin_ = reinterpret_cast<uintptr_t>(range);
             end_ = begin_ + bytes;
-            next_ = begin_ + kAlignment;
+            next_ = begin_ + kPage;
             return;
         }
     }
 }
 
-uintptr_t DeviceMemory::FindGap(size_t bytes, size_t spacing)
+uintptr_t DeviceMemory::FindGap(size_t bytes)
 {
-    // Search after the last allocation first, then from the start of the range.
-    const size_t needed = RoundUp(bytes, kAlignment) + spacing;
-    for (const uintptr_t start : {next_, begin_ + kAlignment}) {
-        uintptr_t candidate = start;
-        for (auto after = live_.lower_bound(start); after != live_.end() && after->first - candidate < needed;
-             ++after) {
-            candidate = RoundUp(after->first + after->second->bytes, kAlignment) + spacing;
-        }
-        if (candidate < end_ && end_ - candidate >= needed) {
-            next_ = candidate + needed;
-            return candidate;
+    // Search after the last allocation first, then from the start of the range. A wide gap between allocations
+    // separates an access outside one of them from accesses of the next.
+    for (const size_t gap : {kWideGap, kPage}) {
+        const size_t needed = RoundUp(bytes, kPage) + gap;
+        for (const uintptr_t start : {next_, begin_ + kPage}) {
+            uintptr_t candidate = start;
+            for (auto after = live_.lower_bound(start); after != live_.end() && after->first - candidate < needed;
+                 ++after) {
+                candidate = RoundUp(after->first + after->second->bytes, kPage) + gap;
+            }
+            if (candidate < end_ && end_ - candidate >= needed) {
+                next_ = candidate + needed;
+                return candidate;
+            }
         }
     }
     return 0;
@@ -92,20 +101,34 @@ void* DeviceMemory::Allocate(size_t bytes)
     }
     auto allocation = std::make_shared<DeviceAllocation>();
     allocation->bytes = bytes;
-    allocation->content.reset(static_cast<uint8_t*>(::operator new(bytes, std::align_val_t(kAlignment), std::nothrow)));
+    if (isReadable_) {
+        const size_t mapped = RoundUp(std::max<size_t>(bytes, 1), kPage);
+        void* const pages = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        allocation->content = std::unique_ptr<uint8_t, DeviceAllocation::Release>(
+            pages == MAP_FAILED ? nullptr : static_cast<uint8_t*>(pages), DeviceAllocation::Release(mapped));
+    } else {
+        allocation->content.reset(
+            static_cast<uint8_t*>(::operator new(bytes, std::align_val_t(kAlignment), std::nothrow)));
+    }
     if (allocation->content == nullptr) {
         return nullptr;
     }
     Fill(allocation->content.get(), bytes);
     const std::lock_guard<std::mutex> guard(lock_);
-    uintptr_t address = 0;
-    for (const size_t spacing : {kWideSpacing, kAlignment}) {
-        address = address != 0 || bytes > kTotalBytes - used_ ? address : FindGap(bytes, spacing);
-    }
+    const uintptr_t address = bytes > kTotalBytes - used_ ? 0 : FindGap(bytes);
     if (address == 0) {
         return nullptr;
     }
     allocation->begin = address;
+    if (isReadable_) {
+        // A second mapping of the same pages.
+        void* const pages = reinterpret_cast<void*>(address);
+        const size_t mapped = RoundUp(std::max<size_t>(bytes, 1), kPage);
+        if (mremap(allocation->content.get(), 0, mapped, MREMAP_MAYMOVE | MREMAP_FIXED, pages) == MAP_FAILED) {
+            return nullptr;
+        }
+        mprotect(pages, mapped, PROT_NONE);
+    }
     live_.emplace(address, std::move(allocation));
     used_ += bytes;
     return reinterpret_cast<void*>(address);
@@ -132,6 +155,7 @@ bool DeviceMemory::Free(void* address, std::string& problem)
         freed_.pop_front();
     }
     used_ -= found->second->bytes;
+    Forget(*found->second);
     live_.erase(found);
     return true;
 }
@@ -175,6 +199,26 @@ bool DeviceMemory::Resolve(const void* address, uint64_t bytes, DeviceSpan& span
     return true;
 }
 
+void DeviceMemory::Forget(const DeviceAllocation& allocation) const
+{
+    if (isReadable_) {
+        mmap(reinterpret_cast<void*>(allocation.begin), RoundUp(std::max<size_t>(allocation.bytes, 1), kPage),
+             PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    }
+}
+
+void DeviceMemory::Open(const DeviceAllocation& allocation, bool isOpen, bool isWritable)
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    size_t& users = users_[allocation.begin];
+    users += isOpen ? 1 : -1;
+    const int rights = users == 0 ? PROT_NONE : isWritable ? PROT_READ | PROT_WRITE : PROT_READ;
+    mprotect(reinterpret_cast<void*>(allocation.begin), RoundUp(std::max<size_t>(allocation.bytes, 1), kPage), rights);
+    if (users == 0) {
+        users_.erase(allocation.begin);
+    }
+}
+
 bool DeviceMemory::IsDevice(const void* address) const
 {
     const auto number = reinterpret_cast<uintptr_t>(address);
@@ -193,19 +237,12 @@ size_t DeviceMemory::LiveCount() const
     return live_.size();
 }
 
-std::vector<std::shared_ptr<DeviceAllocation>> DeviceMemory::Live() const
-{
-    const std::lock_guard<std::mutex> guard(lock_);
-    std::vector<std::shared_ptr<DeviceAllocation>> live;
-    for (const auto& [address, allocation] : live_) {
-        live.push_back(allocation);
-    }
-    return live;
-}
-
 void DeviceMemory::Clear()
 {
     const std::lock_guard<std::mutex> guard(lock_);
+    for (const auto& [begin, allocation] : live_) {
+        Forget(*allocation);
+    }
     live_.clear();
     used_ = 0;
 }

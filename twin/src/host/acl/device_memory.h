@@ -10,7 +10,6 @@
 #include <mutex>
 #include <new>
 #include <string>
-#include <vector>
 
 namespace opforge::twin::host {
 
@@ -19,12 +18,15 @@ struct DeviceAllocation {
     static constexpr size_t kAlignment = 512;
 
     struct Release {
-        void operator()(uint8_t* data) const { ::operator delete(data, std::align_val_t(kAlignment)); }
+        size_t mapped;  ///< 0: allocated by `operator new`
+
+        explicit Release(size_t bytes) : mapped(bytes) {}
+        void operator()(uint8_t* data) const;
     };
 
     uintptr_t begin = 0;
     size_t bytes = 0;
-    std::unique_ptr<uint8_t, Release> content;
+    std::unique_ptr<uint8_t, Release> content{nullptr, Release(0)};
 };
 
 /// Device memory in use. An allocation cannot be freed while a span of it exists.
@@ -46,10 +48,13 @@ public:
     /// Finds the bytes of [address, address + bytes). Returns false and the reason if one allocation does not contain
     /// them all.
     bool Resolve(const void* address, uint64_t bytes, DeviceSpan& span, std::string& problem);
-    /// All live allocations, in ascending order of their addresses.
-    std::vector<std::shared_ptr<DeviceAllocation>> Live() const;
     /// Whether the address is in the device address range, allocated or not.
     bool IsDevice(const void* address) const;
+
+    /// Lets kernels dereference pointers to later allocations (Open). The host code of a program cannot.
+    void MakeReadable() { isReadable_ = true; }
+    /// Opens or closes an allocation for loads, and for stores if `isWritable`, by their device address.
+    void Open(const DeviceAllocation& allocation, bool isOpen, bool isWritable);
 
     size_t TotalBytes() const { return kTotalBytes; }
     size_t FreeBytes() const;
@@ -62,10 +67,12 @@ public:
 private:
     static constexpr size_t kTotalBytes = size_t{64} << 30;
     static constexpr size_t kAlignment = DeviceAllocation::kAlignment;
+    static constexpr size_t kPage = 4096;
+    static constexpr size_t kWideGap = size_t{128} << 20;
 
     DeviceMemory();
-    /// Returns an address with `spacing` free bytes behind the allocation; 0 if there is none.
-    uintptr_t FindGap(size_t bytes, size_t spacing);
+    uintptr_t FindGap(size_t bytes);
+    void Forget(const DeviceAllocation& allocation) const;
     std::string Describe(uintptr_t address, uint64_t bytes) const;
 
     mutable std::mutex lock_;
@@ -73,6 +80,8 @@ private:
     uintptr_t end_ = 0;
     uintptr_t next_ = 0;
     size_t used_ = 0;
+    bool isReadable_ = false;
+    std::map<uintptr_t, size_t> users_;  ///< launches that an allocation is open for
     std::map<uintptr_t, std::shared_ptr<DeviceAllocation>> live_;
     std::deque<std::pair<uintptr_t, size_t>> freed_;  ///< the most recent ones, for messages
 };

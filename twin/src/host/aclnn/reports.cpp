@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "host/program/program.h"
 #include "kernel/exec/report_json.h"
 #include "kernel/exec/text.h"
 
@@ -16,6 +17,9 @@ std::string kept;
 
 void KeepReport(const LaunchReport& report, uint64_t minimalBytes)
 {
+    if (IsProgram()) {
+        PrintFindings(report);
+    }
     // The launch report has the measured traffic; add the minimal traffic in front.
     const std::string fields = ToJson(report).substr(1);
     const std::lock_guard<std::mutex> guard(lock);

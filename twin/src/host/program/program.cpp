@@ -1,5 +1,5 @@
-// Launches of programs that `opforge cc` compiled: device allocations as arguments, findings on stderr, report at exit.
-#include "opforge_twin/program.h"
+// Programs of `opforge cc`: options from the environment, findings on stderr, the report and the exit code at the end.
+#include "host/program/program.h"
 
 #include <unistd.h>
 
@@ -7,123 +7,104 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <memory>
+#include <iostream>
 #include <string>
-#include <vector>
 
-#include "acl/acl_rt.h"
 #include "host/acl/device_memory.h"
-#include "host/acl/process.h"
-#include "host/aclnn/open_view.h"
 #include "host/aclnn/reports.h"
 #include "host/gert/platform.h"
 #include "kernel/exec/text.h"
 #include "opforge_twin/control.h"
-#include "opforge_twin/launch.h"
-#include "opforge_twin/options.h"
+#include "opforge_twin/program.h"
 
-namespace opforge::twin::program {
+namespace opforge::twin::host {
 
 namespace {
 
-using host::DeviceAllocation;
 using kernel::Text;
 
-std::atomic<bool> hasFindings{false};
+constexpr int kFindingsExit = 1;
+constexpr int kBadInputExit = 2;
 
-/// Ends the program: a report if OPFORGE_TWIN_REPORT names a file, and exit code 1 after findings.
-void End(int status, void* /*unused*/)
+std::atomic<bool> isProgram{false};
+std::atomic<uint64_t> mistakes{0};
+pid_t starter = 0;
+
+const char* Given(const char* name, const char* otherwise)
 {
-    const char* const path = std::getenv("OPFORGE_TWIN_REPORT");
-    bool isWritten = true;
-    if (path != nullptr && *path != '\0') {
-        std::ofstream file(path);
-        file << host::TakeReports() << "\n";
-        file.close();
-        isWritten = !file.fail();
-        if (!isWritten) {
-            std::fprintf(stderr, "OPFORGE_TWIN_REPORT: got '%s', expected a file that can be written\n", path);
-        }
-    }
-    if (status == 0 && (hasFindings || !isWritten)) {
-        std::fflush(nullptr);
-        _exit(hasFindings ? 1 : 2);
+    const char* const value = std::getenv(name);
+    return value == nullptr || value[0] == '\0' ? otherwise : value;
+}
+
+void SetOption(const char* name, const char* value)
+{
+    if (opforgeTwinSetOption(name, value) != 0) {
+        std::fprintf(stderr, "%s: got '%s', which the CPU twin does not accept\n", name, value);
+        _exit(kBadInputExit);
     }
 }
 
-void Print(const std::string& kernel, const Finding& finding)
+bool WriteReport(const char* path)
 {
-    const std::string place = finding.where.empty() ? kernel : finding.where;
-    const std::string core = finding.block < 0 ? "" : Text(" (block ", finding.block, ", pipe ", finding.pipe, ")");
-    std::fprintf(stderr, "%s: %s%s%s: %s\n", place.c_str(), finding.warning ? "warning: " : "", finding.kind.c_str(),
-                 core.c_str(), finding.message.c_str());
+    std::ofstream file(path);
+    file << TakeReports() << '\n';
+    file.close();
+    return static_cast<bool>(file);
 }
 
-host::TaskResult RunOnDevice(LaunchRequest request, const std::vector<const void*>& pointers)
+void OnExit(int status, void* /*unused*/)
 {
-    const std::vector<std::shared_ptr<DeviceAllocation>> live = host::DeviceMemory::Instance().Live();
-    for (const auto& allocation : live) {
-        GmArgument& argument = request.arguments.emplace_back();
-        argument.data = allocation->content.get();
-        argument.bytes = allocation->bytes;
-        argument.address = allocation->begin;
-        argument.isInput = argument.isOutput = true;
-        argument.name = "device memory";
-        for (size_t index = 0; index < pointers.size(); ++index) {
-            const auto address = reinterpret_cast<uintptr_t>(pointers[index]);
-            if (address >= allocation->begin && address - allocation->begin < allocation->bytes) {
-                argument.name = Text("argument ", index);
-            }
-        }
+    if (getpid() != starter) {
+        return;
     }
-    request.passWorkspace = request.passTiling = false;
-    const LaunchReport report = twin::Launch(request, ProcessOptions());
-    host::KeepReport(report, 0);
-    std::string first;
-    for (const Finding& finding : report.findings) {
-        Print(request.opType, finding);
-        if (!finding.warning && first.empty()) {
-            first = finding.message;
-        }
+    std::cout.flush();
+    std::fflush(nullptr);
+    int code = mistakes != 0 ? kFindingsExit : status;
+    if (const char* const path = Given("OPFORGE_TWIN_REPORT", nullptr); path != nullptr && !WriteReport(path)) {
+        std::fprintf(stderr, "OPFORGE_TWIN_REPORT: cannot write %s; expected a path in a folder that exists\n", path);
+        code = code == 0 ? kBadInputExit : code;
     }
-    if (first.empty()) {
-        return {};
+    if (code != status) {
+        _exit(code);
     }
-    hasFindings = true;
-    return host::DeviceFailure(request.opType, first);
 }
 
 }  // namespace
 
-Defaults::Defaults(const char* soc, const char* level)
+bool IsProgram()
 {
-    if (std::getenv("OPFORGE_TWIN_SOC") == nullptr) {
-        opforgeTwinSetOption("soc", soc);
-    }
-    opforgeTwinSetOption("strict", std::string(level) == "fast" ? "0" : "1");
-    on_exit(End, nullptr);
+    return isProgram;
 }
 
-int32_t Submit(const char* kernel, const char* taskType, uint32_t blocks, void* stream, const void* const* pointers,
-               uint32_t pointerCount, std::function<void()> entry)
+void PrintFindings(const LaunchReport& report)
 {
-    aclError status = ACL_SUCCESS;
-    const std::shared_ptr<host::Stream> queue = host::RequireStream(kernel, stream, status);
-    if (queue == nullptr) {
-        std::fprintf(stderr, "%s: %s\n", kernel, aclGetRecentErrMsg());
-        hasFindings = true;
-        return status;
+    for (const Finding& finding : report.findings) {
+        mistakes += finding.warning ? 0 : 1;
+        const std::string place = finding.where.empty() ? std::string() : finding.where + ": ";
+        const std::string block = finding.block < 0 ? std::string()
+                                  : finding.pipe.empty()
+                                      ? Text(" (block ", finding.block, ")")
+                                      : Text(" (block ", finding.block, ", pipe ", finding.pipe, ")");
+        std::fprintf(stderr, "%s%s: %s%s: %s\n", place.c_str(), finding.warning ? "warning" : "error",
+                     finding.kind.c_str(), block.c_str(), finding.message.c_str());
     }
-    LaunchRequest request;
-    request.opType = kernel;
-    request.entry = std::move(entry);
-    request.blockNum = blocks;
-    request.taskType = taskType;
-    request.soc = host::CurrentSoc().name;
-    queue->Submit([request = std::move(request), given = std::vector<const void*>(pointers, pointers + pointerCount)] {
-        return RunOnDevice(request, given);
-    });
-    return ACL_SUCCESS;
 }
 
-}  // namespace opforge::twin::program
+}  // namespace opforge::twin::host
+
+using namespace opforge::twin::host;  // NOLINT: the definition of a C function follows
+
+void opforgeTwinStartProgram(const char* soc, const char* level)
+{
+    if (isProgram.exchange(true)) {
+        return;
+    }
+    starter = getpid();
+    SetOption("soc", Given("OPFORGE_TWIN_SOC", soc));
+    SetOption("level", Given("OPFORGE_TWIN_LEVEL", level));
+    if (const char* const seed = Given("OPFORGE_TWIN_SEED", nullptr)) {
+        SetOption("seed", seed);
+    }
+    DeviceMemory::Instance().MakeReadable();
+    on_exit(OnExit, nullptr);
+}

@@ -57,16 +57,19 @@ void TransposeRows(uint8_t* dst, const uint8_t* src, int64_t rows)
     constexpr auto size = static_cast<int64_t>(sizeof(T));
     constexpr int64_t c0 = kBlockBytes / size;
     for (int64_t row = 0; row < rows; ++row) {
-        for (int64_t column = 0; column < c0; ++column) {
+        for (int64_t column = 0; column < std::min(c0, kFractalRows); ++column) {
             std::memcpy(dst + (column * c0 + row) * size, src + (row * c0 + column) * size, sizeof(T));
         }
     }
 }
 
-/// At most as many rows as 32 bytes have elements: the part of a matrix that stays together when it is transposed.
+/// At most as many rows as 32 bytes have elements: the part of a matrix that stays together when it is transposed. Of
+/// 1-byte types, the first 16 columns.
 void Transpose(uint8_t* dst, const uint8_t* src, int64_t rows, int64_t size)
 {
-    size == 2 ? TransposeRows<uint16_t>(dst, src, rows) : TransposeRows<uint32_t>(dst, src, rows);
+    size == 1   ? TransposeRows<uint8_t>(dst, src, rows)
+    : size == 2 ? TransposeRows<uint16_t>(dst, src, rows)
+                : TransposeRows<uint32_t>(dst, src, rows);
 }
 
 }  // namespace
@@ -189,7 +192,7 @@ void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& lo
     const int64_t majors = isTransposed ? load.columnCount : load.rowCount;
     const int64_t minors = isTransposed ? load.rowCount : load.columnCount;
     const int64_t majorFractals = CeilDiv(majors, kFractalRows);
-    const int64_t minorFractals = RoundUp(minors, isTransposed ? kFractalRows : c0) / c0;
+    const int64_t minorFractals = RoundUp(minors, isTransposed ? std::max(kFractalRows, c0) : c0) / c0;
     const int64_t bytes = majorFractals * minorFractals * kFractalBytes;
     const int64_t columnBytes = load.rows * kBlockBytes;
     LocalView from = src;
@@ -214,7 +217,10 @@ void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& lo
                 uint8_t* to = memory + dst.address + fractal * kFractalBytes + major % kFractalRows * kBlockBytes;
                 const uint8_t* source = memory + from.address + column / c0 * columnBytes + row * kBlockBytes;
                 const int64_t rows = std::min(step, load.rowCount - row);
-                if (isTransposed) {
+                if (isTransposed && size == 1) {  // two fractals
+                    Transpose(to, source, rows, size);
+                    Transpose(to + (isL0B ? 1 : minorFractals) * kFractalBytes, source + kFractalRows, rows, size);
+                } else if (isTransposed) {
                     Transpose(to, source, rows, size);
                 } else {
                     std::memcpy(to, source, static_cast<size_t>(rows * kBlockBytes));

@@ -1,5 +1,7 @@
 // Fixpipe: sums of L0C to global memory or L1.
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "opforge_twin/arithmetic.h"
@@ -39,6 +41,34 @@ void NarrowAs(Dtype dtype, const float* from, uint8_t* to, int64_t count, bool r
             return NarrowTo<bfloat16_t>(from, to, count, relu);
         default:
             return NarrowTo<float>(from, to, count, relu);
+    }
+}
+
+/// Writes int32_t sums, or sums that a scale maps to half or int8_t.
+void Quantize(const ProductStore& store, int64_t column, Dtype dtype, const float* from, uint8_t* to, int64_t count)
+{
+    constexpr uint32_t kScaleBits = 0xFFFFE000;  // the device has 10 bits of the mantissa
+    for (int64_t index = 0; index < count; ++index) {
+        int32_t integer = 0;
+        std::memcpy(&integer, from + index, sizeof(integer));
+        if (store.scales == nullptr) {
+            integer = store.relu ? std::max(integer, 0) : integer;
+            std::memcpy(to + index * 4, &integer, sizeof(integer));
+            continue;
+        }
+        const uint64_t scale = store.scales[store.isScaledByColumn ? column + index : 0];
+        const auto bits = static_cast<uint32_t>(scale) & kScaleBits;
+        float factor = 0.0F;
+        std::memcpy(&factor, &bits, sizeof(factor));
+        float value = (store.isInteger ? static_cast<float>(integer) : from[index]) * factor;
+        value = store.relu && value < 0.0F ? 0.0F : value;
+        if (dtype == Dtype::kHalf) {
+            Store<half>(to + index * 2, value);
+            continue;
+        }
+        const auto offset = static_cast<int32_t>((scale >> 37 & 0x1FF) ^ 0x100) - 0x100;
+        const float rounded = std::nearbyint(value) + static_cast<float>(offset);
+        to[index] = static_cast<uint8_t>(static_cast<int8_t>(std::clamp(rounded, -128.0F, 127.0F)));
     }
 }
 
@@ -130,7 +160,7 @@ bool IsNothing(Block& block, const ProductStore& store, const Call& call)
 
 void RequireMode(Block& block, Dtype dtype, const ProductStore& store, const Call& call)
 {
-    if (store.quantMode != ModeFor(dtype)) {
+    if (!store.isInteger && store.scales == nullptr && store.quantMode != ModeFor(dtype)) {
         block.Fail("quant_mode", Pipe::kFix, call,
                    Text("quantPre is ", store.quantMode, ", dst needs ",
                         dtype == Dtype::kHalf       ? "QuantMode_t::F322F16"
@@ -149,7 +179,11 @@ void Narrow(const Tile& tile, const ProductStore& store, bool asRow, int64_t ind
         const int64_t first = piece * kFractalRows;
         const float* from = asRow ? tile.Row(index, piece) : tile.Row(piece, index);
         const int64_t width = asRow ? std::min(kFractalRows, store.columns - first) : kFractalRows;
-        NarrowAs(dtype, from, to + first * size, width, store.relu);
+        if (store.isInteger || store.scales != nullptr) {
+            Quantize(store, asRow ? first : index * kFractalRows, dtype, from, to + first * size, width);
+        } else {
+            NarrowAs(dtype, from, to + first * size, width, store.relu);
+        }
     }
 }
 

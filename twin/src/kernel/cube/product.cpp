@@ -132,6 +132,36 @@ void AddProductOf(const ProductShape& shape, const uint8_t* left, const uint8_t*
     }
 }
 
+int8_t IntegerAt(const uint8_t* factor, int64_t rowStride, int64_t columnStride, int64_t row, int64_t k)
+{
+    const int64_t fractal = row / kFractalRows * rowStride + k / 32 * columnStride;
+    return static_cast<int8_t>(factor[fractal * kFractalBytes + row % kFractalRows * 32 + k % 32]);
+}
+
+/// Sums of int32_t, which wrap around.
+void AddIntegers(const ProductShape& shape, const uint8_t* left, const uint8_t* right, float* sums)
+{
+    const int64_t columns = CeilDiv(shape.n, kFractalRows);
+    const int64_t sumRows = RoundUp(shape.m, kFractalRows);
+    std::vector<int8_t> column(static_cast<size_t>(shape.k));
+    for (int64_t n = 0; n < shape.n; ++n) {
+        for (int64_t k = 0; k < shape.k; ++k) {
+            column[static_cast<size_t>(k)] = IntegerAt(right, 1, columns, n, k);
+        }
+        for (int64_t m = 0; m < shape.m; ++m) {
+            float* place = sums + (n / kFractalRows * sumRows + m) * kFractalRows + n % kFractalRows;
+            uint32_t sum = 0;
+            std::memcpy(&sum, place, sizeof(sum));
+            for (int64_t k = 0; k < shape.k; ++k) {
+                const int32_t factor =
+                    shape.isVector ? static_cast<int8_t>(left[k]) : IntegerAt(left, shape.kFractals, 1, m, k);
+                sum += static_cast<uint32_t>(factor * column[static_cast<size_t>(k)]);
+            }
+            std::memcpy(place, &sum, sizeof(sum));
+        }
+    }
+}
+
 }  // namespace
 
 float RoundedFactor(float value, FactorRounding rounding)
@@ -152,6 +182,8 @@ float RoundedFactor(float value, FactorRounding rounding)
 void AddProduct(const ProductShape& shape, const uint8_t* left, const uint8_t* right, float* sums)
 {
     switch (shape.dtype) {
+        case Dtype::kInt8:
+            return AddIntegers(shape, left, right, sums);
         case Dtype::kHalf:
             return AddProductOf<half>(shape, left, right, sums);
         case Dtype::kBfloat16:

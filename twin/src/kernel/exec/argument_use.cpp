@@ -1,5 +1,7 @@
 #include "kernel/exec/argument_use.h"
 
+#include "kernel/exec/levels.h"
+
 #include <algorithm>
 
 namespace opforge::twin::kernel {
@@ -56,7 +58,7 @@ void ArgumentUse::Add(const AccessedArguments& core)
 std::vector<Finding> ArgumentUse::Check(const LaunchState& launch) const
 {
     std::vector<Finding> findings;
-    if (launch.request.entry) {
+    if (launch.request.body) {
         return findings;  // the direction of each allocation is not known
     }
     const std::string place = Text(launch.request.opType, " (tiling key ", launch.request.tilingKey, "): ");
@@ -76,7 +78,7 @@ std::vector<Finding> ArgumentUse::Check(const LaunchState& launch) const
     const bool isEmpty = std::any_of(arguments.begin(), arguments.end(), [](const GmArgument& argument) {
         return argument.bytes == 0 && (argument.data != nullptr || !argument.shape.empty());
     });
-    for (size_t index = 0; index < arguments.size() && !isEmpty; ++index) {
+    for (size_t index = 0; index < arguments.size() && !isEmpty && kInputNotRead.Has(launch.options.level); ++index) {
         const GmArgument& argument = arguments[index];
         const bool mayBeUnread = (read_ >> index & 1U) != 0 || IsListed(launch.options.unread, argument.name);
         if (!mayBeUnread && argument.isInput && !argument.isOutput && !argument.isHostList &&

@@ -98,7 +98,7 @@ void Block::Finish()
                     branches, "; make tilingKey in the plan one of the spec's keys"));
     }
     ordering.ReportLeft();
-    registers.ReportLeft(diagnostics);
+    registers.ReportLeft(diagnostics, launch.options.level);
     checks.ReportLeft();
 }
 

@@ -50,8 +50,13 @@ constexpr auto kInvokers = Invokers(std::make_index_sequence<kMaxArguments + 1>{
 void RunBlock(Block& block, const std::vector<GmPointer>& pointers)
 {
     const LaunchRequest& request = block.launch.request;
-    kernel::CallGuarded(
-        block, [&] { request.entry ? request.entry() : kInvokers[pointers.size()](request.function, pointers); });
+    kernel::CallGuarded(block, [&] {
+        if (request.body) {
+            request.body();
+        } else {
+            kInvokers[pointers.size()](request.function, pointers);
+        }
+    });
     if (!block.execution.IsStopped()) {
         block.Finish();
     }
@@ -85,13 +90,13 @@ std::string Refusal(const LaunchRequest& request, const SocFigures* soc, const k
         return Text("task type is '", request.taskType,
                     "', expected AIV_ONLY, AIC_ONLY, MIX_AIV_1_0, MIX_AIC_1_0, MIX_AIC_1_1 or MIX_AIC_1_2");
     }
-    if (request.function == nullptr && !request.entry) {
+    if (request.function == nullptr && !request.body) {
         return "the kernel function is a null pointer";
     }
     if (request.blockNum == 0) {
         return "blockNum is 0, expected at least 1";
     }
-    if (request.arguments.size() + 2 > kMaxArguments && !request.entry) {
+    if (request.arguments.size() + 2 > kMaxArguments && !request.body) {
         return Text("the kernel has ", request.arguments.size(), " arguments, the twin passes at most ",
                     kMaxArguments - 2);
     }
@@ -130,6 +135,7 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
         region.writable = argument.isOutput;
         region.misalignment = argument.misalignment;
         region.base = argument.address;
+        region.isPlaced = argument.address != 0;
         WatchOrder(launch, region);
         WatchContents(launch, region, argument.isInput);
         launch.memory.Add(std::move(region));
@@ -148,10 +154,6 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
     blob.bytes = request.tiling.size();
     blob.writable = false;
     launch.tilingRegion = launch.memory.Add(std::move(blob));
-    if (request.entry) {
-        launch.memory.Fix();
-        return {};
-    }
     launch.memory.Reserve();
 
     std::vector<GmPointer> pointers;

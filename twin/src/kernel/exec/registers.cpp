@@ -1,8 +1,10 @@
 #include "kernel/exec/registers.h"
 
+#include "kernel/exec/levels.h"
+
 namespace opforge::twin::kernel {
 
-void Registers::ReportLeft(Diagnostics& diagnostics) const
+void Registers::ReportLeft(Diagnostics& diagnostics, Level level) const
 {
     if (hf32.isOn || hf32.truncates) {
         diagnostics.Report("hf32_left", Pipe::kScalar, {kKernelEnd, hf32.at},
@@ -14,7 +16,7 @@ void Registers::ReportLeft(Diagnostics& diagnostics) const
                            "the atomic mode set here is still on; call SetAtomicNone() after the last store that "
                            "needs it");
     }
-    if (mask.isCounter || mask.isChanged) {
+    if ((mask.isCounter || mask.isChanged) && kMaskLeft.Has(level)) {
         diagnostics.Report("mask_left", Pipe::kScalar, {kKernelEnd, mask.changedAt},
                            mask.isCounter ? "counter mode is still on; call SetMaskNorm() and ResetMask()"
                                           : "the mask set here is still in force; call ResetMask()");

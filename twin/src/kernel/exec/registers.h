@@ -52,7 +52,7 @@ struct Registers {
     std::array<uint16_t, 4> mergedCounts{};  ///< entries that the last MrgSort took from each list
 
     /// Reports modes that are still on at the end of the kernel.
-    void ReportLeft(Diagnostics& diagnostics) const;
+    void ReportLeft(Diagnostics& diagnostics, Level level) const;
 };
 
 }  // namespace opforge::twin::kernel

@@ -35,7 +35,9 @@ void StoreAll(uint8_t* to, const Numbers& values)
 {
     for (const double value : values) {
         if constexpr (std::is_integral_v<T>) {
-            Store<T>(to, static_cast<T>(static_cast<int64_t>(value)));
+            constexpr double limit = 9.2e18;
+            const double number = value == value ? std::clamp(value, -limit, limit) : 0.0;
+            Store<T>(to, static_cast<T>(static_cast<int64_t>(number)));
         } else {
             Store<T>(to, static_cast<float>(value));
         }

@@ -81,6 +81,11 @@ private:
 // The families of functions.
 int64_t RunPointwise(Composite& run);
 int64_t RunSoftmax(Composite& run);
+int64_t RunNorm(Composite& run);
+int64_t RunReduction(Composite& run);
+int64_t RunLayout(Composite& run);
+int64_t RunQuant(Composite& run);
+int64_t RunChoice(Composite& run);
 
 }  // namespace opforge::twin::kernel
 

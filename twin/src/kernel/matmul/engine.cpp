@@ -68,6 +68,9 @@ public:
         for (int64_t index = 0; index < job_.tiles; ++index) {
             const int64_t slot = job_.stores && job_.multiplies ? index % SlotsOfL0() : 0;
             const MatmulTile tile = TileOf(job_, job_.firstTile + index);
+            if (IsLeftOut(tile)) {
+                continue;
+            }
             const LocalView sums = Sums(slot);
             if (job_.multiplies) {
                 Multiplied(tile, index, slot, sums);
@@ -80,11 +83,18 @@ public:
     }
 
 private:
+    /// TrianUpperMatmulPolicy and TrianLowerMatmulPolicy
+    bool IsLeftOut(const MatmulTile& tile) const
+    {
+        return (job_.triangle == MatmulTriangle::kUpper && tile.rowTile > tile.columnTile) ||
+               (job_.triangle == MatmulTriangle::kLower && tile.rowTile < tile.columnTile);
+    }
+
     int64_t SlotsOfL0() const { return tiling_.dbL0C == 2 ? 2 : 1; }
 
     LocalView Sums(int64_t slot) const
     {
-        const Dtype dtype = job_.a.dtype == Dtype::kInt8 ? Dtype::kInt32 : Dtype::kFloat;
+        const Dtype dtype = HasIntegers() ? Dtype::kInt32 : Dtype::kFloat;
         return job_.hasOwnTile ? Part(job_.ownTile, 0, dtype, 4)
                                : Part(object_.co1, slot * TileBytes(tiling_), dtype, 4);
     }
@@ -242,6 +252,9 @@ private:
             return;
         }
         const MatmulTile next = isLast ? TileOf(job_, job_.firstTile + index + 1) : tile;
+        if (IsLeftOut(next)) {
+            return;
+        }
         left_.Prefetch(next.rowTile, isLast ? 0 : block + 1);
         right_.Prefetch(next.columnTile, isLast ? 0 : block + 1);
     }
@@ -275,13 +288,48 @@ private:
             dst.address += static_cast<uint64_t>(index * tiling_.baseM * tiling_.baseN * job_.c.size);
         } else {
             const int64_t rows = RoundUp<int64_t>(job_.orgM, kFractalRows);
-            const int64_t element = isFractal ? tile.column * rows + tile.row * C0() : tile.row * pitch + tile.column;
+            const int64_t element =
+                isFractal ? tile.column * rows + tile.row * kFractalRows : tile.row * pitch + tile.column;
             dst.address += static_cast<uint64_t>(element * job_.c.size);
         }
         return dst;
     }
 
-    int64_t C0() const { return kFractalRows; }
+    bool HasIntegers() const { return job_.a.dtype == Dtype::kInt8; }
+
+    /// Completes the values of a store: the scales of its columns are read before.
+    ProductStore Scaled(ProductStore store, const MatmulTile& tile)
+    {
+        store.isInteger = HasIntegers();
+        if (job_.quant == MatmulQuant::kScalar) {
+            store.scales = &job_.quantScalar;
+        } else if (job_.quant == MatmulQuant::kVector) {
+            GlobalView view = job_.quantVector;
+            view.address += static_cast<uint64_t>(tile.column * 8);
+            const int64_t bytes = tile.columns * 8;
+            block_.execution.Issue(call_);
+            const uint8_t* from = block_.checks.Resolve(view, view.address, static_cast<uint64_t>(bytes), Pipe::kMte2,
+                                                        AccessKind::kRead, "quantTensor", call_);
+            block_.checks.Touch({Pipe::kMte2, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(view.address),
+                                 bytes, "quantTensor", call_});
+            scales_.assign(static_cast<size_t>(RoundUp<int64_t>(tile.columns, kFractalRows)), 0);
+            std::memcpy(scales_.data(), from, static_cast<size_t>(bytes));
+            block_.accounting.CountRow(view, view.address, static_cast<uint64_t>(bytes), false);
+            block_.accounting.EndDma(Pipe::kMte2, call_);
+            store.scales = scales_.data();
+            store.isScaledByColumn = true;
+        }
+        const bool isPlain = job_.c.dtype == (HasIntegers() ? Dtype::kInt32 : Dtype::kFloat);
+        const bool isNarrowed = !HasIntegers() && (job_.c.dtype == Dtype::kHalf || job_.c.dtype == Dtype::kBfloat16);
+        if (store.scales == nullptr && !isPlain && !isNarrowed) {
+            block_.Fail("matmul_quant", Pipe::kFix, call_,
+                        "C has another type than the sums; call SetQuantScalar or SetQuantVector before the product");
+        }
+        if (store.scales != nullptr && job_.c.dtype != Dtype::kHalf && job_.c.dtype != Dtype::kInt8) {
+            block_.Fail("matmul_quant", Pipe::kFix, call_, "a scale maps sums to half or int8_t; C has another type");
+        }
+        return store;
+    }
 
     uint32_t QuantMode() const
     {
@@ -290,34 +338,27 @@ private:
 
     void StoreTile(const MatmulTile& tile, int64_t index, const LocalView& sums)
     {
-        const bool isFractal = job_.c.format == CubeFormat::NZ;
+        const bool isFractal = job_.c.format == CubeFormat::NZ || job_.c.place == MatmulPlace::kL1;
+        if (isFractal && (job_.c.size == 1 || job_.config.isEnableChannelSplit)) {
+            block_.Fail("matmul_format", Pipe::kFix, call_,
+                        "C in format NZ of int8_t, or with isEnableChannelSplit, is not modeled; store it as ND");
+        }
         const int64_t height = RoundUp<int64_t>(tile.rows, kFractalRows);
+        const int64_t columns = isFractal ? RoundUp<int64_t>(tile.columns, kFractalRows) : tile.columns;
+        ProductStore store{tile.rows, columns, height, 0, QuantMode(), job_.config.enableRelu, 0};
+        store = Scaled(store, tile);
         if (job_.c.place == MatmulPlace::kL1) {
-            const int64_t rows = RoundUp<int64_t>(job_.singleM, kFractalRows);
-            KeepProduct(
-                Part(job_.c.local, (tile.column * rows + tile.row * C0()) * job_.c.size, job_.c.dtype, job_.c.size),
-                sums,
-                {tile.rows, RoundUp<int64_t>(tile.columns, kFractalRows), height, rows, QuantMode(),
-                 job_.config.enableRelu, 0},
-                call_);
+            store.dstStride = RoundUp<int64_t>(job_.singleM, kFractalRows);
+            const int64_t element = tile.column * store.dstStride + tile.row * kFractalRows;
+            KeepProduct(Part(job_.c.local, element * job_.c.size, job_.c.dtype, job_.c.size), sums, store, call_);
             return;
         }
         const int64_t alignment = job_.c.format == CubeFormat::ND_ALIGN ? kBlockBytes / job_.c.size : 1;
-        int64_t pitch = RoundUp<int64_t>(PitchOfC(), alignment);
-        if (job_.isSequential && job_.storePitch == 0) {
-            pitch = RoundUp<int64_t>(tiling_.baseN, alignment);
-        }
-        const GlobalView dst = PlaceOf(tile, index, isFractal, pitch);
-        if (isFractal) {
-            const int64_t rows = job_.isSequential ? height : RoundUp<int64_t>(job_.orgM, kFractalRows);
-            StoreProduct(dst, sums,
-                         {tile.rows, RoundUp<int64_t>(tile.columns, kFractalRows), height,
-                          rows * kFractalRows * job_.c.size / kBlockBytes, QuantMode(), job_.config.enableRelu, 0},
-                         false, call_);
-            return;
-        }
-        StoreProduct(dst, sums, {tile.rows, tile.columns, height, pitch, QuantMode(), job_.config.enableRelu, 0}, true,
-                     call_);
+        const bool isDense = job_.isSequential && job_.storePitch == 0;
+        const int64_t pitch = RoundUp<int64_t>(isDense ? tiling_.baseN : PitchOfC(), alignment);
+        const int64_t rows = job_.isSequential ? height : RoundUp<int64_t>(job_.orgM, kFractalRows);
+        store.dstStride = isFractal ? rows * kFractalRows * job_.c.size / kBlockBytes : pitch;
+        StoreProduct(PlaceOf(tile, index, isFractal, pitch), sums, store, !isFractal, call_);
     }
 
     void CallCopyOut(const MatmulTile& tile, int64_t index, const LocalView& sums)
@@ -346,6 +387,7 @@ private:
     Factor left_;
     Factor right_;
     int64_t kBlocks_;
+    std::vector<uint64_t> scales_;
     int64_t step_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernel/exec/levels.h"
 #include "kernel/order/race.h"
 
 namespace opforge::twin::kernel {
@@ -65,7 +66,7 @@ void AccessChecks::CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, 
     const bool isScalar = pipe == Pipe::kScalar;  // the compiler orders the accessors of tensors
     const bool onlyReads = kind == AccessKind::kRead;
     if (pipe == owner || (isScalar && (onlyReads || owner == Pipe::kVector)) ||
-        (!filling && onlyReads && pipe == Pipe::kVector)) {
+        (!filling && onlyReads && pipe == Pipe::kVector) || !kQueuePosition.Has(launch_.options.level)) {
         return;
     }
     diagnostics_.Fail("position", pipe, call,

@@ -40,7 +40,7 @@ std::vector<BufferRequest> RequestsOf(const LocalMemory& local, const LocalUnit&
     std::vector<BufferRequest> requests;
     const Buffer* last = nullptr;
     for (const Buffer& buffer : local.buffers) {
-        if (&local.UnitOf(buffer.begin) != &unit) {
+        if (buffer.isFixed || &local.UnitOf(buffer.begin) != &unit) {
             continue;
         }
         if (last != nullptr && buffer.queue != LocalView::kNoBuffer && buffer.queue == last->queue) {

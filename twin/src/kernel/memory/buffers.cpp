@@ -3,6 +3,7 @@
 
 #include "opforge_twin/arithmetic.h"
 #include "kernel/exec/block.h"
+#include "kernel/exec/levels.h"
 #include "kernel/memory/buffer_list.h"
 #include "opforge_twin/kernel/pipe.h"
 
@@ -51,20 +52,6 @@ Pipe ConsumerOf(TPosition destination)
         default:
             return Pipe::kVector;
     }
-}
-
-/// The memory behind a position of the kernel.
-LocalUnit& UnitAt(Block& block, TPosition position, const Call& call)
-{
-    LocalUnit* unit = block.local.UnitAt(position);
-    if (unit == nullptr) {
-        const bool isCube = block.position.kind == CoreKind::kCube;
-        block.Fail("core_kind", Pipe::kScalar, call,
-                   Text("the position is in a memory that ", Name(block.position.kind),
-                        " cores do not have; put it under `if ", isCube ? "ASCEND_IS_AIV" : "ASCEND_IS_AIC",
-                        "`, or declare a task type with such cores"));
-    }
-    return *unit;
 }
 
 /// Ends the block if `unit` has no memory for the buffers.
@@ -184,7 +171,7 @@ void ReleaseAll(Block& block, const Call& call, bool checked)
             continue;
         }
         const Queue& queue = block.local.queues[buffer.queue - block.local.firstQueue];
-        if (checked && buffer.state != BufferState::kFree) {
+        if (checked && buffer.state != BufferState::kFree && kQueueUnbalanced.Has(block.launch.options.level)) {
             const char* missing = buffer.state == BufferState::kQueued     ? "DeQue and FreeTensor"
                                   : buffer.state == BufferState::kDequeued ? "FreeTensor"
                                                                            : "EnQue, DeQue and FreeTensor";
@@ -199,6 +186,19 @@ void ReleaseAll(Block& block, const Call& call, bool checked)
 }
 
 }  // namespace
+
+LocalUnit& RequireUnit(Block& block, TPosition position, const Call& call)
+{
+    LocalUnit* unit = block.local.UnitAt(position);
+    if (unit == nullptr) {
+        const bool isCube = block.position.kind == CoreKind::kCube;
+        block.Fail("core_kind", Pipe::kScalar, call,
+                   Text("the position is in a memory that ", Name(block.position.kind),
+                        " cores do not have; put it under `if ", isCube ? "ASCEND_IS_AIV" : "ASCEND_IS_AIC",
+                        "`, or declare a task type with such cores"));
+    }
+    return *unit;
+}
 
 void OpenPipe(void* pipe, const Call& call)
 {
@@ -240,7 +240,7 @@ uint32_t AddQueue(TPosition source, TPosition destination, int64_t depth, int64_
     RequirePipe(*block, call);
     Field("num", buffers, 1, LocalMemory::kMaxBuffers, call);
     Field("len", bytes, 1, 4294967295, call);
-    LocalUnit& unit = UnitAt(*block, PositionOf(source, destination), call);
+    LocalUnit& unit = RequireUnit(*block, PositionOf(source, destination), call);
     const BufferRequest request{PositionOf(source, destination), buffers, RoundUp(bytes, kBlockBytes), call.at};
     RequireBudget(*block, unit, request, call);
     const auto id = static_cast<uint32_t>(block->local.firstQueue + block->local.queues.size());
@@ -263,7 +263,7 @@ LocalView AddScratch(TPosition position, int64_t bytes, const Call& call)
     const Entry block(call);
     RequirePipe(*block, call);
     Field("len", bytes, 1, 4294967295, call);
-    LocalUnit& unit = UnitAt(*block, position, call);
+    LocalUnit& unit = RequireUnit(*block, position, call);
     const BufferRequest request{position, 1, RoundUp(bytes, kBlockBytes), call.at};
     RequireBudget(*block, unit, request, call);
     return ViewOf(block->local, AddBuffer(*block, unit, request, BufferState::kScratch, LocalView::kNoBuffer, call));
@@ -338,7 +338,8 @@ void Release(uint32_t queue, const LocalView& view, const Call& call)
     const Entry block(call);
     const Queue& to = QueueOf(*block, queue, call);
     Buffer& buffer = BufferOf(*block, queue, view, call);
-    const bool isPlainScratch = buffer.state == BufferState::kAllocated && !HasFlags(to);
+    const bool isPlainScratch = buffer.state == BufferState::kAllocated &&
+                                (!HasFlags(to) || !kFreeWithoutEnque.Has(block->launch.options.level));
     if (buffer.state != BufferState::kDequeued && !isPlainScratch) {
         block->Fail(buffer.state == BufferState::kFree ? "use_after_free" : "queue_order", Pipe::kScalar, call,
                     Text("the tensor ",

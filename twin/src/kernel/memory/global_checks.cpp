@@ -1,5 +1,6 @@
 // The checks of accesses to global memory, and of the scalar unit's cache.
 #include "opforge_twin/arithmetic.h"
+#include "kernel/exec/levels.h"
 #include "kernel/memory/access_checks.h"
 
 namespace opforge::twin::kernel {
@@ -55,7 +56,7 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
             Text(operand, " starts at byte ", offset, " of '", region->name, "', which is not a multiple of its ",
                  view.size, "-byte elements; copy it as a type of fewer bytes"));
     }
-    if (kind != AccessKind::kRead && !region->writable) {
+    if (kind != AccessKind::kRead && !region->writable && kInputWritten.Has(launch_.options.level)) {
         diagnostics_.Fail("input_written", pipe, call,
                           Text(operand, " writes to '", region->name,
                                "', which is an input; write to an output or to the workspace"));

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -25,7 +26,7 @@ void* ReserveRange(uint64_t bytes)
 
 GlobalMemory::~GlobalMemory()
 {
-    if (pitch_ != 0 && begin_ != 0) {
+    if (begin_ != 0) {
         munmap(reinterpret_cast<void*>(static_cast<uintptr_t>(begin_)), reserved_);
     }
 }
@@ -34,8 +35,12 @@ uint32_t GlobalMemory::Add(Region region)
 {
     const uint64_t sectors = RoundUp(region.bytes, kSectorBytes) / kSectorBytes;
     region.touched = std::make_unique<std::atomic<uint64_t>[]>(sectors / 64 + 1);
+    const auto index = static_cast<uint32_t>(regions_.size());
+    if (region.isPlaced) {
+        placed_.emplace(region.base, index);
+    }
     regions_.push_back(std::move(region));
-    return static_cast<uint32_t>(regions_.size() - 1);
+    return index;
 }
 
 void GlobalMemory::Reserve()
@@ -51,7 +56,9 @@ void GlobalMemory::Reserve()
             begin_ = reinterpret_cast<uintptr_t>(range);
             uint64_t base = begin_ + guard;
             for (Region& region : regions_) {
-                region.base = region.host == nullptr ? 0 : base + region.misalignment % kAlignment;
+                if (!region.isPlaced) {
+                    region.base = region.host == nullptr ? 0 : base + region.misalignment % kAlignment;
+                }
                 base += pitch_;
             }
             return;
@@ -60,32 +67,32 @@ void GlobalMemory::Reserve()
     throw std::system_error(errno, std::generic_category(), "reserving addresses for the kernel's arguments");
 }
 
-void GlobalMemory::Fix()
-{
-    for (const Region& region : regions_) {
-        if (region.base != 0) {
-            begin_ = begin_ == 0 ? region.base - kNarrowGuard : begin_;
-            reserved_ = region.base + region.bytes + kNarrowGuard - begin_;
-        }
-    }
-}
-
 Region* GlobalMemory::Find(uint64_t address)
 {
-    if (!Contains(address)) {
-        return nullptr;
-    }
-    if (pitch_ == 0) {
-        Region* nearest = nullptr;
-        for (Region& region : regions_) {
-            if (region.base != 0 && (nearest == nullptr || region.base <= address)) {
-                nearest = &region;
-            }
-        }
-        return nearest;
+    if (!IsReserved(address)) {
+        return FindPlaced(address);
     }
     Region& region = regions_[(address - begin_) / pitch_];
-    return region.base == 0 ? nullptr : &region;
+    return region.base == 0 || region.isPlaced ? nullptr : &region;
+}
+
+Region* GlobalMemory::FindPlaced(uint64_t address)
+{
+    Region* nearest = nullptr;
+    uint64_t distance = kNarrowGuard;
+    const auto after = placed_.upper_bound(address);
+    if (after != placed_.end() && after->first - address < distance) {
+        nearest = &regions_[after->second];
+        distance = after->first - address;
+    }
+    if (after != placed_.begin()) {
+        Region& before = regions_[std::prev(after)->second];
+        const uint64_t offset = address - before.base;
+        if (offset < before.bytes || offset - before.bytes < distance) {
+            nearest = &before;
+        }
+    }
+    return nearest;
 }
 
 uint64_t GlobalMemory::FirstTouch(Region& region, uint64_t offset, uint64_t bytes)

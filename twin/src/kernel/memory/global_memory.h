@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,6 +25,7 @@ struct Region {
     uint64_t base = 0;
     bool writable = true;
     uint64_t misalignment = 0;  ///< distance of the first byte from a multiple of kAlignment
+    bool isPlaced = false;      ///< `base` was given
     /// One bit per 128-byte sector that some DMA has touched.
     std::unique_ptr<std::atomic<uint64_t>[]> touched;
     /// The last accesses; null if the region is read-only or order is not checked.
@@ -35,8 +37,7 @@ struct Region {
 class GlobalMemory {
 public:
     static constexpr uint64_t kSectorBytes = 128;
-    static constexpr uint64_t kAlignment =
-        512;  ///< alignment of aclrtMalloc; a tensor may start anywhere in an allocation
+    static constexpr uint64_t kAlignment = 512;  ///< of aclrtMalloc; a tensor may start anywhere in an allocation
 
     GlobalMemory() = default;
     ~GlobalMemory();
@@ -47,26 +48,28 @@ public:
     uint32_t Add(Region region);
     /// Gives every region its address in a range that no access of the process can reach.
     void Reserve();
-    /// Keeps the addresses of the regions, which ascend; instead of Reserve.
-    void Fix();
 
     uint64_t AddressOf(uint32_t region) const { return regions_[region].base; }
     /// The region whose surroundings `address` lies in, null when there is none.
     Region* Find(uint64_t address);
     uint32_t IndexOf(const Region& region) const { return static_cast<uint32_t>(&region - regions_.data()); }
     const std::vector<Region>& Regions() const { return regions_; }
-    bool Contains(uint64_t address) const { return address >= begin_ && address < begin_ + reserved_; }
+    bool Contains(uint64_t address) { return IsReserved(address) || FindPlaced(address) != nullptr; }
     /// Returns the bytes of the untouched sectors in [offset, offset + bytes), and marks them.
     static uint64_t FirstTouch(Region& region, uint64_t offset, uint64_t bytes);
     /// Serialises read-modify-write by DMA on one sector.
     std::mutex& SectorLock(uint64_t address) { return locks_[address / kSectorBytes % locks_.size()]; }
 
 private:
+    bool IsReserved(uint64_t address) const { return address >= begin_ && address < begin_ + reserved_; }
+    Region* FindPlaced(uint64_t address);
+
     std::vector<Region> regions_;
+    std::map<uint64_t, uint32_t> placed_;  ///< base -> index
     std::array<std::mutex, 64> locks_;
     uint64_t begin_ = 0;
     uint64_t reserved_ = 0;
-    uint64_t pitch_ = 0;  ///< 0: fixed addresses
+    uint64_t pitch_ = 0;
 };
 
 }  // namespace opforge::twin::kernel

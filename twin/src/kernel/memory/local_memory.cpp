@@ -50,6 +50,7 @@ std::optional<Id> IdOf(TPosition position)
         case TPosition::A1:
         case TPosition::B1:
         case TPosition::C1:
+        case TPosition::TSCM:
             return Id::kL1;
         case TPosition::A2:
             return Id::kL0A;

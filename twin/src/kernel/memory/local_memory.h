@@ -12,6 +12,7 @@
 
 namespace opforge::twin::kernel {
 
+class Block;
 struct Region;
 
 enum class BufferState : uint8_t { kFree, kAllocated, kQueued, kDequeued, kScratch };
@@ -34,6 +35,7 @@ struct Buffer {
     int32_t filledEvent = -1;  ///< flag from producer to consumer that EnQue has set
     int32_t freedEvent = -1;   ///< flag from consumer to producer that FreeTensor has set
     Location changedAt;        ///< of the last change of state
+    bool isFixed = false;      ///< holds tensors at addresses that the kernel chooses
 };
 
 struct Queue {
@@ -129,6 +131,9 @@ private:
     std::vector<Origin> origins_;
     size_t lastOrigin_ = 0;  ///< that was asked for
 };
+
+/// The memory behind a position; ends the block if its core does not have it.
+LocalUnit& RequireUnit(Block& block, AscendC::TPosition position, const Call& call);
 
 }  // namespace opforge::twin::kernel
 

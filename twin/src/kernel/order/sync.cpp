@@ -238,8 +238,19 @@ bool TilingKeyIs(uint64_t key)
 void ReadTiling(void* destination, uint64_t offset, uint64_t bytes, volatile const uint8_t* tiling, const Call& call)
 {
     const Entry block(call);
-    const LaunchState& launch = block->launch;
+    LaunchState& launch = block->launch;
     const std::vector<uint8_t>& blob = launch.request.tiling;
+    const auto address = reinterpret_cast<uintptr_t>(tiling);
+    if (const Region* region = launch.memory.Find(address); region != nullptr && region->isPlaced) {
+        const uint64_t first = address - region->base + offset;  // wraps around before the start
+        if (first > region->bytes || bytes > region->bytes - first) {
+            block->Fail("tiling_data", Pipe::kScalar, call,
+                        Text("the kernel reads ", bytes, " bytes of tiling data at byte ", first, " of '", region->name,
+                             "', which has ", region->bytes, " bytes; host and kernel must use the same struct"));
+        }
+        std::memcpy(destination, region->host + first, bytes);
+        return;
+    }
     if (reinterpret_cast<uintptr_t>(tiling) != launch.memory.AddressOf(launch.tilingRegion)) {
         block->Fail("tiling_data", Pipe::kScalar, call,
                     "the pointer is not the kernel's tiling argument; workspace comes before tiling");

@@ -27,6 +27,9 @@ using MatmulCopyOut = void (*)(const __gm__ void* gm, const AscendC::LocalTensor
 using MatmulCopyIn = void (*)(const AscendC::LocalTensor<int8_t>& matrix, const __gm__ void* gm, int row, int col,
                               int useRows, int useColumns, const uint64_t tilingPtr, const uint64_t dataPtr);
 
+/// The base blocks of C that a product computes.
+enum class MatmulTriangle : uint8_t { kWhole, kUpper, kLower };
+
 enum class MatmulQuant : uint8_t { kNone, kScalar, kVector };
 
 /// A product of one core, or a part of its tiles. Plain data: a vector core sends it to the cube core.
@@ -50,6 +53,7 @@ struct MatmulJob {
     int64_t pitchB = 0;
     int64_t rowsA = 0;  ///< of the stored matrix, if not those of orgM, orgN and orgK
     int64_t rowsB = 0;
+    MatmulTriangle triangle = MatmulTriangle::kWhole;
     bool hasHf32 = false;
     bool truncatesHf32 = false;
     MatmulQuant quant = MatmulQuant::kNone;

@@ -42,9 +42,29 @@ struct MatmulCallBackFunc {
     constexpr static twin::MatmulCopyIn CopyB1 = copyB1;
 };
 
-/// Policies change how a product is computed, not its result: the twin has one way.
 template <const auto& MM_CFG, typename IMPL, typename A_TYPE, typename B_TYPE, typename C_TYPE, typename BIAS_TYPE>
 struct MatmulPolicy {};
+
+/// The type of the sums in L0C.
+template <typename T>
+struct GetMmDstType {
+    using Type = std::conditional_t<std::is_same_v<T, int8_t>, int32_t, float>;
+};
+
+inline constexpr int32_t DEFAULT_C0_SIZE = 32;  ///< bytes
+
+namespace Impl {
+inline constexpr int32_t QUEUE_DEPTH = 1;
+
+namespace Detail {
+template <const auto& MM_CFG, typename IMPL, typename A_TYPE, typename B_TYPE, typename C_TYPE, typename BIAS_TYPE>
+struct TrianUpperMatmulPolicy {};
+template <const auto& MM_CFG, typename IMPL, typename A_TYPE, typename B_TYPE, typename C_TYPE, typename BIAS_TYPE>
+struct TrianLowerMatmulPolicy {};
+template <const auto& MM_CFG, typename IMPL, typename A_TYPE, typename B_TYPE, typename C_TYPE, typename BIAS_TYPE>
+struct NBuffer33MatmulPolicy {};
+}  // namespace Detail
+}  // namespace Impl
 
 }  // namespace AscendC
 
@@ -85,6 +105,18 @@ MatmulOperand In(const AscendC::LocalTensor<typename Type::T>& tensor, bool isTr
     return operand;
 }
 
+/// Other policies change how a product is computed, not its result: the twin has one way.
+template <template <const auto&, typename, typename, typename, typename, typename> class Policy>
+constexpr MatmulTriangle TriangleOf()
+{
+    using Given = Policy<CFG_NORM, void, void, void, void, void>;
+    using Upper = AscendC::Impl::Detail::TrianUpperMatmulPolicy<CFG_NORM, void, void, void, void, void>;
+    using Lower = AscendC::Impl::Detail::TrianLowerMatmulPolicy<CFG_NORM, void, void, void, void, void>;
+    return std::is_same_v<Given, Upper>   ? MatmulTriangle::kUpper
+           : std::is_same_v<Given, Lower> ? MatmulTriangle::kLower
+                                          : MatmulTriangle::kWhole;
+}
+
 /// What an object of this configuration starts from.
 constexpr TCubeTiling TilingOf(const MatmulConfig& /*config*/)
 {
@@ -103,7 +135,8 @@ constexpr MatmulConfig ConfigOf(const MatmulApiStaticTiling& tiling)
     return tiling.cfg;
 }
 
-template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE, const auto& MM_CFG, class MM_CB, bool IS_DIRECT>
+template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE, const auto& MM_CFG, class MM_CB, bool IS_DIRECT,
+          MatmulTriangle TRIANGLE = MatmulTriangle::kWhole>
 class MatmulObject {
     using SrcAT = typename A_TYPE::T;
     using SrcBT = typename B_TYPE::T;
@@ -124,6 +157,7 @@ public:
     MatmulObject()
     {
         state_.job.config = ConfigOf(MM_CFG);
+        state_.job.triangle = TRIANGLE;
         state_.job.a = OperandOf<A_TYPE>();
         state_.job.b = OperandOf<B_TYPE>();
         state_.job.c = OperandOf<C_TYPE>();
@@ -440,17 +474,18 @@ OPFORGE_API bool RegisterMatmul(uint64_t workspace, Object& object, Rest&&... re
 
 namespace AscendC {
 
-// The last parameter is a policy template; the twin accepts it and ignores it.
 template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE = C_TYPE, const auto& MM_CFG = CFG_NORM,
           class MM_CB = MatmulCallBackFunc<nullptr, nullptr, nullptr>,
           template <const auto&, typename, typename, typename, typename, typename> class POLICY = MatmulPolicy,
           typename = void>
-class MatmulImpl : public twin::MatmulObject<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB, true> {};
+class MatmulImpl
+    : public twin::MatmulObject<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB, true, twin::TriangleOf<POLICY>()> {};
 
 template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE = C_TYPE, const auto& MM_CFG = CFG_NORM,
           class MM_CB = MatmulCallBackFunc<nullptr, nullptr, nullptr>,
           template <const auto&, typename, typename, typename, typename, typename> class POLICY = MatmulPolicy>
-class MatmulClient : public twin::MatmulObject<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB, false> {};
+class MatmulClient
+    : public twin::MatmulObject<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB, false, twin::TriangleOf<POLICY>()> {};
 
 }  // namespace AscendC
 

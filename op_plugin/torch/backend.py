@@ -1,0 +1,209 @@
+"""Define the backend `opforge` of torch.compile: rewrite the joint graph, give the rest to another backend."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import json_file, write_files
+from opforge.codegen.printing import shown
+from opforge.frontend.importers.torch_forms import TorchForm
+
+from .graph_rewrite import Rewritten, rewrite
+from .register import SPECS
+from .schema import NAMESPACE, operator_arguments
+
+LOG = logging.getLogger("opforge.torch")
+_OPTIONS = ("rest", "patterns", "report")
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd  # noqa: SLF001  # aten's functions that PyTorch splits
+# The reports of the graphs since the start of the process or the last call of `take_reports`.
+_reports: list[Rewritten] = []
+
+
+def take_reports() -> list[Rewritten]:
+    """Return the reports of the graphs that were compiled since the last call."""
+    taken = list(_reports)
+    _reports.clear()
+    return taken
+
+
+def opforge(graph_module: fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
+    """Compile a graph: replace functions of PyTorch by operators, and give the rest to another backend.
+
+    Args:
+        graph_module: The graph of Dynamo.
+        inputs: Its inputs.
+        options: `rest`: "inductor" (default), "eager", "npugraph_ex" or "torchair"; `patterns`: also match sums over
+            dims and scatters that add; `report`: a JSON file for the report of each graph.
+
+    Raises:
+        UserError: An option is wrong.
+    """
+    options = dict(options or {})
+    if unknown := sorted(set(options) - set(_OPTIONS)):
+        raise UserError(f"backend opforge: got option {shown(unknown[0])}, expected {', '.join(_OPTIONS)}; correct it")
+    rest = options.get("rest", "inductor")
+    if rest not in _RESTS:
+        raise UserError(f"backend opforge: rest: got {shown(rest)}, expected {', '.join(_RESTS)}; correct it")
+    with _whole_gradients():
+        return _RESTS[rest](
+            graph_module, inputs, _Pass(patterns=bool(options.get("patterns")), path=options.get("report"))
+        )
+
+
+class _Pass:
+    """Rewrites a graph and keeps the report."""
+
+    def __init__(self, *, patterns: bool, path: str | None) -> None:
+        self._patterns = patterns
+        self._path = path
+        self._reports: list[dict[str, Any]] = []
+
+    def __call__(self, graph: Any) -> None:
+        done = rewrite(graph, patterns=self._patterns)
+        _reports.append(done)
+        self._reports.append(done.report())
+        for entry in done.mapped:
+            LOG.info("%s: mapped to %s by %s", entry.node, entry.op, entry.rule)
+        for left in done.left:
+            LOG.info("%s: not mapped to %s: %s", left.node, left.candidate, left.reason)
+        if self._path:
+            write_files([json_file(Path(self._path), {"graphs": self._reports})])
+
+    @property
+    def key(self) -> str:
+        """The part of cache keys that stands for this pass."""
+        specs = json.dumps([spec.model_dump(mode="json") for spec in SPECS.values()], sort_keys=True)
+        return f"opforge-{self._patterns}-{hashlib.sha256(specs.encode()).hexdigest()}"
+
+
+def _targets() -> Iterator[tuple[Any, TorchForm]]:
+    """Yield the functions of PyTorch that specs name, as far as this PyTorch has them."""
+    for spec in SPECS.values():
+        for target in spec.torch.targets:
+            namespace, name, overload = target.target.split(".")
+            found = getattr(getattr(getattr(torch.ops, namespace), name, None), overload, None)
+            if found is not None:
+                yield found, TorchForm.of(spec, target)
+
+
+@contextmanager
+def _whole_gradients() -> Iterator[None]:
+    """Trace the composite functions that specs name as one operator; PyTorch splits them otherwise."""
+    changed = []
+    for target, form in _targets():
+        key = "CompositeImplicitAutograd"
+        if torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key) and _COMPOSITE not in target.py_kernels:  # noqa: SLF001
+            target.py_impl(_COMPOSITE)(_operator_call(target, form))
+            changed.append(target)
+    try:
+        yield
+    finally:
+        for target in changed:
+            target.py_kernels.pop(_COMPOSITE)
+            target._dispatch_cache.clear()  # noqa: SLF001
+
+
+def _operator_call(target: Any, form: TorchForm) -> Callable[..., Any]:
+    spec = next(spec for spec in SPECS.values() if spec.op_type == form.operator)
+    arguments = operator_arguments(spec)
+
+    def call(*given: Any, **named: Any) -> Any:
+        values = dict(zip(form.args, given, strict=False)) | named
+        known = {form.args[name]: value for name, value in values.items()} | dict(form.attrs)
+        function = getattr(getattr(torch.ops, NAMESPACE), spec.name).default
+        try:
+            return function(*(known.get(argument.parameter, argument.default) for argument in arguments))
+        except RuntimeError as error:
+            LOG.info("%s: not mapped to %s: %s", target, spec.op_type, error)
+            return target._op_dk(_COMPOSITE, *given, **named)  # noqa: SLF001
+
+    return call
+
+
+def _kept(table: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return decompositions without those of functions that specs name."""
+    ours = {target for target, _ in _targets()}
+    return {key: value for key, value in table.items() if key not in ours}
+
+
+def _inductor(graph_module: fx.GraphModule, inputs: Sequence[Any], change: _Pass) -> Any:
+    from torch._inductor.compile_fx import compile_fx
+    from torch._inductor.custom_graph_pass import CustomGraphPass
+    from torch._inductor.decomposition import select_decomp_table
+
+    class JointPass(CustomGraphPass):  # type: ignore[misc]  # PyTorch is not analyzed
+        def __call__(self, graph: Any) -> None:
+            change(graph)
+
+        def uuid(self) -> Any:
+            return change.key
+
+    patches = {"joint_custom_pre_pass": JointPass()}
+    return compile_fx(graph_module, inputs, decompositions=_kept(select_decomp_table()), config_patches=patches)
+
+
+def _eager(graph_module: fx.GraphModule, inputs: Sequence[Any], change: _Pass) -> Any:
+    return _aot(graph_module, inputs, change, lambda inner, _inputs: inner.forward)
+
+
+def _torchair(graph_module: fx.GraphModule, inputs: Sequence[Any], change: _Pass) -> Any:
+    """Compile the rest with torchair; not run without an NPU."""
+    try:
+        import torchair
+    except ImportError as error:
+        raise UserError(f"rest: got 'torchair', expected an installed torchair ({error}); install torch_npu") from error
+    return _aot(graph_module, inputs, change, torchair.get_compiler(torchair.CompilerConfig()))
+
+
+def _npugraph_ex(graph_module: fx.GraphModule, inputs: Sequence[Any], change: _Pass) -> Any:
+    """Compile the rest with npugraph_ex; not run without an NPU."""
+    module = getattr(getattr(torch, "npu", None), "npugraph_ex", None)
+    if module is None:
+        raise UserError("rest: got 'npugraph_ex', expected torch_npu with npugraph_ex; install it")
+    return _aot(graph_module, inputs, change, lambda inner, given: module.compile_fx(inner, given, {}))
+
+
+def _aot(
+    graph_module: fx.GraphModule, inputs: Sequence[Any], change: _Pass, compiler: Callable[[Any, Any], Any]
+) -> Any:
+    """Compile with AOTAutograd and a compiler of forward and backward graphs."""
+    from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+    from torch._dynamo.backends.common import aot_autograd
+
+    def partition(joint: Any, *arguments: Any, **options: Any) -> Any:
+        change(joint)
+        return min_cut_rematerialization_partition(joint, *arguments, **options)
+
+    def compiled(inner: Any, given: Any) -> Any:
+        return make_boxed_func(compiler(inner, given))
+
+    def inference(inner: Any, given: Any) -> Any:
+        change(inner)
+        return compiled(inner, given)
+
+    backend = aot_autograd(
+        fw_compiler=compiled,
+        bw_compiler=compiled,
+        inference_compiler=inference,
+        partition_fn=partition,
+        decompositions={},
+    )
+    return backend(graph_module, inputs)
+
+
+_RESTS: Mapping[str, Callable[[fx.GraphModule, Sequence[Any], _Pass], Any]] = {
+    "inductor": _inductor,
+    "eager": _eager,
+    "npugraph_ex": _npugraph_ex,
+    "torchair": _torchair,
+}

@@ -1,0 +1,64 @@
+"""Convert exported programs of PyTorch, `.pt2` files."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import NewFile, json_file, write_files
+from opforge.codegen.printing import first_line, path_text, say
+
+from .graph_rewrite import rewrite
+from .onnx_export import export_onnx
+
+
+def load_program(path: Path) -> Any:
+    """Load an exported program.
+
+    Raises:
+        UserError: The file is none.
+    """
+    if not path.is_file():
+        raise UserError(
+            f"{path_text(path)}: no such file, expected an exported program; write it with torch.export.save"
+        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.export.load(path)
+    except Exception as error:  # torch raises errors of many types for broken archives
+        raise UserError(
+            f"{path_text(path)}: got '{first_line(error)}', expected an exported program of this PyTorch"
+            f" ({torch.__version__}); write it with torch.export.save"
+        ) from error
+
+
+def convert_program(source: Path, target: Path, *, patterns: bool, report: Path | None) -> int:
+    """Convert a `.pt2` file to a `.pt2` file with operators, or to an ONNX model; return the exit code.
+
+    Raises:
+        UserError: The file or a path is wrong.
+    """
+    program = load_program(source)
+    nodes = len(program.graph.nodes)
+    done = rewrite(program, patterns=patterns)
+    data = done.report() | {"nodes_before": nodes, "nodes_after": len(program.graph.nodes)}
+    files = [json_file(report, data)] if report else []
+    if target.suffix == ".pt2":
+        buffer = io.BytesIO()
+        torch.export.save(program, buffer)
+        content = buffer.getvalue()
+    else:
+        content = export_onnx(program).SerializeToString()
+    write_files([NewFile(target, lambda stream: stream.write(content), "model"), *files])
+    for entry in done.mapped:
+        say(f"{entry.node}: {entry.op} by {entry.rule}")
+    for left in done.left:
+        say(f"{left.node}: not mapped to {left.candidate}: {left.reason}")
+    say(f"{len(done.mapped)} mapped, {len(done.left)} not mapped")
+    return 0

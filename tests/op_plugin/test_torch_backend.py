@@ -1,0 +1,184 @@
+"""Test the backend `opforge` of torch.compile, and the rewriting of traced graphs."""
+
+import json
+
+import onnx
+import pytest
+from typer.testing import CliRunner
+
+from opforge.cli.main import app
+from opforge.codegen.errors import UserError
+from opforge.frontend import convert
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'opforge[torch]'")
+
+from opforge.torch import export_onnx, rewrite, take_reports  # noqa: E402
+
+# Deprecations inside of PyTorch.
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+class Model(torch.nn.Module):
+    """An embedding, a convolution along time, and a bias for each of five groups."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(50, 16)
+        self.kernel = torch.nn.Parameter(torch.randn(3, 16, 8) * 0.1)
+        self.bias = torch.nn.Parameter(torch.zeros(8))
+        self.groups = torch.nn.Parameter(torch.zeros(5, 8))
+
+    def forward(self, ids):
+        rows = torch.conv_tbc(self.table(ids), self.kernel, self.bias, 1).relu()
+        return (rows.reshape(5, -1, 8) + self.groups[:, None]).square().mean()
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(5)
+    torch._dynamo.reset()
+    take_reports()
+    return Model()
+
+
+def gradients(function, model, ids):
+    model.zero_grad()
+    function(ids).backward()
+    return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize(
+    ("rest", "patterns", "operators"),
+    [
+        ("eager", False, {"ConvTbcBackward", "EmbeddingDenseBackward"}),
+        ("eager", True, {"ConvTbcBackward", "EmbeddingDenseBackward", "GroupedBiasAddGrad"}),
+        pytest.param(
+            "inductor", True, {"ConvTbcBackward", "EmbeddingDenseBackward", "GroupedBiasAddGrad"}, marks=pytest.mark.all
+        ),
+    ],
+)
+def test_a_training_step_has_the_same_gradients(model, rest, patterns, operators, tmp_path):
+    ids = torch.randint(0, 50, (10, 6))
+    expected = gradients(model, model, ids)
+    path = tmp_path / "report.json"
+    options = {"rest": rest, "patterns": patterns, "report": str(path)}
+    compiled = torch.compile(model, backend="opforge", fullgraph=True, options=options)
+    got = gradients(compiled, model, ids)
+    for name, grad in expected.items():
+        torch.testing.assert_close(got[name], grad, rtol=1e-4, atol=1e-6)
+    mapped = {entry.op for report in take_reports() for entry in report.mapped}
+    assert mapped == operators
+    written = json.loads(path.read_text())["graphs"]
+    assert {entry["op"] for graph in written for entry in graph["mapped"]} == operators
+
+
+def test_inference_is_unchanged(model):
+    ids = torch.randint(0, 50, (10, 6))
+    with torch.no_grad():
+        compiled = torch.compile(model, backend="opforge", options={"rest": "eager"})
+        torch.testing.assert_close(compiled(ids), model(ids))
+
+
+def test_composite_functions_are_split_again_after_compilation(model):
+    ids = torch.randint(0, 50, (10, 6))
+    gradients(torch.compile(model, backend="opforge", options={"rest": "eager"}), model, ids)
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    assert key not in torch.ops.aten.conv_tbc_backward.default.py_kernels
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rest": "tvm"}, "rest: got 'tvm', expected inductor, eager"),
+        ({"paterns": True}, "got option 'paterns', expected rest, patterns, report"),
+        ({"rest": "torchair"}, "rest: got 'torchair', expected an installed torchair"),
+        ({"rest": "npugraph_ex"}, "rest: got 'npugraph_ex', expected torch_npu"),
+    ],
+)
+def test_wrong_options_are_refused(model, options, message):
+    with pytest.raises(Exception, match=message):
+        torch.compile(model, backend="opforge", options=options)(torch.randint(0, 50, (10, 6)))
+
+
+class Gradient(torch.nn.Module):
+    """A gradient graph, as exporters of training steps write it."""
+
+    def forward(self, table, ids):
+        loss = torch.nn.functional.embedding(ids, table).square().sum()
+        return torch.autograd.grad(loss, table)[0]
+
+
+def exported(dynamic):
+    rows = torch.export.Dim("rows") if dynamic else None
+    arguments = (torch.randn(9, 4, requires_grad=True), torch.randint(0, 9, (6, 3)))
+    shapes = {"table": None, "ids": {0: rows} if dynamic else None}
+    return torch.export.export(Gradient(), arguments, strict=False, dynamic_shapes=shapes), arguments
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_exported_gradient_is_rewritten(dynamic, tmp_path):
+    program, arguments = exported(dynamic)
+    expected = program.module()(*arguments)
+    report = rewrite(program)
+    assert [entry.op for entry in report.mapped] == ["EmbeddingDenseBackward"]
+    assert "opforge.embedding_dense_backward.default" in {str(node.target) for node in program.graph.nodes}
+    torch.testing.assert_close(program.module()(*arguments), expected)
+    torch.export.save(program, tmp_path / "gradient.pt2")
+    torch.testing.assert_close(torch.export.load(tmp_path / "gradient.pt2").module()(*arguments), expected)
+
+
+def test_a_dtype_without_kernel_is_not_replaced():
+    program = torch.export.export(
+        Gradient(), (torch.randn(9, 4, dtype=torch.float64, requires_grad=True), torch.arange(3)), strict=False
+    )
+    report = rewrite(program)
+    assert report.mapped == []
+    assert [entry.candidate for entry in report.left] == ["EmbeddingDenseBackward"]
+
+
+def test_convert_rewrites_an_exported_program(tmp_path):
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install onnxscript")
+    program, arguments = exported(dynamic=False)
+    torch.export.save(program, tmp_path / "in.pt2")
+    command = ["convert", str(tmp_path / "in.pt2"), "-o"]
+    for name in ("out.pt2", "out.onnx"):
+        result = CliRunner().invoke(app, [*command, str(tmp_path / name), "--json", str(tmp_path / "r.json")])
+        assert result.exit_code == 0, result.output
+        report = json.loads((tmp_path / "r.json").read_text())
+        assert [entry["op"] for entry in report["mapped"]] == ["EmbeddingDenseBackward"]
+        assert report["left"] == []
+    expected = program.module()(*arguments)
+    torch.testing.assert_close(torch.export.load(tmp_path / "out.pt2").module()(*arguments), expected)
+    model = onnx.load(tmp_path / "out.onnx")
+    assert [n.op_type for n in model.graph.node if n.domain == "opforge"] == ["EmbeddingDenseBackward"]
+    conversion = convert(model)
+    assert (len(conversion.mapped), conversion.left) == (1, [])
+
+
+def test_convert_refuses_a_broken_program(tmp_path):
+    (tmp_path / "in.pt2").write_bytes(b"nothing")
+    result = CliRunner().invoke(app, ["convert", str(tmp_path / "in.pt2"), "-o", str(tmp_path / "out.pt2")])
+    assert isinstance(result.exception, UserError)
+    assert "expected an exported program" in str(result.exception)
+    assert not (tmp_path / "out.pt2").exists()
+
+
+def test_onnx_export_writes_custom_nodes():
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install onnxscript")
+
+    class Gradients(torch.nn.Module):
+        def forward(self, grad, rows, factors, ends, bias):
+            ops = torch.ops.opforge
+            first, second = ops.nsa_compress_grad(grad, rows, factors, [32, 64], 32, 16)
+            matrix = rows.flatten(1).float()
+            added = ops.grouped_bias_add(matrix, bias, ends)
+            return first, second, ops.grouped_bias_add_grad(matrix, ends), added
+
+    half = torch.float16
+    rows, factors = torch.randn(64, 2, 8).to(half), torch.randn(32, 2).to(half)
+    arguments = (torch.randn(2, 2, 8).to(half), rows, factors, torch.tensor([20, 64]), torch.randn(2, 16))
+    model = export_onnx(torch.export.export(Gradients(), arguments))
+    assert [n.op_type for n in model.graph.node if n.domain == "opforge"] == ["NsaCompressGrad", "GroupedBiasAddGrad"]
+    conversion = convert(model)
+    assert (len(conversion.mapped), conversion.left) == (2, [])
+    assert {function.name for function in conversion.model.functions} == {"NsaCompressGrad", "GroupedBiasAddGrad"}

@@ -1,0 +1,182 @@
+"""Scalar functions, fixed addresses, messages and tiling macros of kernels: values and planted mistakes."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from planted import Planted, kernels_of
+
+# Expressions of a kernel and their values, from the documents of the functions.
+SCALARS = {
+    "DivCeil(10, 4)": 3,
+    "AlignUp(33, 32)": 64,
+    "Ceil(64, 32)": 2,
+    "CeilDivision(7, 0)": 0,
+    "CeilDivision(7, 2)": 4,
+    "GetBitCount<1>(0xFFFF)": 16,
+    "GetBitCount<0>(0xFFFF)": 48,
+    "ScalarGetCountOfValue<1>(5)": 2,
+    "CountLeadingZero(0xFFFF)": 48,
+    "CountLeadingZero(0)": 64,
+    "ScalarCountLeadingZero(1)": 63,
+    "CountBitsCntSameAsSignBit(0)": -1,
+    "CountBitsCntSameAsSignBit(-1)": -1,
+    "CountBitsCntSameAsSignBit(1)": 62,
+    "CountBitsCntSameAsSignBit(0x0100000000000020LL)": 6,
+    "GetSFFValue<1>(0xFF00)": 8,
+    "GetSFFValue<0>(0x00FF)": 8,
+    "GetSFFValue<1>(0)": -1,
+    "ScalarGetSFFValue<0>(0xFFFFFFFFFFFFFFFF)": -1,
+    "(Cast<float, int32_t, RoundMode::CAST_RINT>(2.5f))": 2,
+    "(Cast<float, int32_t, RoundMode::CAST_ROUND>(-2.5f))": -3,
+    "(Cast<float, int32_t, RoundMode::CAST_CEIL>(1.2f))": 2,
+    "(ScalarCast<float, int32_t, RoundMode::CAST_FLOOR>(-1.2f))": -2,
+    "(Cast<float, half, RoundMode::CAST_ODD>(3.14159f)).bits": 0x4249,
+    "(Cast<float, half, RoundMode::CAST_ODD>(1e9f)).bits": 0x7BFF,
+    "g_coreType == AIV": 1,
+    "g_coreType == AscendC::AIC": 0,
+    "sqrt(16.0f)": 4,
+    "Std::max(3, 4L) + Std::min(3, 4L)": 7,
+    "Std::abs(-5)": 5,
+    "(IsSameType<half, half>::value && !IsSameType<half, float>::value)": 1,
+    "Std::get<1>(Std::make_tuple(1, 7))": 7,
+    "unlikely(GetBlockIdx() > 100)": 0,
+    "AscendCUtils::GetC0Count(2)": 16,
+    "GetRuntimeUBSize()": 196352,
+    "GetUBSizeInBytes()": 196608,
+    "GetDataBlockSizeInBytes()": 32,
+    "MakeLayout(MakeShape(4, 5, 6), MakeStride(20, 5, 1))(MakeCoord(1, 2, 3))": 33,
+    "Crd2Idx(MakeCoord(11, 12), MakeShape(MakeShape(2, 3), MakeShape(3, 4)), "
+    "MakeStride(MakeStride(3, 6), MakeStride(1, 24)))": 129,
+    "is_layout<decltype(MakeLayout(MakeShape(1), MakeStride(1)))>::value": 1,
+    "Columns(ShapeInfo(2, dims)) + GetShapeSize(ShapeInfo(2, dims))": 40,
+    "t.GetLength()": 256,
+    "t[8].ReinterpretCast<half>().GetPhyAddr() - t.ReinterpretCast<half>().GetPhyAddr()": 16,
+    "reinterpret_cast<uintptr_t>(second.GetPhyAddr())": 256,
+    "ub.GetCurAddr()": 512,
+    "TILING_KEY_LIST(3, 5)": 1,
+    "pointer->n[1] + member->a + (*array)[0]": 4,
+    "GetSystemCycle() > 0": 1,
+}
+CLEAN = """
+extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR list, GM_ADDR values, GM_ADDR workspace, GM_ADDR tiling)
+{
+    REGISTER_NONE_TILING;
+    GET_TILING_DATA_PTR_WITH_STRUCT(Outer, pointer, tiling);
+    COPY_TILING_WITH_STRUCT(Inner, &pointer->inner, member);
+    COPY_TILING_WITH_ARRAY(int64_t, 2, pointer->n, array);
+    InitSocState();
+    SetSysWorkspace(workspace);
+    [[maybe_unused]] const uint32_t dims[] = {4, 8};
+    LocalMemAllocator<Hardware::UB> ub;
+    LocalTensor<float> t = ub.Alloc<float, 64>();
+    LocalTensor<float> second = ub.Alloc<TPosition::VECCALC, float>(60);
+    GlobalTensor<float> xGm;
+    xGm.SetGlobalBuffer((__gm__ float*)x, 64);
+    DataCopy(t, xGm, 64);
+    ORDER(MTE2_V);
+    Adds(second, t, 1.0f, 56);
+    ORDER(V_S);
+    LocalTensor<float> same(TPosition::VECCALC, 256, 60);
+    LocalTensor<half> halves;
+    halves.SetAddrWithOffset(second, 2);
+    TensorDesc<int32_t> desc;
+    uint64_t shape[2];
+    desc.SetShapeAddr(shape);
+    ListTensorDesc tensors((__gm__ void*)list, 48, 2);
+    tensors.GetDesc(desc, 1);
+    ascendc_assert(same.GetValue(3) == t.GetValue(3) + 1.0f, "got %f", same.GetValue(3));
+    ASSERT(halves.GetLength() == 240 && "bytes");
+    ascendc_assert(desc.GetDim() == 2 && desc.GetIndex() == 9 && desc.GetShape(1) == 7);
+    ascendc_assert(tensors.GetDataPtr<int32_t>(1) == desc.GetDataPtr() && tensors.GetSize() == 2);
+    GlobalTensor<int64_t> out;
+    out.SetGlobalBuffer((__gm__ int64_t*)values);
+    [[maybe_unused]] int64_t index = 0;
+    SCALARS
+    DataCacheCleanAndInvalid<int64_t, CacheLine::ENTIRE_DATA_CACHE, DcciDst::CACHELINE_OUT>(out);
+}
+"""
+PLANTED = [
+    Planted("false_condition", "ASSERT(halves.GetLength() == 240", "ASSERT(halves.GetLength() == 7", "assertion",
+            "the condition `halves.GetLength() == 7"),
+    Planted("false_condition_with_text", "== t.GetValue(3) + 1.0f", "== 0.5f", "assertion",
+            "is false, expected true: got 4.0"),
+    Planted("trapped", "int64_t index = 0;", "int64_t index = 0; Trap();", "trap", "the kernel called Trap"),
+    Planted("wrong_workspace", "SetSysWorkspace(workspace);", "(void)workspace; SetSysWorkspace(x);",
+            "workspace_argument", "is not the workspace"),
+    Planted("allocator_overflow", "(60);", "(50000);", "ub_budget", "bytes [256, 200256) of the unified buffer"),
+    Planted("address_of_17", "same(TPosition::VECCALC, 256", "same(TPosition::VECCALC, 17", "ub_misaligned",
+            "address 17 "),
+    Planted("past_the_fixed_tensor", "Adds(second, t, 1.0f, 56);", "Adds(second, t, 1.0f, 64);", "ub_out_of_range",
+            "of a tensor that has 240 bytes"),
+    Planted("cube_tensor", "same(TPosition::VECCALC, 256, 60);", "same(TPosition::A1, 256, 60);", "core_kind", "AIV"),
+    Planted("tensor_2_of_2", "tensors.GetDesc(desc, 1);", "tensors.GetDesc(desc, 2);", "field_range", "index is 2"),
+    Planted("three_tensors", "list, 48, 2);", "list, 48, 3);", "field_range", "shapeSize is 3, expected 2"),
+    Planted("fixed_tensors_race", "ORDER(MTE2_V);", "", "race", "Adds"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def kernels(compile_kernels):
+    steps = "\n".join(f"out.SetValue(index++, static_cast<int64_t>({expression}));" for expression in SCALARS)
+    head = """
+    #include "kernel_operator.h"
+    #include "kernel_tiling/kernel_tiling.h"
+    using namespace AscendC;
+    struct Inner { int32_t a; int32_t b; };
+    struct Outer { Inner inner; int64_t n[2]; };
+    #define ORDER(event) SetFlag<HardEvent::event>(EVENT_ID0); WaitFlag<HardEvent::event>(EVENT_ID0)
+    extern "C" __global__ __aicore__ void messages(GM_ADDR x)
+    {
+        GlobalTensor<half> gm;
+        gm.SetGlobalBuffer((__gm__ half*)x);
+        printf("block %d of %s: %.2f %.1f %u\\n", 1, "two", half(0.5f), 2.5f, true);
+        const uint32_t dims[] = {2, 2};
+        DumpTensor(gm, 7, 4, ShapeInfo(2, dims));
+        DumpAccChkPoint(gm, 8, 2, 2);
+        LocalTensor<int32_t> t(TPosition::VECCALC, 64, 8);
+        for (int32_t i = 0; i < 8; ++i) {
+            t.SetValue(i, i - 1);
+        }
+        t.Print(8);
+        PRINTF("%d\\n", t.ToFile("/nonexistent/file"));
+    }
+    """
+    text = "".join(kernels_of(CLEAN, "clean", PLANTED))
+    return compile_kernels(head + text.replace("SCALARS", steps, 1).replace("SCALARS", ""))
+
+
+def arguments():
+    # Two tensors: 1 dimension (5), index 4; 2 dimensions (6, 7), index 9; then their addresses.
+    descriptors = np.array([48, 1 | 4 << 32, 5, 2 | 9 << 32, 6, 7, 0x1000, 0x2000], np.uint64)
+    return np.arange(64, dtype=np.float32), descriptors, np.zeros(len(SCALARS), np.int64)
+
+
+TILING = struct.pack("<iiqq", 1, 2, 1, 2)
+
+
+def test_values(kernels):
+    x, descriptors, values = arguments()
+    kernels.run("clean", x, descriptors, values, tiling=TILING, tiling_key=5)
+    assert dict(zip(SCALARS, values.tolist(), strict=True)) == SCALARS
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+def test_planted(kernels, record_planted, planted):
+    findings = kernels.launch(planted.name, *arguments(), tiling=TILING, tiling_key=5)["findings"]
+    found = [finding for finding in findings if finding["kind"] == planted.kind]
+    assert found, findings
+    assert planted.says in found[0]["message"]
+    record_planted(planted.name, found[0])
+
+
+def test_messages(kernels, capfd):
+    kernels.run("messages", np.array([1, 2, 3, 4.5], np.float16))
+    text = capfd.readouterr().out
+    assert "block 1 of two: 0.50 2.5 1\n" in text
+    assert "[[1.000000, 2.000000],\n[3.000000, 4.500000]]\n" in text
+    assert "desc=8" in text
+    assert "dump_size=2\n[3.000000, 4.500000]\n" in text
+    assert "data_type=int32, position=unified buffer, dump_size=8\n[[-1, 0, 1, 2, 3, 4, 5, 6]]\n-1\n" in text

@@ -1,0 +1,306 @@
+"""`opforge cc`: programs with kernel launches run, and the twin finds planted mistakes in them."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opforge.codegen.errors import UserError
+from opforge.twin.compiler.npu_model import check_levels
+from opforge.twin.program import ProgramError, compile_program, write_cmake_files
+from opforge.twin.runtime.launch import launch
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "ascendc"
+VECTOR_ADD = EXAMPLES / "vector_add" / "vector_add.asc"
+
+
+def run(program, **variables):
+    """Run a program that was compiled for the twin."""
+    environment = {**os.environ, **variables}
+    return subprocess.run([program], env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def compiled(folder, text, **options):
+    source = folder / "program.asc"
+    source.write_text(text)
+    return compile_program([source], folder / "program", **options)
+
+
+def test_vector_add(tmp_path):
+    """A kernel and its host code in one file give right sums, without a finding."""
+    program = compile_program([VECTOR_ADD], tmp_path / "program")
+    ended = run(program.path, OPFORGE_TWIN_REPORT=str(tmp_path / "report.json"))
+    assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "0 of 16384 sums are wrong\n")
+    assert program.kernels == ("vector_add",)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [launch["blocks"] for launch in report] == [4]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ("inX_.EnQue(x);", "", "missing_enque"),
+        ("const AddTiling tiling{kCount / kBlocks", "const AddTiling tiling{2 * kCount / kBlocks", "gm_out_of_range"),
+        ("outZ_.template EnQue<T>(z);", "", "missing_enque"),
+    ],
+)
+def test_planted_mistake(tmp_path, old, new, kind):
+    """A mistake is reported with its file and line; the exit code is 1 although main returns another one."""
+    text = VECTOR_ADD.read_text()
+    assert old in text
+    program = compiled(tmp_path, text.replace(old, new))
+    ended = run(program.path)
+    assert ended.returncode == 1
+    place, line, rest = ended.stderr.splitlines()[0].split(":", 2)
+    assert (Path(place).name, kind in rest) == ("program.asc", True)
+    assert int(line) <= text.count("\n")
+
+
+def test_own_exit_code(tmp_path):
+    """A program without findings ends with its own exit code."""
+    text = VECTOR_ADD.read_text().replace("return wrong == 0 ? 0 : 3;", "return 7;")
+    assert run(compiled(tmp_path, text).path).returncode == 7
+
+
+def test_missing_names(tmp_path):
+    """The error lists names that the twin does not declare, each one once."""
+    text = '#include "kernel_operator.h"\n__global__ __aicore__ void f(GM_ADDR x) { AscendC::NoSuchName(x); }\n'
+    with pytest.raises(ProgramError) as caught:
+        compiled(tmp_path, text + "void g() { AscendC::NoSuchName(1); }")
+    assert caught.value.missing == ("NoSuchName",)
+    assert "program.asc:2:" in str(caught.value)
+
+
+FLUSH = """\
+#include "kernel_operator.h"
+#define FLUSH(T) \\
+    AscendC::DataCacheCleanAndInvalid<T, AscendC::CacheLine::SINGLE_CACHE_LINE, AscendC::DcciDst::CACHELINE_OUT>(out)
+"""
+LAUNCHES = f"""{FLUSH}\
+#include <cstdio>
+#include "acl/acl.h"
+"""
+LAUNCHES += """\
+#define LAUNCH(kernel, blocks) kernel<<<(blocks), nullptr, stream>>>
+#define NAME(x) fill_##x
+struct Pair { __gm__ int32_t* to; int32_t value; };
+namespace inner {
+template <typename T, int add>
+__global__ __aicore__ void fill(GM_ADDR to, T value)
+{
+    AscendC::GlobalTensor<T> out;
+    out.SetGlobalBuffer((__gm__ T*)to, 1);
+    out.SetValue(0, value + static_cast<T>(add));
+    FLUSH(T);
+}
+}  // namespace inner
+__global__ __vector__ void NAME(pair)(Pair pair)
+{
+    AscendC::GlobalTensor<int32_t> out;
+    out.SetGlobalBuffer(pair.to, 1);
+    out.SetValue(0, pair.value);
+    FLUSH(int32_t);
+}
+__global__ __mix__(1, 2) void fill_mixed(GM_ADDR to, __gm__ int32_t* from)
+{
+    if ASCEND_IS_AIC {
+        return;
+    }
+    if (AscendC::GetSubBlockIdx() != 0) {
+        return;
+    }
+    AscendC::GlobalTensor<int32_t> out;
+    out.SetGlobalBuffer((__gm__ int32_t*)to, 1);
+    out.SetValue(0, from[0] + 1);
+    FLUSH(int32_t);
+}
+int main()
+{
+    aclrtSetDevice(0);
+    aclrtStream stream = nullptr;
+    aclrtCreateStream(&stream);
+    const char* text = R"(x<<<1, nullptr, stream>>>(y))";  // x<<<1, nullptr, stream>>>(y)
+    void* device[4];
+    for (void*& one : device) {
+        aclrtMalloc(&one, 32, ACL_MEM_MALLOC_HUGE_FIRST);
+    }
+    inner::fill<int32_t, (3 > 2 ? 5 : 6)><<<1, nullptr, stream>>>((uint8_t*)device[0], 4);
+    LAUNCH((inner::fill<float
+               , 1>), 1)((uint8_t*)device[1], 0.5F);
+    NAME(pair)<<<1, 0,
+        stream>>>(Pair{static_cast<int32_t*>(device[2]), 1 << 3});
+    fill_mixed<<<1, nullptr, stream>>>((uint8_t*)device[3], (int32_t*)device[2]);
+    aclrtSynchronizeStream(stream);
+    int32_t first = 0, third = 0, fourth = 0;
+    float second = 0;
+    aclrtMemcpy(&first, 4, device[0], 4, ACL_MEMCPY_DEVICE_TO_HOST);
+    aclrtMemcpy(&second, 4, device[1], 4, ACL_MEMCPY_DEVICE_TO_HOST);
+    aclrtMemcpy(&third, 4, device[2], 4, ACL_MEMCPY_DEVICE_TO_HOST);
+    aclrtMemcpy(&fourth, 4, device[3], 4, ACL_MEMCPY_DEVICE_TO_HOST);
+    std::printf("%d %g %d %d %d %s\\n", first, second, third, fourth, __LINE__, text);
+    for (void* one : device) {
+        aclrtFree(one);
+    }
+    aclrtDestroyStream(stream);
+    aclrtResetDevice(0);
+    aclFinalize();
+    return 0;
+}
+"""
+
+
+def test_forms_of_launches(tmp_path):
+    """Templates, macros, namespaces, struct arguments and mixed kernels launch; strings stay as they are."""
+    program = compiled(tmp_path, LAUNCHES)
+    ended = run(program.path)
+    line = LAUNCHES[: LAUNCHES.index("__LINE__")].count("\n") + 1
+    assert (ended.stderr, ended.returncode) == ("", 0)
+    assert ended.stdout == f"9 1.5 8 9 {line} x<<<1, nullptr, stream>>>(y)\n"
+    assert program.launches == 4
+    assert set(program.kernels) == {"fill", "fill_pair", "fill_mixed"}
+
+
+ENTRY_KERNEL = (
+    FLUSH
+    + """\
+extern "C" __global__ __aicore__ void store(GM_ADDR to, int32_t value)
+{
+    AscendC::GlobalTensor<int32_t> out;
+    out.SetGlobalBuffer((__gm__ int32_t*)to, 1);
+    out.SetValue(0, value);
+    FLUSH(int32_t);
+}
+"""
+)
+ENTRY_HOST = """\
+#include <cstdio>
+#include "acl/acl.h"
+#include "aclrtlaunch_store.h"
+int main()
+{
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    void* device = nullptr;
+    aclrtMalloc(&device, 32, ACL_MEM_MALLOC_HUGE_FIRST);
+    aclrtStream stream = nullptr;
+    aclrtCreateStream(&stream);
+    int32_t value = 0;
+    ACLRT_LAUNCH_KERNEL(store)(1, stream, device, 20);
+    aclrtlaunch_store(1, stream, device, 21);
+    aclrtSynchronizeStream(stream);
+    aclrtMemcpy(&value, 4, device, 4, ACL_MEMCPY_DEVICE_TO_HOST);
+    std::printf("%d\\n", value);
+    aclrtFree(device);
+    aclrtDestroyStream(stream);
+    aclrtResetDevice(0);
+    aclFinalize();
+    return 0;
+}
+"""
+
+
+def test_entries(tmp_path):
+    """Host code in another file launches by `aclrtlaunch_<kernel>` and by ACLRT_LAUNCH_KERNEL."""
+    host, kernel = tmp_path / "main.cpp", tmp_path / "store.cpp"
+    host.write_text(ENTRY_HOST)
+    kernel.write_text(ENTRY_KERNEL)
+    program = compile_program([host, kernel], tmp_path / "program")
+    ended = run(program.path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "21\n", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("void f() { k<<<1, nullptr, 0>>; }", "has no `>>>`"),
+        ("void f() { k<<<1, nullptr, 0>>>; }", "no argument list"),
+        ("void f() { <<<1, nullptr, 0>>>(); }", "no kernel before"),
+        ("void f() { k<<<(1, nullptr, 0>>>(); }", "not closed"),
+        ("__global__ __mix__(3, 4) void f() {}", "__mix__(3, 4)"),
+        ('#include "no_such_header.h"', "no_such_header.h"),
+        ("\0\0\0", "binary"),
+        ("// " + "x" * (17 << 20), "bytes, expected at most"),
+        ("template <int n> struct A { A<n + 1> a; }; A<0> a;", "the compiler"),
+        ('#include "program.asc"', "program.asc"),
+    ],
+)
+def test_hostile_source(tmp_path, text, expected):
+    """A source that cannot compile causes one message, and leaves no file."""
+    with pytest.raises(UserError) as caught:
+        compiled(tmp_path, text)
+    assert expected in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["program.asc"]
+
+
+QUEUE_FLAGS = (
+    FLUSH
+    + """\
+extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
+{
+    AscendC::GlobalTensor<float> from, to;
+    from.SetGlobalBuffer((__gm__ float*)x, 64);
+    to.SetGlobalBuffer((__gm__ float*)y, 64);
+    AscendC::TPipe pipe;
+    AscendC::TQue<AscendC::TPosition::VECIN, 1> queue;
+    pipe.InitBuffer(queue, 1, 256);
+    AscendC::LocalTensor<float> tensor = queue.AllocTensor<float>();
+    AscendC::DataCopy(tensor, from, 64);
+    SYNC
+    AscendC::DataCopy(to, tensor, 64);
+    queue.FreeTensor(tensor);
+}
+"""
+)
+FLAGS = "AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE3>(0); AscendC::WaitFlag<AscendC::HardEvent::MTE2_MTE3>(0);"
+
+
+@pytest.mark.parametrize(
+    ("level", "sync", "kinds"),
+    [
+        ("strict", FLAGS, {"position"}),
+        ("fast", FLAGS, {"position"}),
+        ("device", FLAGS, set()),
+        ("device", "", {"race"}),
+    ],
+)
+def test_levels(level, sync, kinds):
+    """Level device accepts a tensor of a queue that other pipes use with flags, and still finds the missing flag."""
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    findings = launch(QUEUE_FLAGS.replace("SYNC", sync), "kernel", 1, [x, y], level=level, lint=False)
+    assert {finding.kind for finding in findings} == kinds
+    if not kinds:
+        assert np.array_equal(x, y)
+
+
+def test_unknown_level():
+    """A level that does not exist is one message."""
+    with pytest.raises(UserError, match=r"level: got 'hard', expected one of strict, device, fast"):
+        launch(QUEUE_FLAGS, "kernel", 1, [np.zeros(1)], level="hard", lint=False)
+
+
+def test_documented_levels():
+    """The page of checks has the table of twin/check_levels.json, and each kind is one of its findings."""
+    text = (ROOT / "docs" / "reference" / "twin-checks.md").read_text()
+    for check in check_levels():
+        levels = ", ".join(check["levels"])
+        assert f"| `{check['name']}` | `{check['kind']}` | {levels} | {check['what']} |" in text
+        assert f"\n| `{check['kind']}` | " in text
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
+@pytest.mark.parametrize(("name", "program"), [("vector_add", "vector_add"), ("kernel_library", "scale")])
+def test_cmake_project(tmp_path, name, program):
+    """Projects with the language ASC, and with ascendc_library, build for the twin."""
+    cache = write_cmake_files()
+    configure = ["cmake", "-C", cache, "-S", EXAMPLES / name, "-B", tmp_path]
+    for command in (configure, ["cmake", "--build", tmp_path]):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    ended = run(tmp_path / program)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("0 of ")

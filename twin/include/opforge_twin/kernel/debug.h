@@ -1,0 +1,112 @@
+// printf, assertions and dumps of tensors in kernels.
+#ifndef OPFORGE_TWIN_KERNEL_DEBUG_H
+#define OPFORGE_TWIN_KERNEL_DEBUG_H
+
+#include "opforge_twin/kernel/shape_info.h"
+#include "opforge_twin/kernel/system.h"
+#include "opforge_twin/kernel/tensor.h"
+
+// The format is not a constant here; the device does not check it either.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-security"
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+
+namespace AscendC {
+
+template <typename... Args>
+void printf(const char* format, const Args&... args)
+{
+    twin::PrintFormatted(format, twin::Printable(args)...);
+}
+template <typename... Args>
+void PRINTF(const char* format, const Args&... args)
+{
+    twin::PrintFormatted(format, twin::Printable(args)...);
+}
+
+[[noreturn]] OPFORGE_API inline void Trap()
+{
+    twin::Trap({"Trap", twin::Here()});
+}
+
+/// Prints `dumpSize` elements; `desc` is a number that the message contains.
+template <typename T>
+OPFORGE_API void DumpTensor(const LocalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize)
+{
+    twin::DumpLocal(tensor.View(), {desc, 0, dumpSize, 0}, {"DumpTensor", twin::Here()});
+}
+template <typename T>
+OPFORGE_API void DumpTensor(const GlobalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize)
+{
+    twin::DumpGlobal(tensor.View(), {desc, 0, dumpSize, 0}, {"DumpTensor", twin::Here()});
+}
+template <typename T>
+OPFORGE_API void DumpTensor(const LocalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize, const ShapeInfo& shapeInfo)
+{
+    twin::DumpLocal(tensor.View(), {desc, 0, dumpSize, Columns(shapeInfo)}, {"DumpTensor", twin::Here()});
+}
+template <typename T>
+OPFORGE_API void DumpTensor(const GlobalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize, const ShapeInfo& shapeInfo)
+{
+    twin::DumpGlobal(tensor.View(), {desc, 0, dumpSize, Columns(shapeInfo)}, {"DumpTensor", twin::Here()});
+}
+
+/// Prints `dumpSize` elements from element `countOff` on.
+template <typename T>
+OPFORGE_API void DumpAccChkPoint(const LocalTensor<T>& tensor, uint32_t index, uint32_t countOff, uint32_t dumpSize)
+{
+    twin::DumpLocal(tensor.View(), {index, countOff, dumpSize, 0}, {"DumpAccChkPoint", twin::Here()});
+}
+template <typename T>
+OPFORGE_API void DumpAccChkPoint(const GlobalTensor<T>& tensor, uint32_t index, uint32_t countOff, uint32_t dumpSize)
+{
+    twin::DumpGlobal(tensor.View(), {index, countOff, dumpSize, 0}, {"DumpAccChkPoint", twin::Here()});
+}
+
+// Markers for the profiler of the device.
+inline void MetricsProfStart() {}
+inline void MetricsProfStop() {}
+inline void PrintTimeStamp(uint32_t /*descId*/) {}
+template <uint16_t id>
+void MarkStamp()
+{
+}
+
+}  // namespace AscendC
+
+namespace opforge::twin::kernel {
+
+template <typename... Args>
+[[noreturn]] OPFORGE_API void FailAssertionWith(const char* condition, const char* format, const Args&... args)
+{
+    FailAssertion(Here(), condition, format, Printable(args)...);
+}
+
+}  // namespace opforge::twin::kernel
+
+#pragma GCC diagnostic pop
+
+OPFORGE_API inline void __trap()
+{
+    const opforge::twin::kernel::ComposedCall call;
+    AscendC::Trap();
+}
+
+#define OPFORGE_ASSERT(condition, ...)                   \
+    (static_cast<bool>(condition) ? static_cast<void>(0) \
+                                  : opforge::twin::kernel::FailAssertionWith(#condition, "" __VA_ARGS__))
+#define ascendc_assert(...) OPFORGE_ASSERT(__VA_ARGS__)
+#ifndef ASSERT
+#define ASSERT(...) OPFORGE_ASSERT(__VA_ARGS__)
+#endif
+// The assert of <cassert> would end the process.
+#undef assert
+#define assert(...) OPFORGE_ASSERT(__VA_ARGS__)
+// The second argument is the reaction of a debug build on the host.
+#define ASCENDC_ASSERT(condition, reaction) OPFORGE_ASSERT(condition)
+#define KERNEL_LOG(level, ...) static_cast<void>(0)
+#define KERNEL_LOG_KERNEL(level, ...) static_cast<void>(0)
+#define TRACE_START(id) static_cast<void>(0)
+#define TRACE_STOP(id) static_cast<void>(0)
+
+#endif  // OPFORGE_TWIN_KERNEL_DEBUG_H

@@ -1,0 +1,115 @@
+// Broadcast, padding, transposition, and the filling of global memory.
+#ifndef OPFORGE_TWIN_KERNEL_HIGH_LAYOUT_H
+#define OPFORGE_TWIN_KERNEL_HIGH_LAYOUT_H
+
+#include "opforge_twin/high_tiling.h"
+#include "opforge_twin/kernel/high/composite.h"
+
+namespace AscendC {
+
+struct PadParams {
+    uint16_t leftPad = 0;
+    uint16_t rightPad = 0;
+    int32_t padValue = 0;
+};
+struct UnPadParams {
+    uint16_t leftPad = 0;
+    uint16_t rightPad = 0;
+};
+enum class TransposeType : uint8_t {
+    TRANSPOSE_TYPE_NONE,
+    TRANSPOSE_NZ2ND_0213,
+    TRANSPOSE_NZ2NZ_0213,
+    TRANSPOSE_NZ2NZ_012_WITH_N,
+    TRANSPOSE_NZ2ND_012_WITH_N,
+    TRANSPOSE_NZ2ND_012_WITHOUT_N,
+    TRANSPOSE_NZ2NZ_012_WITHOUT_N,
+    TRANSPOSE_ND2ND_ONLY,
+    TRANSPOSE_ND_UB_GM,
+    TRANSPOSE_GRAD_ND_UB_GM,
+    TRANSPOSE_ND2ND_B16,
+    TRANSPOSE_NCHW2NHWC,
+    TRANSPOSE_NHWC2NCHW,
+};
+
+#define OPFORGE_BROADCAST(name, tmpParameter, tmp)                                                                     \
+    template <typename T, int32_t dim, int32_t axis, bool isReuseSource = false>                                       \
+    OPFORGE_API void name(const LocalTensor<T>& dstLocal, const LocalTensor<T>& srcLocal,                              \
+                          const uint32_t dstShape[dim], const uint32_t srcShape[dim] OPFORGE_OPTIONAL tmpParameter)    \
+    {                                                                                                                  \
+        twin::RequireDtype<T, int8_t, uint8_t, half, float>();                                                         \
+        static_assert((dim == 1 || dim == 2) && (axis == 0 || axis == 1), "Broadcast: dim is 1 or 2, axis is 0 or 1"); \
+        constexpr int32_t last = dim - 1;                                                                              \
+        twin::RunHigh({twin::HighOp::kBroadcast,                                                                       \
+                       {&dstLocal.View(), &srcLocal.View()},                                                           \
+                       tmp,                                                                                            \
+                       {dim == 1 ? 1 : dstShape[0], dstShape[last], dim == 1 ? 1 : srcShape[0], srcShape[last]}},      \
+                      OPFORGE_HIGH_CALL(name));                                                                        \
+    }
+#define OPFORGE_OPTIONAL(...) __VA_ARGS__
+OPFORGE_BROADCAST(Broadcast, (), nullptr)
+OPFORGE_BROADCAST(Broadcast, (, LocalTensor<uint8_t>& sharedTmpBuffer), &sharedTmpBuffer.View())
+OPFORGE_BROADCAST(BroadCast, (), nullptr)
+OPFORGE_BROADCAST(BroadCast, (, LocalTensor<uint8_t>& sharedTmpBuffer), &sharedTmpBuffer.View())
+#undef OPFORGE_BROADCAST
+#undef OPFORGE_OPTIONAL
+
+#include "opforge_twin/kernel/high/forms.inc"
+#define OPFORGE_PADDING(tmpParameter, tmp)                                                                             \
+    template <typename T>                                                                                              \
+    OPFORGE_API void Pad(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor, PadParams& padParams,       \
+                         OPFORGE_GIVEN tmpParameter PadTiling& tiling)                                                 \
+    {                                                                                                                  \
+        twin::RequireDtype<T, int16_t, uint16_t, half, int32_t, uint32_t, float>();                                    \
+        twin::RunHigh({twin::HighOp::kPad,                                                                             \
+                       {&dstTensor.View(), &srcTensor.View()},                                                         \
+                       tmp,                                                                                            \
+                       {tiling.srcHeight, tiling.srcWidth, tiling.srcOriWidth, padParams.leftPad, padParams.rightPad}, \
+                       {twin::NumberOf(padParams.padValue)}},                                                          \
+                      OPFORGE_HIGH_CALL(Pad));                                                                         \
+    }                                                                                                                  \
+    template <typename T>                                                                                              \
+    OPFORGE_API void UnPad(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor, UnPadParams& unPadParams, \
+                           OPFORGE_GIVEN tmpParameter UnPadTiling& tiling)                                             \
+    {                                                                                                                  \
+        twin::RequireDtype<T, int16_t, uint16_t, half, int32_t, uint32_t, float>();                                    \
+        twin::RunHigh({twin::HighOp::kUnPad,                                                                           \
+                       {&dstTensor.View(), &srcTensor.View()},                                                         \
+                       tmp,                                                                                            \
+                       {tiling.srcHeight, tiling.srcWidth, unPadParams.leftPad, unPadParams.rightPad}},                \
+                      OPFORGE_HIGH_CALL(UnPad));                                                                       \
+    }                                                                                                                  \
+    OPFORGE_TRANSPOSE(Transpose, tmpParameter, tmp)                                                                    \
+    OPFORGE_TRANSPOSE(ConfusionTranspose, tmpParameter, tmp)
+// The tiling data have the rows in param0 and the columns in param1.
+#define OPFORGE_TRANSPOSE(name, tmpParameter, tmp)                                                                     \
+    template <typename T>                                                                                              \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                                        \
+                          OPFORGE_GIVEN tmpParameter TransposeType type, ConfusionTransposeTiling& tiling)             \
+    {                                                                                                                  \
+        twin::RequireDtype<T, int16_t, uint16_t, half, int32_t, uint32_t, float>();                                    \
+        const bool isPlain = type == TransposeType::TRANSPOSE_ND2ND_ONLY;                                              \
+        twin::RunHigh(                                                                                                 \
+            {twin::HighOp::kTranspose, {&dst.View(), &src.View()}, tmp, {isPlain ? tiling.param0 : 0, tiling.param1}}, \
+            OPFORGE_HIGH_CALL(name));                                                                                  \
+    }
+OPFORGE_BOTH(OPFORGE_PADDING)
+#undef OPFORGE_PADDING
+#undef OPFORGE_TRANSPOSE
+#include "opforge_twin/kernel/high/forms_end.inc"
+
+#define OPFORGE_FILL(name)                                                                            \
+    template <typename T>                                                                             \
+    OPFORGE_API void name(GlobalTensor<T>& gmWorkspaceAddr, const uint64_t size, const T value)       \
+    {                                                                                                 \
+        twin::RequireDtype<T, int16_t, uint16_t, half, int32_t, uint32_t, float>();                   \
+        twin::FillGlobal(gmWorkspaceAddr.View(), static_cast<int64_t>(size), twin::ScalarBits(value), \
+                         OPFORGE_HIGH_CALL(name));                                                    \
+    }
+OPFORGE_FILL(Fill)
+OPFORGE_FILL(InitGlobalMemory)
+#undef OPFORGE_FILL
+
+}  // namespace AscendC
+
+#endif  // OPFORGE_TWIN_KERNEL_HIGH_LAYOUT_H

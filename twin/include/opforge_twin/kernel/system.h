@@ -1,0 +1,68 @@
+// The part of the runtime interface for registers, messages, raw pointers and fixed addresses.
+#ifndef OPFORGE_TWIN_KERNEL_SYSTEM_H
+#define OPFORGE_TWIN_KERNEL_SYSTEM_H
+
+#include "opforge_twin/kernel/runtime.h"
+
+namespace opforge::twin::kernel {
+
+// --- scalar unit ---
+/// Resets the masks and the atomic mode.
+void InitializeCore(const Call& call);
+int64_t SystemCycle();
+uint32_t UnifiedBufferBytes();
+/// Ends the block unless `workspace` is the workspace argument.
+void SetWorkspace(volatile const uint8_t* workspace, const Call& call);
+/// Copies `bytes` of global memory, as reads of the scalar unit.
+void ReadGlobalBytes(void* destination, uint64_t address, uint64_t bytes, const Call& call);
+uint16_t RoundToOddHalf(float value);
+int32_t RoundScalar(float value, AscendC::RoundMode mode);
+
+// --- messages ---
+/// Writes a formatted text of the kernel to standard output.
+void PrintFormatted(const char* format, ...) __attribute__((format(printf, 1, 2)));
+/// Reports a failed assertion and ends the block; `format` may be null.
+[[noreturn]] void FailAssertion(const Location& at, const char* condition, const char* format, ...);
+[[noreturn]] void Trap(const Call& call);
+/// How many elements of a tensor to print, as a matrix if `columns` is not 0.
+struct Dump {
+    uint32_t label;
+    int64_t first;
+    int64_t count;
+    int64_t columns;
+};
+void DumpLocal(const LocalView& view, const Dump& dump, const Call& call);
+void DumpGlobal(const GlobalView& view, const Dump& dump, const Call& call);
+/// Writes the elements to a file; returns whether it could.
+bool WriteLocalFile(const LocalView& view, int64_t bytes, const char* path, const Call& call);
+
+// --- on-chip memory without a TPipe ---
+/// A view of `bytes` at byte `address` of the memory of `position`.
+LocalView ViewAt(AscendC::TPosition position, int64_t address, int64_t bytes, const Call& call);
+/// The address of a tensor in its memory.
+int64_t AddressIn(const LocalView& view, const Call& call);
+/// All memory of `position` that no buffer has.
+LocalView RemainingMemory(AscendC::TPosition position, const Call& call);
+
+/// The value of an argument of printf.
+template <typename T>
+auto Printable(const T& value)
+{
+    if constexpr (std::is_same_v<T, half> || std::is_same_v<T, float>) {
+        return static_cast<double>(static_cast<float>(value));
+    } else if constexpr (std::is_same_v<T, bfloat16_t>) {
+        return static_cast<double>(Bfloat16ToFloat(value.bits));
+    } else if constexpr (std::is_same_v<T, bool>) {
+        return static_cast<int>(value);
+    } else if constexpr (std::is_enum_v<T>) {
+        return static_cast<std::underlying_type_t<T>>(value);
+    } else if constexpr (std::is_array_v<T>) {
+        return &value[0];
+    } else {
+        return value;
+    }
+}
+
+}  // namespace opforge::twin::kernel
+
+#endif  // OPFORGE_TWIN_KERNEL_SYSTEM_H

@@ -1,0 +1,2 @@
+// Includes AscendC::Std.
+#include "opforge_twin/kernel/std.h"

@@ -1,0 +1,49 @@
+"""Write the CMake files with which projects of Ascend C samples build for the CPU twin."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from opforge.codegen.files import replace_file
+from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.codegen.spec.products import DEFAULT_SOC
+from opforge.twin.build import INCLUDE, build_runtime
+
+_SOURCES = Path(__file__).with_name("cmake")
+# Places at which public projects look for the file that defines ascendc_library.
+_ASCENDC = ("tools/tikcpp/ascendc_kernel_cmake", "compiler/tikcpp/ascendc_kernel_cmake", "tikcpp/ascendc_kernel_cmake")
+
+
+def write_cmake_files(soc: str = DEFAULT_SOC, level: str = "strict") -> Path:
+    """Write the CMake files to the build folder; return the file for `cmake -C`.
+
+    Raises:
+        UserError: The build folder cannot be written.
+    """
+    library = build_runtime()
+    folder = Project(BUILTIN_ROOT).build_dir / "twin" / "cmake"
+    values = {
+        "@FOLDER@": str(folder),
+        "@INCLUDE@": str(INCLUDE),
+        "@LIBRARY@": str(library),
+        "@LIBRARY_FOLDER@": str(library.parent),
+        "@COMMAND@": ";".join([*_command(), "cc", "--soc", soc, "--level", level]),
+        "@COMPILER@": str(folder / "asc-compiler"),
+    }
+    for source in sorted(_SOURCES.iterdir()):
+        text = source.read_text(encoding="utf-8")
+        for name, value in values.items():
+            text = text.replace(name, value)
+        replace_file(folder / source.name, text)
+    words = shlex.join([*_command(), "cc", "--soc", soc, "--level", level])
+    replace_file(folder / "asc-compiler", f'#!/bin/sh\nexec {words} "$@"\n')
+    (folder / "asc-compiler").chmod(0o755)
+    for place in _ASCENDC:
+        replace_file(folder / "toolkit" / place / "ascendc.cmake", f'include("{folder}/ASCConfig.cmake")\n')
+    return folder / "opforge-twin.cmake"
+
+
+def _command() -> list[str]:
+    return [sys.executable, "-m", "opforge.cli"]

@@ -1,0 +1,241 @@
+"""Compile programs with Ascend C kernels: preprocess, rewrite launches, compile and link with the CPU twin."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import make_folder, read_regular
+from opforge.codegen.printing import path_text
+from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
+from opforge.twin.build import INCLUDE, build_runtime
+from opforge.twin.compiler.limited_process import LimitError, compile_limits, run_limited
+from opforge.twin.compiler.npu_model import LEVELS
+from opforge.twin.compiler.runtime_library import runtime_link
+from opforge.twin.compiler.units import COMMON, LINE_FLAGS, CompileError, compiler, cpu_flags
+
+from .entries import entry_definitions, write_headers
+from .messages import missing_names
+from .rewrite import Kernel, Rewritten, rewrite
+
+OBJECTS = (".o", ".a", ".so")
+_MOST_BYTES = 16 << 20
+_MOST_TEXT = 4 << 20
+# Kernels check their own arrays and frames (overruns.h).
+_KERNEL_FLAGS = (*LINE_FLAGS, "-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
+_LINKS = ("opforge_twin", "ascendcl", "nnopbase")
+_DEVICE_OPTIONS = ("--npu-arch", "--cce-", "--enable-simt", "--gcc-toolchain", "--run-mode")
+_LINK_OPTIONS = ("-shared", "-l", "-L", "-Wl,", "-fsanitize", "-g", "-O")
+_ENTRY = re.compile(rb"\baclrtlaunch_(\w+)\.h\b|\bACLRT_LAUNCH_KERNEL\s*\(\s*(\w+)\s*\)")
+
+
+class ProgramError(CompileError):
+    """A program does not compile or link.
+
+    Attributes:
+        missing: Names and headers that the sources use and the twin does not declare.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.missing = tuple(missing_names(text))
+
+
+@dataclass(frozen=True)
+class CompiledProgram:
+    """A program, or an object file, that `compile_program` wrote.
+
+    Attributes:
+        path: The file.
+        kernels: Names of the kernels that the sources define.
+        launches: Number of launch expressions in the sources.
+    """
+
+    path: Path
+    kernels: tuple[str, ...]
+    launches: int
+
+
+@dataclass(frozen=True)
+class _Build:
+    """The options of one compilation, and its temporary folder."""
+
+    folder: Path
+    includes: tuple[Path, ...]
+    defines: tuple[str, ...]
+    flags: tuple[str, ...]
+    soc: str
+    level: str
+
+    def run(self, command: Sequence[str], label: str) -> None:
+        try:
+            ended = run_limited(
+                command, compile_limits(), environment={"TMPDIR": str(self.folder)}, most_text=_MOST_TEXT
+            )
+        except LimitError as error:
+            raise ProgramError(f"{label}: {error}") from error
+        if ended.status:
+            raise ProgramError(f"{label}: the compiler refused it\n{ended.text}")
+
+    def preprocess(self, source: Path, headers: Path) -> str:
+        made = self.folder / f"{abs(hash(source))}.ii"
+        command = [
+            *(compiler()[0], *COMMON, *self.flags, "-E", "-x", "c++", "-DOPFORGE_TWIN_PROGRAM"),
+            *(f'-DOPFORGE_TWIN_PROGRAM_SOC="{self.soc}"', f'-DOPFORGE_TWIN_PROGRAM_LEVEL="{self.level}"'),
+            *(f"-D{define}" for define in self.defines),
+            *("-include", str(INCLUDE / "opforge_twin" / "program.h")),
+            *(f"-I{folder}" for folder in (headers, *self.includes, INCLUDE)),
+            *(str(source), "-o", str(made)),
+        ]
+        self.run(command, path_text(source))
+        return made.read_text(encoding="utf-8", errors="surrogateescape")
+
+    def compile(self, text: str, source: Path, is_kernel: bool, target: Path) -> None:
+        rewritten = target.with_suffix(".cpp")
+        rewritten.write_text(text, encoding="utf-8", errors="surrogateescape")
+        command = [
+            *(compiler()[0], *COMMON, *cpu_flags(), *(_KERNEL_FLAGS if is_kernel else ()), "-w", *self.flags),
+            *("-fpreprocessed", "-x", "c++", "-c", str(rewritten), "-o", str(target)),
+        ]
+        self.run(command, path_text(source))
+
+
+def compile_program(
+    sources: Sequence[Path],
+    output: Path,
+    *,
+    include_dirs: Sequence[Path] = (),
+    defines: Sequence[str] = (),
+    options: Sequence[str] = (),
+    soc: str = DEFAULT_SOC,
+    level: str = "strict",
+    compile_only: bool = False,
+    header_dir: Path | None = None,
+) -> CompiledProgram:
+    """Compile Ascend C and host sources, and link them with the CPU twin.
+
+    Args:
+        sources: `.asc` and C++ files; object files and libraries are linked too.
+        output: The program, or the object file with `compile_only`.
+        include_dirs: Folders of headers.
+        defines: Macros, `NAME` or `NAME=VALUE`.
+        options: More options of the C++ compiler.
+        soc: Chip that the program emulates.
+        level: Checks that are on: `strict`, `device` or `fast`.
+        compile_only: Write an object file of one source, and do not link.
+        header_dir: Write the headers `aclrtlaunch_<kernel>.h` of all kernels to this folder.
+
+    Raises:
+        ProgramError: A source does not compile, or the program does not link.
+        UserError: An argument is wrong, or a source cannot be read.
+        MissingToolError: There is no compiler.
+    """
+    files = [Path(source) for source in sources]
+    host_options = _host_options(options)
+    _check(files, output, level, compile_only)
+    soc_properties(soc)
+    build_runtime()
+    code = [file for file in files if file.suffix not in OBJECTS]
+    with tempfile.TemporaryDirectory(prefix=".opforge-cc-", dir=_folder_of(output)) as name:
+        folder = Path(name)
+        build = _Build(folder, tuple(include_dirs), tuple(defines), host_options, soc, level)
+        rewritten = _rewrite_all(build, code, header_dir)
+        objects = _compile_all(build, rewritten)
+        made = objects[0] if compile_only else folder / "program"
+        if not compile_only:
+            others = [file for file in files if file not in code]
+            build.run(_link_command(build, [*objects, *others], made), path_text(output))
+        made.replace(output)
+    kernels = tuple(dict.fromkeys(kernel.name for file in code for kernel in rewritten[file].kernels))
+    return CompiledProgram(output, kernels, sum(rewritten[file].launches for file in code))
+
+
+def _compile_all(build: _Build, rewritten: Mapping[Path, Rewritten]) -> list[Path]:
+    def compiled(number: int, file: Path, source: Rewritten) -> Path:
+        made = build.folder / f"{number}.o"
+        build.compile(source.text + entry_definitions(source.kernels), file, bool(source.kernels), made)
+        return made
+
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        return list(pool.map(compiled, range(len(rewritten)), rewritten.keys(), rewritten.values()))
+
+
+def _link_command(build: _Build, objects: Sequence[Path], made: Path) -> list[str]:
+    flags = [flag for flag in build.flags if flag.startswith(_LINK_OPTIONS)]
+    files = map(str, objects)
+    return [compiler()[0], "-pthread", *files, *flags, *runtime_link(*_LINKS), "-ldl", "-o", str(made)]
+
+
+def _host_options(options: Sequence[str]) -> tuple[str, ...]:
+    """The options without those of the device compiler.
+
+    Raises:
+        UserError: They select another architecture.
+    """
+    kept = []
+    for option in options:
+        name, _, value = option.partition("=")
+        if name in {"--npu-arch", "--cce-aicore-arch"} and value.removeprefix("dav-") not in {"2201", "c220"}:
+            raise UserError(f"{name}: got {value!r}, expected dav-2201; the twin emulates no other architecture")
+        if name in {"-fplugin", "-wrapper", "-B", "-o", "-specs"} or option.startswith(("@", "-fplugin", "-B")):
+            raise UserError(f"options: got {option!r}, expected an option of compilation; remove it")
+        if not name.startswith(_DEVICE_OPTIONS):
+            kept.append(option)
+    return tuple(kept)
+
+
+def _check(files: Sequence[Path], output: Path, level: str, compile_only: bool) -> None:
+    if not files:
+        raise UserError("sources: got none, expected at least one .asc or C++ file")
+    if level not in LEVELS:
+        raise UserError(f"level: got {level!r}, expected one of {', '.join(LEVELS)}")
+    if compile_only and len(files) != 1:
+        raise UserError(f"sources: got {len(files)} files with -c, expected one; compile each by a command")
+    for file in files:
+        data = read_regular(file, "source", _MOST_BYTES * (64 if file.suffix in OBJECTS else 1), "split it")
+        if file.suffix not in OBJECTS and b"\0" in data:
+            raise UserError("got binary data, expected a C++ source", path_text(file))
+    if output.is_dir():
+        raise UserError("got a folder, expected the name of a file to write; use another -o", path_text(output))
+
+
+def _folder_of(output: Path) -> Path:
+    make_folder(output.parent)
+    return output.parent
+
+
+def _rewrite_all(build: _Build, code: Sequence[Path], header_dir: Path | None) -> dict[Path, Rewritten]:
+    """Rewrite the sources; those that call `aclrtlaunch_` functions again, with the headers of all kernels."""
+    headers = build.folder / "headers"
+    headers.mkdir()
+    named = {file: _named_entries(file) for file in code}
+    known_to_others = {name for names in named.values() for name in names}
+    for name in known_to_others:
+        if not any((folder / f"aclrtlaunch_{name}.h").is_file() for folder in build.includes):
+            (headers / f"aclrtlaunch_{name}.h").write_text("")
+    rewritten = {file: _rewritten(build, file, headers) for file in code}
+    kernels: list[Kernel] = [kernel for made in rewritten.values() for kernel in made.kernels]
+    write_headers(kernels, headers)
+    if header_dir is not None:
+        make_folder(header_dir)
+        write_headers(kernels, header_dir)
+    for file in code:
+        if named[file]:
+            rewritten[file] = _rewritten(build, file, headers)
+    return rewritten
+
+
+def _named_entries(file: Path) -> set[str]:
+    """The kernels whose `aclrtlaunch_` functions a source names."""
+    return {(found[1] or found[2]).decode() for found in _ENTRY.finditer(file.read_bytes())}
+
+
+def _rewritten(build: _Build, file: Path, headers: Path) -> Rewritten:
+    inside = f"{INCLUDE}{os.sep}"
+    return rewrite(build.preprocess(file, headers), lambda name: not name.startswith((inside, "<")))

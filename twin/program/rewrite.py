@@ -1,0 +1,290 @@
+"""Replace kernel attributes and launch expressions in preprocessed Ascend C by C++."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from opforge.codegen.errors import UserError
+
+from .tokens import Token, place_of, tokens_of
+
+_OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
+_GLOBAL = "opforgeGlobal"
+_CORES = {"opforgeVector": "AIV_ONLY", "opforgeCube": "AIC_ONLY"}
+_MIX = "opforgeMix"
+_MIXED = {
+    ("1", "0"): "MIX_AIC_1_0",
+    ("0", "1"): "MIX_AIV_1_0",
+    ("1", "1"): "MIX_AIC_1_1",
+    ("1", "2"): "MIX_AIC_1_2",
+}
+# Names of instructions of cube cores, and names that only kernels of both kinds of cores use.
+_CUBE_NAMES = {"Mmad", "LoadData", "LoadDataWithTranspose", "Fixpipe"}
+_MIXED_NAMES = {"IsCubeCore", "Matmul", "MatmulImpl", "CrossCoreSetFlag", "CrossCoreWaitFlag"}
+_DECLARING = "DeclareTaskType"  # of KERNEL_TASK_TYPE_DEFAULT
+_PREPARE = "::opforge::twin::program::Prepare"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel function that a source defines.
+
+    Attributes:
+        name: Of the function.
+        parameters: The text of each parameter.
+        is_c_function: Whether it is declared `extern "C"`: an `aclrtlaunch_` function can call it.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    is_c_function: bool
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A source without launch expressions, its kernels, and the number of its launch expressions."""
+
+    text: str
+    kernels: tuple[Kernel, ...]
+    launches: int
+
+
+def rewrite(text: str, is_wanted: Callable[[str], bool]) -> Rewritten:
+    """Replace kernel attributes and launch expressions; the number of lines stays the same.
+
+    Args:
+        text: Preprocessed C++ with line markers.
+        is_wanted: Selects the files that may have kernels and launches.
+
+    Raises:
+        UserError: A launch expression or a kernel attribute is not complete.
+    """
+    return _Rewriting(text, tokens_of(text, is_wanted)).run()
+
+
+class _Rewriting:
+    """The state of one `rewrite`: tokens, and edits as begin, end and new text."""
+
+    def __init__(self, text: str, tokens: list[Token]) -> None:
+        self.text = text
+        self.tokens = tokens
+        self.edits: list[tuple[int, int, str]] = []
+        self.kernels: list[Kernel] = []
+        self.launches = 0
+        self.inferred = self._inferred_cores()
+
+    def _inferred_cores(self) -> str:
+        """The cores of kernels without an attribute: of the instructions that the source names, as on the device."""
+        words = {token.text for token in self.tokens if token.kind == "name"}
+        if words & {_DECLARING, _MIX, *_CORES}:
+            return ""
+        if words & _MIXED_NAMES:
+            return "MIX_AIC_1_2"
+        return "AIC_ONLY" if words & _CUBE_NAMES else ""
+
+    def run(self) -> Rewritten:
+        for index, token in enumerate(self.tokens):
+            if token.text == _GLOBAL:
+                self._kernel(index)
+            elif token.text in _CORES:
+                self._replace(token.begin, token.end, "")
+            elif token.text == _MIX:
+                self._replace(token.begin, self.tokens[self._closing(index + 1)].end, "")
+            elif token.text == "<<" and self._is_launch(index):
+                self._launch(index)
+        parts, position = [], 0
+        for begin, end, new in sorted(self.edits):
+            parts += [self.text[position:begin], new]
+            position = max(end, position)
+        return Rewritten("".join([*parts, self.text[position:]]), tuple(self.kernels), self.launches)
+
+    def _replace(self, begin: int, end: int, new: str) -> None:
+        """Replace text; the line breaks and line markers in it stay."""
+        lines = self.text[begin:end].split("\n")
+        self.edits.append((begin, end, new + "\n".join(line if line.startswith("#") else "" for line in lines)))
+
+    def _error(self, index: int, problem: str) -> UserError:
+        return UserError(problem, place_of(self.text, self.tokens[index].begin))
+
+    def _is(self, index: int, text: str) -> bool:
+        return 0 <= index < len(self.tokens) and self.tokens[index].text == text
+
+    def _closing(self, index: int) -> int:
+        """The token that closes the bracket at `index`."""
+        if index >= len(self.tokens) or self.tokens[index].text not in _OPEN:
+            raise self._error(min(index, len(self.tokens) - 1), "expected an opening bracket here")
+        stack: list[str] = []
+        for position in range(index, len(self.tokens)):
+            word = self.tokens[position].text
+            if word in _OPEN:
+                stack.append(_OPEN[word])
+            elif word in _CLOSE and word != stack.pop():
+                break
+            if not stack:
+                return position
+        raise self._error(index, f"the bracket {self.tokens[index].text!r} is not closed; add the closing bracket")
+
+    def _is_launch(self, index: int) -> bool:
+        """Whether `<<` and `<` follow each other, which no C++ expression does; `operator<< <T>` is no expression."""
+        return self._is(index + 1, "<") and not self._is(index - 1, "operator")
+
+    def _launch(self, index: int) -> None:
+        begin = self._callee(index)
+        end = self._configuration_end(index)
+        name = _one_line(self.text[self.tokens[begin].begin : self.tokens[index].begin])
+        if not self._is(end + 1, "("):
+            raise self._error(end, "no argument list behind `>>>`; expected kernel<<<blocks, nullptr, stream>>>(...)")
+        names = "\n".join(_one_line(argument) for argument in self._arguments(end + 1))
+        head = f"{_PREPARE}({_quoted(name)}, {_quoted(names)}, ::opforge::twin::program::Grid("
+        self._replace(self.tokens[begin].begin, self.tokens[index + 1].end, head)
+        call = f"), [=](auto... opforgeArguments) {{ {name}(opforgeArguments...); }})"
+        self._replace(self.tokens[end - 2].begin, self.tokens[end].end, call)
+        self.launches += 1
+
+    def _callee(self, index: int) -> int:
+        """The first token of the expression that ends before the launch at `index`."""
+        position = index - 1
+        while True:
+            if self._is(position, ">"):
+                position = self._template_open(position) - 1
+            if self._is(position, ")"):
+                position = self._opening(position)
+            elif position < 0 or self.tokens[position].kind != "name":
+                raise self._error(index, "no kernel before `<<<`; expected kernel<<<blocks, nullptr, stream>>>(...)")
+            if position > 0 and self.tokens[position - 1].text in {"::", ".", "->"}:
+                before = position - 2
+                if before >= 0 and (self.tokens[before].kind == "name" or self.tokens[before].text in {">", ")"}):
+                    position = before
+                    continue
+                position -= 1
+            return position
+
+    def _opening(self, index: int) -> int:
+        depth = 0
+        for position in range(index, -1, -1):
+            word = self.tokens[position].text
+            depth += (word in _CLOSE) - (word in _OPEN)
+            if depth == 0:
+                return position
+        raise self._error(index, "the bracket is not opened; add the opening bracket")
+
+    def _template_open(self, index: int) -> int:
+        """The `<` of the template arguments that end at `index`."""
+        depth, position = 0, index
+        while position >= 0:
+            word = self.tokens[position].text
+            if word in _CLOSE:
+                position = self._opening(position)
+            elif word == ">":
+                depth += 1
+            elif word in {"<", "<<"}:
+                depth -= len(word)
+                if depth <= 0:
+                    return position
+            elif word in {";", "{", "}"}:
+                break
+            position -= 1
+        raise self._error(index, "the template arguments before `<<<` have no beginning; add `<`")
+
+    def _configuration_end(self, index: int) -> int:
+        """The last `>` of the `>>>` that belongs to the launch at `index`."""
+        position = index + 2
+        while position < len(self.tokens):
+            word = self.tokens[position].text
+            if word in _OPEN:
+                position = self._closing(position)
+            elif word in {";", *_CLOSE}:
+                break
+            elif all(self._is(position + offset, ">") for offset in range(3)):
+                return position + 2
+            position += 1
+        raise self._error(index, "`<<<` has no `>>>`; expected kernel<<<blocks, nullptr, stream>>>(arguments)")
+
+    def _arguments(self, index: int) -> list[str]:
+        """The texts between the commas of the list at `index`."""
+        last = self._closing(index)
+        found: list[str] = []
+        begin, position = self.tokens[index].end, index + 1
+        angles = 0
+        while position < last:
+            token = self.tokens[position]
+            if token.text in _OPEN:
+                position = self._closing(position)
+            elif token.text in {"<", "<<", ">"}:
+                angles = max(0, angles + (-1 if token.text == ">" else len(token.text)))
+            elif token.text == "," and angles == 0:
+                found.append(self.text[begin : token.begin].strip())
+                begin = token.end
+            position += 1
+        rest = self.text[begin : self.tokens[last].begin].strip()
+        return [*found, rest] if found or rest else []
+
+    def _kernel(self, index: int) -> None:
+        """Note the kernel with the attribute at `index`, and let its body declare its cores."""
+        token = self.tokens[index]
+        self._replace(token.begin, token.end, '__attribute__((visibility("default")))')
+        cores = self._cores_before(index)
+        position = index + 1
+        while position < len(self.tokens) and not self._is(position, "("):
+            word = self.tokens[position].text
+            cores = _CORES.get(word, cores)
+            if word == _MIX:
+                cores = self._mix(position)
+            if word in {_MIX, "__attribute__", "__launch_bounds__", "alignas"}:
+                position = self._closing(position + 1)
+            elif word in {";", "{", "}"}:
+                return
+            position += 1
+        if position >= len(self.tokens) or self.tokens[position - 1].kind != "name":
+            return  # a declaration of a function pointer or of a template instance
+        last = self._closing(position)
+        if not self._is(last + 1, "{"):
+            return
+        cores = cores or self.inferred
+        if cores:
+            body = self.tokens[last + 1].end
+            declare = f"::opforge::twin::kernel::DeclareTaskType(::KERNEL_TYPE_{cores}, "
+            self.edits.append((body, body, f' {declare}"__global__");'))
+        self.kernels.append(
+            Kernel(
+                self.tokens[position - 1].text,
+                tuple(_one_line(parameter) for parameter in self._arguments(position)),
+                self._is_c_function(index),
+            )
+        )
+
+    def _cores_before(self, index: int) -> str:
+        """The cores that an attribute directly before `__global__` selects."""
+        before = self.tokens[index - 1].text if index > 0 else ""
+        if before == ")":
+            opening = self._opening(index - 1)
+            return self._mix(opening - 1) if self._is(opening - 1, _MIX) else ""
+        return _CORES.get(before, "")
+
+    def _mix(self, index: int) -> str:
+        counts = tuple(_one_line(count) for count in self._arguments(index + 1))
+        if counts not in _MIXED:
+            raise self._error(
+                index, f"__mix__({', '.join(counts)}): expected one of {', '.join(f'({a}, {b})' for a, b in _MIXED)}"
+            )
+        return _MIXED[counts]
+
+    def _is_c_function(self, index: int) -> bool:
+        """Whether `extern "C"` is directly before the attributes at `index`, or before the block around them."""
+        words = {"static", "inline", *_CORES}
+        position = index - 1
+        while position >= 0 and self.tokens[position].text in words:
+            position -= 1
+        return self._is(position, '"C"') and self._is(position - 1, "extern")
+
+
+def _one_line(text: str) -> str:
+    """Text without line markers, line breaks and repeated space."""
+    return " ".join(word for line in text.split("\n") if not line.startswith("#") for word in line.split())
+
+
+def _quoted(text: str) -> str:
+    """A C++ string literal."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

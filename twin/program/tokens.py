@@ -1,0 +1,89 @@
+"""Split preprocessed C++ text into tokens with their positions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s+)
+  | (?P<raw>(?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?(?:\)(?P=fence)"|\Z))
+  | (?P<text>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"|(?:u8|[uUL])?'(?:\\.|[^'\\\n])+')
+  | (?P<name>[^\W\d][\w$]*)
+  | (?P<number>\.?\d(?:[eEpP][+-]|'(?=\w)|[\w.])*)
+  | (?P<punctuation>::|->|<<|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+# `# 12 "file" 1 3`: the next line is line 12 of the file. Flag 3 marks headers of the compiler.
+_MARKER = re.compile(r'^#(?:line)?[ \t]+(\d+)(?:[ \t]+"((?:\\.|[^"\\\n])*)"([ \t\d]*))?[^\n]*(?:\n|\Z)', re.MULTILINE)
+_DIRECTIVE = re.compile(r"#[^\n]*(?:\n|\Z)")
+_SYSTEM = "3"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of the text, with the positions of its first character and behind its last one."""
+
+    kind: str
+    text: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of preprocessed text that comes from consecutive lines of one file."""
+
+    file: str
+    line: int
+    begin: int
+    end: int
+
+
+def sections(text: str) -> Iterator[Section]:
+    """Yield the parts of preprocessed text between line markers, without those from headers of the compiler."""
+    file, line, flags, begin = "", 1, "", 0
+    for marker in _MARKER.finditer(text):
+        if marker.start() > begin and _SYSTEM not in flags.split():
+            yield Section(file, line, begin, marker.start())
+        line, begin = int(marker[1]), marker.end()
+        if marker[2] is not None:
+            file, flags = marker[2], marker[3]
+    if len(text) > begin and _SYSTEM not in flags.split():
+        yield Section(file, line, begin, len(text))
+
+
+def tokens_of(text: str, is_wanted: Callable[[str], bool]) -> list[Token]:
+    """Return the tokens of the files that `is_wanted` selects, without space and preprocessor lines."""
+    tokens: list[Token] = []
+    for section in sections(text):
+        if is_wanted(section.file):
+            tokens += _section_tokens(text, section)
+    return tokens
+
+
+def _section_tokens(text: str, section: Section) -> Iterator[Token]:
+    position = section.begin
+    while position < section.end:
+        if text[position] == "#" and (position == 0 or text[position - 1] == "\n"):
+            directive = _DIRECTIVE.match(text, position)
+            position = directive.end() if directive else position + 1
+            continue
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ValueError("unreachable: the last alternative matches any character")
+        if match.lastgroup != "space":
+            kind = "text" if match.lastgroup in {"raw", "fence"} else str(match.lastgroup)
+            yield Token(kind, match.group(), match.start(), match.end())
+        position = match.end()
+
+
+def place_of(text: str, position: int) -> str:
+    """Return file:line of a position."""
+    for section in sections(text):
+        if section.begin <= position < section.end:
+            return f"{section.file}:{section.line + text.count(chr(10), section.begin, position)}"
+    return "?"

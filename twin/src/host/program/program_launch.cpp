@@ -1,0 +1,205 @@
+// Kernel launches of programs: the arguments become the device allocations that they point into.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "acl/acl.h"
+
+#include "host/acl/device_memory.h"
+#include "host/acl/errors.h"
+#include "host/acl/process.h"
+#include "host/aclnn/reports.h"
+#include "host/gert/platform.h"
+#include "host/program/program.h"
+#include "kernel/exec/levels.h"
+#include "kernel/exec/text.h"
+#include "opforge_twin/options.h"
+#include "opforge_twin/program.h"
+
+namespace opforge::twin::host {
+
+namespace {
+
+using kernel::Text;
+using program::Bytes;
+using program::KernelLaunch;
+
+constexpr size_t kMostRegions = 56;
+/// Longer allocations are not searched for device addresses.
+constexpr size_t kMostPointerBytes = size_t{64} << 10;
+constexpr uint32_t kMostBlocks = 65535;
+
+struct Reached {
+    std::string name;
+    DeviceSpan span;
+};
+
+/// The allocations that a launch can reach, by address.
+using Reachable = std::map<uintptr_t, Reached>;
+
+void AddAllocation(const void* address, const std::string& name, Reachable& found, std::string& problem)
+{
+    DeviceSpan span;
+    std::string reason;
+    if (DeviceMemory::Instance().Resolve(address, 0, span, reason)) {
+        const uintptr_t begin = span.allocation->begin;
+        found.emplace(begin, Reached{name, std::move(span)});
+    } else if (problem.empty()) {
+        problem = Text(name, ": ", reason);
+    }
+}
+
+/// Adds the allocations of all device addresses in some bytes; `problem` is set if an address is in none.
+void AddPointers(const Bytes& bytes, const std::string& name, Reachable& found, std::string& problem)
+{
+    for (size_t offset = 0; offset + sizeof(void*) <= bytes.size; offset += sizeof(void*)) {
+        const void* word = nullptr;
+        std::memcpy(&word, static_cast<const uint8_t*>(bytes.data) + offset, sizeof(word));
+        if (DeviceMemory::Instance().IsDevice(word)) {
+            AddAllocation(word, name, found, problem);
+        }
+    }
+}
+
+/// Adds the allocations whose addresses are in the bytes of short allocations: lists of tensors.
+void FollowPointers(Reachable& found)
+{
+    std::set<uintptr_t> searched;
+    for (bool isNew = true; isNew && found.size() < kMostRegions;) {
+        isNew = false;
+        const Reachable known = found;
+        for (const auto& [begin, reached] : known) {
+            const DeviceAllocation& allocation = *reached.span.allocation;
+            if (searched.insert(begin).second && allocation.bytes <= kMostPointerBytes) {
+                std::string ignored = "no problem: the bytes are data";
+                AddPointers({allocation.content.get(), allocation.bytes}, reached.name + "[]", found, ignored);
+                isNew = true;
+            }
+        }
+    }
+}
+
+std::vector<std::string> Lines(const char* text)
+{
+    std::vector<std::string> lines;
+    for (const char* at = text; *at != '\0';) {
+        const char* const end = at + std::strcspn(at, "\n");
+        lines.emplace_back(at, end);
+        at = *end == '\0' ? end : end + 1;
+    }
+    return lines;
+}
+
+void Refuse(const std::string& kernel, const std::string& message)
+{
+    LaunchReport report;
+    report.opType = kernel;
+    report.findings.push_back({"launch", -1, "", "", message, true});
+    KeepReport(report, 0);
+}
+
+/// Opens the allocations of a launch for loads and stores by their device address.
+class Opened {
+public:
+    Opened(const Reachable& reachable, bool isWritable) : reachable_(reachable), isWritable_(isWritable) { Set(true); }
+    ~Opened() { Set(false); }
+    Opened(const Opened&) = delete;
+    Opened& operator=(const Opened&) = delete;
+
+private:
+    void Set(bool isOpen)
+    {
+        for (const auto& [begin, reached] : reachable_) {
+            DeviceMemory::Instance().Open(*reached.span.allocation, isOpen, isWritable_);
+        }
+    }
+
+    const Reachable& reachable_;
+    bool isWritable_;
+};
+
+std::vector<uint8_t>& SystemArea()
+{
+    thread_local std::vector<uint8_t> area(kSystemWorkspaceBytes);
+    return area;
+}
+
+TaskResult Run(const std::string& kernel, uint32_t blocks, Reachable reachable, const std::function<void()>& body)
+{
+    FollowPointers(reachable);
+    LaunchRequest request;
+    request.opType = kernel;
+    request.body = body;
+    request.blockNum = blocks;
+    request.soc = CurrentSoc().name;
+    request.passWorkspace = request.passTiling = false;
+    request.workspace = SystemArea().data();
+    request.workspaceBytes = SystemArea().size();
+    uint64_t bytes = 0;
+    for (const auto& [begin, reached] : reachable) {
+        if (request.arguments.size() == kMostRegions) {
+            break;
+        }
+        GmArgument& argument = request.arguments.emplace_back();
+        argument.data = reached.span.allocation->content.get();
+        argument.bytes = reached.span.allocation->bytes;
+        argument.isInput = argument.isOutput = true;
+        argument.name = reached.name;
+        argument.address = begin;
+        bytes += argument.bytes;
+    }
+    const Options options = ProcessOptions();
+    const Opened opened(reachable, !kernel::kRawStore.Has(options.level));
+    const LaunchReport report = Launch(request, options);
+    KeepReport(report, bytes);
+    const auto fatal = std::find_if(report.findings.begin(), report.findings.end(),
+                                    [](const Finding& finding) { return finding.fatal; });
+    if (fatal == report.findings.end()) {
+        return {};
+    }
+    return {ACL_ERROR_RT_AICORE_EXCEPTION, Text(kernel, ": ", fatal->kind, ": ", fatal->message)};
+}
+
+}  // namespace
+
+}  // namespace opforge::twin::host
+
+namespace opforge::twin::program {
+
+using namespace opforge::twin::host;  // NOLINT: the function is defined for the host side
+
+void Launch(const KernelLaunch& launch)
+{
+    const std::string kernel = launch.kernel;
+    if (launch.blocks < 1 || launch.blocks > kMostBlocks) {
+        Refuse(kernel, kernel::Text(kernel, ": got ", launch.blocks, " blocks, expected 1 to ", kMostBlocks));
+        return;
+    }
+    aclError status = ACL_SUCCESS;
+    const std::shared_ptr<Stream> stream = RequireStream("kernel launch", launch.stream, status);
+    if (stream == nullptr) {
+        Refuse(kernel, kernel::Text(kernel, ": ", TakeErrorsBehind(0)));
+        return;
+    }
+    const std::vector<std::string> names = Lines(launch.argumentNames);
+    Reachable reachable;
+    std::string problem;
+    for (size_t index = 0; index < launch.arguments.size(); ++index) {
+        const std::string name = index < names.size() ? names[index] : kernel::Text("argument ", index);
+        AddPointers(launch.arguments[index], name, reachable, problem);
+    }
+    if (!problem.empty()) {
+        Refuse(kernel, kernel::Text(kernel, ": ", problem));
+        return;
+    }
+    stream->Submit([kernel, blocks = static_cast<uint32_t>(launch.blocks), reachable, body = launch.body] {
+        return Run(kernel, blocks, reachable, body);
+    });
+}
+
+}  // namespace opforge::twin::program

@@ -1,0 +1,139 @@
+// Texts of kernels on standard output: printf, assertions and dumps of tensors.
+#include <cstdarg>
+#include <cstdio>
+
+#include "kernel/exec/block.h"
+#include "kernel/vector/numbers.h"
+#include "opforge_twin/kernel/system.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+std::string Formatted(const char* format, va_list arguments)
+{
+    va_list copy;
+    va_copy(copy, arguments);
+    const int length = std::vsnprintf(nullptr, 0, format, copy);
+    va_end(copy);
+    std::string text(length > 0 ? static_cast<size_t>(length) : 0, '\0');
+    std::vsnprintf(text.data(), text.size() + 1, format, arguments);
+    return text;
+}
+
+/// One call, so that lines of other blocks do not come between.
+void Write(const std::string& text)
+{
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+}
+
+std::string NumberText(Dtype dtype, int32_t size, uint64_t bits)
+{
+    switch (dtype) {
+        case Dtype::kHalf:
+            return std::to_string(ScalarOf<half>(bits));
+        case Dtype::kBfloat16:
+            return std::to_string(ScalarOf<bfloat16_t>(bits));
+        case Dtype::kFloat:
+            return std::to_string(ScalarOf<float>(bits));
+        case Dtype::kInt8:
+            return std::to_string(ScalarOf<int8_t>(bits));
+        case Dtype::kInt16:
+            return std::to_string(ScalarOf<int16_t>(bits));
+        case Dtype::kInt32:
+            return std::to_string(ScalarOf<int32_t>(bits));
+        case Dtype::kInt64:
+            return std::to_string(ScalarOf<int64_t>(bits));
+        default:
+            return std::to_string(size == 8 ? bits : bits & ((uint64_t{1} << 8 * size) - 1));
+    }
+}
+
+const char* NameOf(Dtype dtype)
+{
+    constexpr const char* names[] = {"int8",  "uint8",  "int16", "uint16", "float16", "bfloat16",
+                                     "int32", "uint32", "float", "int64",  "uint64",  "bytes"};
+    return names[static_cast<size_t>(dtype)];
+}
+
+template <typename View, typename Read>
+void WriteDump(const View& view, const Dump& dump, int64_t address, const char* memory, const Read& read)
+{
+    std::string text = Text("DumpTensor: desc=", dump.label, ", addr=", address, ", data_type=", NameOf(view.dtype),
+                            ", position=", memory, ", dump_size=", dump.count, "\n[");
+    for (int64_t index = 0; index < dump.count; ++index) {
+        const bool isRowStart = dump.columns > 0 && index % dump.columns == 0;
+        const char* between = index == 0 ? (isRowStart ? "[" : "") : isRowStart ? "],\n[" : ", ";
+        text += between + NumberText(view.dtype, view.size, read(dump.first + index));
+    }
+    Write(text + (dump.columns > 0 && dump.count > 0 ? "]]\n" : "]\n"));
+}
+
+}  // namespace
+
+void PrintFormatted(const char* format, ...)
+{
+    const Entry block({"printf", Location{}});
+    va_list arguments;
+    va_start(arguments, format);
+    const std::string text = Formatted(format, arguments);
+    va_end(arguments);
+    Write(text);
+}
+
+void FailAssertion(const Location& at, const char* condition, const char* format, ...)
+{
+    const Call call{"assert", at};
+    const Entry block(call);
+    va_list arguments;
+    va_start(arguments, format);
+    const std::string text = Formatted(format, arguments);
+    va_end(arguments);
+    block->Fail("assertion", Pipe::kScalar, call,
+                Text("the condition `", condition, "` is false, expected true", text.empty() ? "" : ": ",
+                     text.substr(0, text.find_last_not_of('\n') + 1),
+                     "; correct the values in the condition, or the condition"));
+}
+
+void Trap(const Call& call)
+{
+    const Entry block(call);
+    block->Fail("trap", Pipe::kScalar, call,
+                "the kernel called Trap, which ends it on the device; correct the condition before the call");
+}
+
+void DumpLocal(const LocalView& view, const Dump& dump, const Call& call)
+{
+    const int64_t address = AddressIn(view, call);
+    const std::string memory = [&] {
+        const Entry block(call);
+        return std::string(block->local.UnitOf(view.address).name);
+    }();
+    WriteDump(view, dump, address, memory.c_str(), [&](int64_t index) { return ReadLocal(view, index, call); });
+}
+
+void DumpGlobal(const GlobalView& view, const Dump& dump, const Call& call)
+{
+    WriteDump(view, dump, static_cast<int64_t>(view.address), "GM",
+              [&](int64_t index) { return ReadGlobal(view, static_cast<uint64_t>(index), call); });
+}
+
+bool WriteLocalFile(const LocalView& view, int64_t bytes, const char* path, const Call& call)
+{
+    std::string content;
+    LocalView raw = view;
+    raw.dtype = Dtype::kUint8;
+    raw.size = 1;
+    for (int64_t index = 0; index < bytes; ++index) {
+        content.push_back(static_cast<char>(ReadLocal(raw, index, call)));
+    }
+    std::FILE* file = std::fopen(path, "wb");
+    if (file == nullptr) {
+        return false;
+    }
+    const bool isWritten = std::fwrite(content.data(), 1, content.size(), file) == content.size();
+    return std::fclose(file) == 0 && isWritten;
+}
+
+}  // namespace opforge::twin::kernel

@@ -1,0 +1,84 @@
+// State of a core, conversions of scalars, and reads of raw addresses by the scalar unit.
+#include "opforge_twin/kernel/system.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernel/exec/block.h"
+
+namespace opforge::twin::kernel {
+
+void InitializeCore(const Call& call)
+{
+    {
+        const Entry block(call);
+        block->registers.atomic = {};
+        block->registers.dequantScale.reset();
+    }
+    SetCounterMode(false, call);
+    ResetMaskRegister(call);
+}
+
+int64_t SystemCycle()
+{
+    const Entry block({"GetSystemCycle", Location{}});
+    return static_cast<int64_t>(block->execution.Instructions());
+}
+
+uint32_t UnifiedBufferBytes()
+{
+    const Entry block({"GetRuntimeUBSize", Location{}});
+    return static_cast<uint32_t>(block->launch.soc.ubBytes);
+}
+
+void SetWorkspace(volatile const uint8_t* workspace, const Call& call)
+{
+    const Entry block(call);
+    const auto address = reinterpret_cast<uintptr_t>(workspace);
+    const LaunchState& launch = block->launch;
+    if (address != launch.memory.AddressOf(launch.workspaceRegion)) {
+        block->Fail("workspace_argument", Pipe::kScalar, call,
+                    "the pointer is not the workspace of the kernel, expected its workspace argument; pass that "
+                    "argument unchanged");
+    }
+}
+
+void ReadGlobalBytes(void* destination, uint64_t address, uint64_t bytes, const Call& call)
+{
+    GlobalView view;
+    view.address = address;
+    view.begin = address;
+    view.dtype = Dtype::kUint8;
+    auto* to = static_cast<uint8_t*>(destination);
+    for (uint64_t index = 0; index < bytes; ++index) {
+        to[index] = static_cast<uint8_t>(ReadGlobal(view, index, call));
+    }
+}
+
+uint16_t RoundToOddHalf(float value)
+{
+    uint16_t bits = FloatToHalf(value);
+    const float nearest = HalfToFloat(bits);
+    if (nearest == value || std::isnan(value)) {
+        return bits;
+    }
+    if (std::fabs(nearest) > std::fabs(value)) {
+        --bits;
+    }
+    return bits | 1U;
+}
+
+int32_t RoundScalar(float value, AscendC::RoundMode mode)
+{
+    using AscendC::RoundMode;
+    const double whole = mode == RoundMode::CAST_FLOOR  ? std::floor(value)
+                         : mode == RoundMode::CAST_CEIL ? std::ceil(value)
+                         : mode == RoundMode::CAST_RINT ? std::nearbyint(value)
+                                                        : std::round(value);
+    constexpr double lowest = std::numeric_limits<int32_t>::min();
+    constexpr double largest = std::numeric_limits<int32_t>::max();
+    return std::isnan(whole) ? 0 : static_cast<int32_t>(std::fmin(std::fmax(whole, lowest), largest));
+}
+
+}  // namespace opforge::twin::kernel

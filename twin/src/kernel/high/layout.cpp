@@ -1,0 +1,127 @@
+// Broadcast, padding and transposition.
+#include "kernel/high/composite.h"
+#include "opforge_twin/arithmetic.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+/// Operands: dst, src. Sizes: rows and columns of dst, rows and columns of src.
+void Repeat(Composite& run)
+{
+    const int64_t rows = run.Size(0);
+    const int64_t columns = run.Size(1);
+    const int64_t srcRows = run.Size(2);
+    const int64_t srcColumns = run.Size(3);
+    run.Expect((srcRows == rows || srcRows == 1) && (srcColumns == columns || srcColumns == 1) && rows * columns > 0,
+               Text("srcShape is [", srcRows, ", ", srcColumns, "] and dstShape is [", rows, ", ", columns,
+                    "], expected equal axes, or 1 in srcShape"));
+    if (srcRows != rows && rows > 1) {
+        run.RequireBlocks("srcShape[1]", srcColumns, run.View(1).size);
+    }
+    const Numbers x = run.Read(1, "src", srcRows * srcColumns);
+    run.RequireNoOverlap(0, 1, rows * columns, "src");
+    run.TakeTmp();
+    run.Charge(rows * columns);
+    Numbers result;
+    for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t column = 0; column < columns; ++column) {
+            const int64_t from = (srcRows == 1 ? 0 : row) * srcColumns + (srcColumns == 1 ? 0 : column);
+            result.push_back(x[static_cast<size_t>(from)]);
+        }
+    }
+    run.Write(0, "dst", result);
+}
+
+/// Operands: dst, src. Sizes: rows, columns, valid columns, left, right. Numbers: value.
+void AddPadding(Composite& run)
+{
+    const int64_t rows = run.Size(0);
+    const int64_t pitch = run.Size(1);
+    const int64_t valid = run.Size(2);
+    const int64_t left = run.Size(3);
+    const int64_t right = run.Size(4);
+    const int64_t unit = kBlockBytes / run.View(0).size;
+    const bool isAligned = pitch % unit == 0;
+    const int64_t width = isAligned ? pitch : pitch + left + right;
+    run.Expect(rows > 0 && valid > 0 && valid <= pitch, "the shape of the tiling data is empty");
+    run.Expect(!isAligned || (valid < pitch && left == 0 && right == pitch - valid),
+               Text("the rows have ", pitch, " columns, a multiple of 32 bytes, of which ", valid,
+                    " are valid: expected leftPad = 0 and rightPad = ", pitch - valid, ", at least 1"));
+    run.Expect(width <= RoundUp(pitch, unit),
+               Text("the padded rows have ", width, " columns, expected at most ", RoundUp(pitch, unit)));
+    run.RequireBlocks("src", rows * pitch, run.View(1).size);
+    const Numbers x = run.Read(1, "src", rows * pitch);
+    run.TakeTmp(width);
+    run.Charge(rows * width);
+    Numbers result(static_cast<size_t>(rows * width), run.Number(0));
+    for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t column = 0; column < valid; ++column) {
+            result[static_cast<size_t>(row * width + left + column)] = x[static_cast<size_t>(row * pitch + column)];
+        }
+    }
+    run.Write(0, "dst", result);
+}
+
+/// Operands: dst, src. Sizes: rows, columns, left, right.
+void RemovePadding(Composite& run)
+{
+    const int64_t rows = run.Size(0);
+    const int64_t pitch = run.Size(1);
+    const int64_t width = pitch - run.Size(3);
+    run.Expect(rows > 0 && run.Size(3) > 0 && run.Size(3) * run.View(0).size < kBlockBytes,
+               Text("rightPad is ", run.Size(3), " columns, expected more than 0 and less than 32 bytes"));
+    run.RequireBlocks("srcWidth", pitch, run.View(1).size);
+    const Numbers x = run.Read(1, "src", rows * pitch);
+    run.TakeTmp(pitch);
+    run.Charge(rows * pitch);
+    Numbers result;
+    for (int64_t row = 0; row < rows; ++row) {
+        result.insert(result.end(), x.begin() + row * pitch, x.begin() + row * pitch + width);
+    }
+    run.Write(0, "dst", result);
+}
+
+/// Operands: dst, src. Sizes: rows, columns.
+void SwapAxes(Composite& run)
+{
+    constexpr int64_t side = 16;
+    const int64_t rows = run.Size(0);
+    const int64_t columns = run.Size(1);
+    run.Expect(rows > 0 && columns > 0 && rows % side == 0 && columns % side == 0,
+               Text("the shape is [", rows, ", ", columns, "], expected multiples of 16"));
+    const Numbers x = run.Read(1, "src", rows * columns);
+    run.RequireNoOverlap(0, 1, rows * columns, "src");
+    run.TakeTmp();
+    run.Charge(rows * columns);
+    Numbers result(x.size());
+    for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t column = 0; column < columns; ++column) {
+            result[static_cast<size_t>(column * rows + row)] = x[static_cast<size_t>(row * columns + column)];
+        }
+    }
+    run.Write(0, "dst", result);
+}
+
+}  // namespace
+
+int64_t RunLayout(Composite& run)
+{
+    switch (run.Op()) {
+        case HighOp::kBroadcast:
+            Repeat(run);
+            break;
+        case HighOp::kPad:
+            AddPadding(run);
+            break;
+        case HighOp::kUnPad:
+            RemovePadding(run);
+            break;
+        default:
+            SwapAxes(run);
+            break;
+    }
+    return 0;
+}
+
+}  // namespace opforge::twin::kernel

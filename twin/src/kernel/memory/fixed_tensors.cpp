@@ -1,0 +1,79 @@
+// Tensors at addresses that the kernel chooses: LocalMemAllocator and LocalTensor(position, address, size).
+#include <algorithm>
+
+#include "kernel/exec/block.h"
+#include "opforge_twin/arithmetic.h"
+#include "opforge_twin/kernel/system.h"
+
+namespace opforge::twin::kernel {
+
+namespace {
+
+using AscendC::TPosition;
+
+/// The buffer of all fixed tensors in a memory: they may overlap, and keep their contents.
+uint32_t FixedBuffer(LocalMemory& local, const LocalUnit& unit, TPosition position, const Call& call)
+{
+    const auto isFixed = [&](const Buffer& buffer) { return buffer.isFixed && buffer.begin == unit.begin; };
+    const auto found = std::find_if(local.buffers.begin(), local.buffers.end(), isFixed);
+    if (found != local.buffers.end()) {
+        return static_cast<uint32_t>(found - local.buffers.begin());
+    }
+    Buffer buffer;
+    buffer.begin = unit.begin;
+    buffer.end = unit.begin + unit.bytes;
+    buffer.state = BufferState::kScratch;
+    buffer.position = position;
+    buffer.createdAt = call.at;
+    buffer.generation = ++local.generation;
+    buffer.changedAt = call.at;
+    buffer.isFixed = true;
+    local.buffers.push_back(buffer);
+    return static_cast<uint32_t>(local.buffers.size() - 1);
+}
+
+LocalView FixedView(Block& block, const LocalUnit& unit, TPosition position, int64_t address, int64_t bytes,
+                    const Call& call)
+{
+    LocalView view;
+    view.buffer = FixedBuffer(block.local, unit, position, call);
+    view.generation = block.local.buffers[view.buffer].generation;
+    view.address = unit.begin + address;
+    view.begin = view.address;
+    view.end = view.begin + bytes;
+    return view;
+}
+
+}  // namespace
+
+LocalView ViewAt(TPosition position, int64_t address, int64_t bytes, const Call& call)
+{
+    const Entry block(call);
+    const LocalUnit& unit = RequireUnit(*block, position, call);
+    if (address % kBlockBytes != 0) {
+        block->Fail(
+            unit.alignmentKind, Pipe::kScalar, call,
+            Text("address ", address, " in the ", unit.name, " is not a multiple of ", kBlockBytes, "; round it up"));
+    }
+    if (address < 0 || address + bytes > unit.bytes) {
+        block->Fail(unit.budgetKind, Pipe::kScalar, call,
+                    Text("the tensor has bytes [", address, ", ", address + bytes, ") of the ", unit.name,
+                         ", expected at most ", unit.bytes, "; shorten the tensors"));
+    }
+    return FixedView(*block, unit, position, address, bytes, call);
+}
+
+int64_t AddressIn(const LocalView& view, const Call& call)
+{
+    const Entry block(call);
+    return view.address - block->checks.UnitOf(view, Pipe::kScalar, "the tensor", call).begin;
+}
+
+LocalView RemainingMemory(TPosition position, const Call& call)
+{
+    const Entry block(call);
+    const LocalUnit& unit = RequireUnit(*block, position, call);
+    return FixedView(*block, unit, position, unit.used, unit.Left() / kBlockBytes * kBlockBytes, call);
+}
+
+}  // namespace opforge::twin::kernel
