@@ -1,6 +1,6 @@
 """Fit the constants of the time model on published times, and measure the errors of the model.
 
-Usage: python benchmarks/calibrate.py --points FILE.json [--check] [--holdout]
+Usage: python benchmarks/calibrate.py [--points FILE.json] [--check] [--holdout]
 
 Each constant has the series that shows it. The search is deterministic: it tries values around the last one and keeps
 the one with the least mean error. Afterwards it fits the unknown parts of the generic structures: instructions over a
@@ -21,7 +21,7 @@ from typing import Annotated, Any
 
 import typer
 from points import errors, fit_structures
-from points.evaluate import estimate_of, evaluate, load_points
+from points.evaluate import POINTS, estimate_of, evaluate, load_points
 from points.generic import STRUCTURES, structures
 from points.runner import CONSTANTS, NotRunError, variables
 from points.series import Point
@@ -166,7 +166,7 @@ def halves(points: Sequence[Point]) -> tuple[list[Point], list[Point]]:
 
 
 def main(
-    points: Annotated[Path, typer.Option(help="File of published points.")],
+    points: Annotated[Path, typer.Option(help="File of published points.")] = POINTS,
     *,
     check: Annotated[bool, typer.Option("--check", help="Compare the committed files with the result.")] = False,
     holdout: Annotated[

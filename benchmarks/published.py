@@ -1,6 +1,6 @@
 """Compare estimates of the time model with published times of public kernels.
 
-Usage: python benchmarks/published.py --points FILE.json [--json OUT] [--series A,B]
+Usage: python benchmarks/published.py [--points FILE.json] [--json OUT] [--series A,B]
 
 The file has the structure of the published points: `points` with id, series, device, shapes, dtypes, tiling, total_us.
 The kernels are in benchmarks/published. error = estimate / measured - 1; median and worst are of its absolute value.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from points.evaluate import Row, evaluate, load_points, summary_of
+from points.evaluate import POINTS, Row, evaluate, load_points, summary_of
 from script import command, table
 
 from opforge.codegen.errors import UserError
@@ -37,7 +37,7 @@ def series_table(rows: list[Row]) -> str:
 
 
 def main(
-    points: Annotated[Path, typer.Option(help="File of published points.")],
+    points: Annotated[Path, typer.Option(help="File of published points.")] = POINTS,
     json_out: Annotated[Path | None, typer.Option("--json", help="Write the comparison there.")] = None,
     series: Annotated[str, typer.Option(help="Only these series, separated by commas.")] = "",
 ) -> None:

@@ -16,6 +16,8 @@ from .runner import NotRunError
 from .series import Point
 
 Row = dict[str, Any]
+# The points that the model is fitted on.
+POINTS = Path(__file__).resolve().parents[1] / "published" / "points.json"
 # Series whose kernel is described; the others have a generic structure.
 DESCRIBED: Mapping[str, described.Evaluate] = {
     "add_8192": described.addition,
