@@ -214,6 +214,18 @@ def test_entries(tmp_path):
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "21\n", "")
 
 
+def test_output_that_is_no_new_program(tmp_path):
+    source = tmp_path / "program.asc"
+    source.write_text("int main() {}\n")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(source)
+    for name in (source.name, "pipe", "link", "."):
+        with pytest.raises(UserError, match="cannot write the program"):
+            compile_program([source], tmp_path / name)
+    assert source.read_text() == "int main() {}\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "pipe", "program.asc"]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

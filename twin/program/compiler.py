@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.files import make_folder, read_regular
+from opforge.codegen.files import make_folder, read_regular, require_writable
 from opforge.codegen.printing import path_text
 from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 from opforge.twin.build import INCLUDE, build_runtime
@@ -143,7 +143,7 @@ def compile_program(
     soc_properties(soc)
     build_runtime()
     code = [file for file in files if file.suffix not in OBJECTS]
-    with tempfile.TemporaryDirectory(prefix=".opforge-cc-", dir=_folder_of(output)) as name:
+    with tempfile.TemporaryDirectory(prefix=".opforge-cc-", dir=output.parent) as name:
         folder = Path(name)
         build = _Build(folder, tuple(include_dirs), tuple(defines), host_options, soc, level)
         rewritten = _rewrite_all(build, code, header_dir)
@@ -202,13 +202,8 @@ def _check(files: Sequence[Path], output: Path, level: str, compile_only: bool) 
         data = read_regular(file, "source", _MOST_BYTES * (64 if file.suffix in OBJECTS else 1), "split it")
         if file.suffix not in OBJECTS and b"\0" in data:
             raise UserError("got binary data, expected a C++ source", path_text(file))
-    if output.is_dir():
-        raise UserError("got a folder, expected the name of a file to write; use another -o", path_text(output))
-
-
-def _folder_of(output: Path) -> Path:
     make_folder(output.parent)
-    return output.parent
+    require_writable(output, files, "program")
 
 
 def _rewrite_all(build: _Build, code: Sequence[Path], header_dir: Path | None) -> dict[Path, Rewritten]:
