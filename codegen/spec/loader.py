@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path as FilePath
+from types import UnionType
 from typing import Any, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
@@ -273,6 +274,8 @@ def _fields_at(path: Path) -> list[str]:
         else:
             arguments = get_args(annotation)
             annotation = arguments[-1] if get_origin(annotation) is dict else arguments[0]
+        if get_origin(annotation) is UnionType:  # a model or nothing
+            annotation = get_args(annotation)[0]
     model: type[SpecModel] = annotation
     return [field.alias or name for name, field in model.model_fields.items()]
 
