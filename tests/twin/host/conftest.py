@@ -17,7 +17,7 @@ import pytest
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import INCLUDE, build_runtime
 from opforge.twin.compiler.folder import locked
-from opforge.twin.compiler.units import WARNINGS, Library, Unit, build
+from opforge.twin.compiler.units import LINE_FLAGS, WARNINGS, Library, Unit, build
 from opforge.twin.runtime.acl import Runtime, runtime
 
 Array = np.ndarray[Any, Any]
@@ -68,7 +68,7 @@ def vendor() -> Path:
         ),
     ]
     for dtype, (cpp, enumerator) in KERNELS.items():
-        defines = (f"-DDTYPE_X={cpp}", f"-DORIG_DTYPE_X={enumerator}", hidden)
+        defines = (f"-DDTYPE_X={cpp}", f"-DORIG_DTYPE_X={enumerator}", hidden, *LINE_FLAGS)
         kernel = (unit("kernel.cpp", f"kernel_{dtype}", *defines),)
         path = tbe / "kernel" / "ascend910b" / "scaled_add" / f"ScaledAdd_{dtype}_{dtype}.so"
         libraries.append(Library(path, kernel, link))

@@ -115,6 +115,9 @@ void Convert(const Conversion& conversion, const float* from, uint8_t* to, int64
             conversion.row.hasScale && !isPadding ? conversion.Of(first + index) : Quantization{};
         value *= quantization.scale;
         value = conversion.relu && value < 0.0F ? 0.0F : value;
+        if (conversion.dtype == Dtype::kInt8 || conversion.dtype == Dtype::kUint8) {
+            value = std::nearbyint(value);  // the offset is added to the rounded value
+        }
         StoreAs(conversion.dtype, value + static_cast<float>(quantization.offset), to);
     }
 }
