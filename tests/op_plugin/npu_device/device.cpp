@@ -221,6 +221,29 @@ at::Tensor CopyFromAndResize(const at::Tensor& self, const at::Tensor& to)
     return CopyFrom(self, to, false);
 }
 
+at::Tensor Convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                       at::IntArrayRef outputPadding, int64_t groups)
+{
+    const std::optional<at::Tensor> hostBias = bias ? std::optional(OnHost(*bias)) : std::nullopt;
+    return at::convolution(OnHost(input), OnHost(weight), hostBias, stride, padding, dilation, transposed,
+                           outputPadding, groups)
+        .to(kDevice);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> ConvolutionBackward(const at::Tensor& grad, const at::Tensor& input,
+                                                                   const at::Tensor& weight, at::IntArrayRef stride,
+                                                                   at::IntArrayRef padding, at::IntArrayRef dilation,
+                                                                   bool transposed, at::IntArrayRef outputPadding,
+                                                                   int64_t groups, std::array<bool, 3>)
+{
+    const std::vector<int64_t> biasSize = {grad.size(1)};
+    const auto [x, w, b] =
+        at::convolution_backward(OnHost(grad), OnHost(input), OnHost(weight), biasSize, stride, padding, dilation,
+                                 transposed, outputPadding, groups, {true, true, true});
+    return {x.to(kDevice), w.to(kDevice), b.to(kDevice)};
+}
+
 void OnCpu(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 {
     at::native::cpu_fallback(op, stack);
@@ -246,6 +269,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
     library.impl("view", &at::cpu::view);
     library.impl("_reshape_alias", &at::cpu::_reshape_alias);
     library.impl("unfold", &at::cpu::unfold);
+    library.impl("convolution_overrideable", &Convolution);
+    library.impl("convolution_backward_overrideable", &ConvolutionBackward);
     using Set = at::Tensor& (*)(at::Tensor&, at::Storage);
     library.impl("set_.source_Storage", static_cast<Set>(&at::cpu::set_));
     using SetView = at::Tensor& (*)(at::Tensor&, at::Storage, int64_t, at::IntArrayRef, at::IntArrayRef);
