@@ -104,13 +104,6 @@ PLANTED = [
     Planted("mode_of_float", "store.quantPre = VDEQF16;", "store.quantPre = F322F16;", "quant_mode", "DEQF16"),
     Planted("b_not_loaded", "LoadData(b2,", "LoadData(b2[512],", "cube_out_of_range", "dst"),
     Planted("filled_too_far", "int16_t>(1, 48,", "int16_t>(1, 49,", "cube_out_of_range", "dst"),
-    Planted(
-        "no_matrices",
-        TENSOR.replace("OUT_T", "half"),
-        "copy.quantPre = DEQF16; SetFixpipePreQuantFlag(1); DataCopy(cGm, co1, copy);",
-        "fixpipe_register",
-        "(1, 0, 0)",
-    ),
     Planted("scales_unordered", "    Order<HardEvent::MTE2_FIX>();\n", "", "race", "cbufWorkspace"),
 ]
 
