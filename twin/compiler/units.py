@@ -156,9 +156,11 @@ def _ccache() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def cpu_flags() -> tuple[str, ...]:
-    """Instruction-set flags that this CPU supports; they change speed, never results."""
+    """Instruction-set flags that this CPU supports; they change speed, never results. A cross-compiler gets none."""
     cpuinfo = Path("/proc/cpuinfo")
     if platform.machine() != "x86_64" or not cpuinfo.is_file():
+        return ()
+    if not _ask(compiler()[0], "-dumpmachine").text.startswith("x86_64"):
         return ()
     words = set(cpuinfo.read_text(encoding="utf-8").split())
     return tuple(f"-m{name}" for name in ("avx2", "f16c") if name in words)
