@@ -632,42 +632,6 @@ KERNEL(all_too_early)
     mm.WaitIterateAll();
     mm.End();
 }
-
-/// Planted: after an asynchronous Iterate, GetTensorC takes tiles from the workspace to the unified buffer only.
-KERNEL(tiles_to_global)
-{
-    OPEN(Plain);
-    GlobalTensor<float> results;
-    results.SetGlobalBuffer((__gm__ float*)GetUserWorkspace(workspace));
-    mm.SetWorkspace(results);
-    mm.SetTensorA(aGm);
-    mm.SetTensorB(bGm);
-    mm.template Iterate<false>();
-    mm.template GetTensorC<false>(cGm);
-    mm.End();
-}
-
-/// Planted: C goes to the unified buffer, and REGIST_MATMUL_OBJ has no workspace.
-KERNEL(without_workspace)
-{
-    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_1);
-    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
-    TPipe pipe;
-    ToUb mm;
-    REGIST_MATMUL_OBJ(&pipe, nullptr, mm, &t);
-    (void)c;
-    (void)workspace;
-    GlobalTensor<half> aGm, bGm;
-    aGm.SetGlobalBuffer((__gm__ half*)a);
-    bGm.SetGlobalBuffer((__gm__ half*)b);
-    TBuf<TPosition::VECCALC> buffer;
-    pipe.InitBuffer(buffer, t.singleCoreM * t.singleCoreN * sizeof(float));
-    LocalTensor<float> local = buffer.Get<float>();
-    mm.SetTensorA(aGm);
-    mm.SetTensorB(bGm);
-    mm.IterateAll(local);
-    mm.End();
-}
 """
 
 
@@ -689,21 +653,6 @@ def test_forms_of_mixed_kernels(mixed_forms, name):
     assert_product(arrays)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "word"),
-    [
-        ("without_workspace", "matmul_workspace", "GetSysWorkSpacePtr"),
-        ("tiles_to_global", "matmul_position", "unified buffer"),
-    ],
-)
-def test_misuse_in_mixed_kernels(mixed_forms, record_planted, name, kind, word):
-    arrays = matrices(64, 64, 96, "half", "float")
-    report = mixed_forms.launch(name, *arrays, tiling=tiling(64, 64, 96), task_type="MIX_AIC_1_1")
-    (finding,) = report["findings"]
-    assert (finding["kind"], word in finding["message"]) == (kind, True), finding
-    record_planted(name, finding)
-
-
 def test_an_early_read_of_an_asynchronous_result(mixed_forms):
     arrays = matrices(128, 64, 96, "half", "float")
     report = mixed_forms.launch("all_too_early", *arrays, tiling=tiling(128, 64, 96), task_type="MIX_AIC_1_1")
@@ -718,7 +667,7 @@ PLANTED = """
         KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);                                                \\
         GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);                                           \\
         TPipe pipe;                                                                                    \\
-        MM mm;                                                                                         \\
+        Mm<half, float, float, false, false> mm;                                                       \\
         GlobalTensor<half> aGm, bGm;                                                                   \\
         GlobalTensor<float> biasGm, cGm;                                                               \\
         aGm.SetGlobalBuffer((__gm__ half*)a);                                                          \\
@@ -727,7 +676,6 @@ PLANTED = """
         cGm.SetGlobalBuffer((__gm__ float*)c);                                                         \\
         code                                                                                           \\
     }
-#define MM Mm<half, float, float, false, false>
 #define REGISTERED REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
 #define READY REGISTERED mm.SetTensorA(aGm); mm.SetTensorB(bGm);
 PLANT(right, READY mm.IterateAll(cGm); mm.End();)
@@ -753,21 +701,8 @@ PLANT(long_rows, REGISTERED mm.SetOrgShape(16, 16, 70000, 64); mm.SetTensorA(aGm
 mm.IterateAll(cGm);)
 PLANT(batches_of_3_and_2, READY mm.SetBatchNum(3, 2);
 mm.IterateBatch(cGm, false, 0, false);)
-#undef MM
-#define MM Mm<half, int8_t, float, false, false>
-#define BYTES GlobalTensor<int8_t> out; out.SetGlobalBuffer((__gm__ int8_t*)c);
-PLANT(no_scale, READY BYTES
-mm.IterateAll(out);)
-#undef MM
-#define MM                                                                                             \\
-    Mm<half, int8_t, float, false, false, CFG_NORM, MatmulCallBackFunc<>, CubeFormat::ND, CubeFormat::ND, \\
-       CubeFormat::NZ>
-PLANT(bytes_in_fractals, READY BYTES mm.SetQuantScalar(0x3F800000);
-mm.IterateAll(out);)
 """
 MISUSES = {
-    "no_scale": ("matmul_quant", "SetQuantScalar"),
-    "bytes_in_fractals": ("matmul_format", "ND"),
     "no_a": ("matmul_order", "SetTensorA"),
     "no_tiling": ("matmul_order", "tiling"),
     "after_end": ("matmul_order", "SetTensorA"),
