@@ -315,6 +315,49 @@ def test_levels(level, sync, kinds):
         assert np.array_equal(x, y)
 
 
+FORGIVEN = """#include "kernel_operator.h"
+extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
+{
+    AscendC::GlobalTensor<float> from, to;
+    from.SetGlobalBuffer((__gm__ float*)x, 64);
+    to.SetGlobalBuffer((__gm__ float*)y, 64);
+    AscendC::TPipe pipe;
+    AscendC::TQueBind<AscendC::TPosition::VECIN, AscendC::TPosition::VECOUT, 1> queue;
+    AscendC::TBuf<> buffer;
+    pipe.InitBuffer(queue, 1, 256);
+    pipe.InitBuffer(buffer, BYTES);
+    AscendC::LocalTensor<float> tensor = queue.AllocTensor<float>();
+    AscendC::DataCopy(tensor, from, 64);
+    queue.EnQue(tensor);
+    tensor = queue.DeQue<float>();
+    AGAIN
+    AscendC::DataCopy(to, tensor, 64);
+    queue.FreeTensor(tensor);
+    SYNC
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"AGAIN": "queue.EnQue(tensor); tensor = queue.DeQue<float>();"}, "queue_order"),
+        ({"BYTES": "0"}, "field_range"),
+        ({"SYNC": "AscendC::SyncAll();"}, "sync_task_type"),
+    ],
+)
+def test_only_stricter_levels_report(changes, kind):
+    """Code that works on the device is reported in the other levels only."""
+    text = FORGIVEN
+    for word, code in ({"AGAIN": "", "BYTES": "256", "SYNC": ""} | changes).items():
+        text = text.replace(word, code)
+    for level, kinds in (("strict", {kind}), ("fast", {kind}), ("device", set())):
+        x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+        findings = launch(text, "kernel", 1, [x, y], level=level, lint=False)
+        assert {finding.kind for finding in findings} == kinds
+    assert np.array_equal(x, y)
+
+
 def test_unknown_level():
     """A level that does not exist is one message."""
     with pytest.raises(UserError, match=r"level: got 'hard', expected one of strict, device, fast"):

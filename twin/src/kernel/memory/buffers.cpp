@@ -249,7 +249,7 @@ uint32_t AddQueue(uint32_t pool, TPosition source, TPosition destination, int64_
     const Entry block(call);
     RequirePipe(*block, call);
     Field("num", buffers, 1, LocalMemory::kMaxBuffers, call);
-    Field("len", bytes, 1, 4294967295, call);
+    Field("len", bytes, kEmptyBuffer.Has(block->launch.options.level) ? 1 : 0, 4294967295, call);
     LocalUnit& unit = ArenaOf(*block, pool, PositionOf(source, destination), buffers, call);
     const BufferRequest request{PositionOf(source, destination), buffers, RoundUp(bytes, kBlockBytes), call.at};
     RequireBudget(*block, unit, request, call);
@@ -273,7 +273,7 @@ LocalView AddScratch(uint32_t pool, TPosition position, int64_t bytes, const Cal
 {
     const Entry block(call);
     RequirePipe(*block, call);
-    Field("len", bytes, 1, 4294967295, call);
+    Field("len", bytes, kEmptyBuffer.Has(block->launch.options.level) ? 1 : 0, 4294967295, call);
     LocalUnit& unit = ArenaOf(*block, pool, position, 1, call);
     const BufferRequest request{position, 1, RoundUp(bytes, kBlockBytes), call.at};
     RequireBudget(*block, unit, request, call);
@@ -311,7 +311,9 @@ void Enqueue(uint32_t queue, const LocalView& view, const Call& call)
     const Entry block(call);
     Queue& to = QueueOf(*block, queue, call);
     Buffer& buffer = BufferOf(*block, queue, view, call);
-    if (buffer.state != BufferState::kAllocated) {
+    const bool isPassedOn =
+        buffer.state == BufferState::kDequeued && !kEnqueAgain.Has(block->launch.options.level);
+    if (buffer.state != BufferState::kAllocated && !isPassedOn) {
         block->Fail("queue_order", Pipe::kScalar, call,
                     Text("the tensor is not fresh from AllocTensor (last change at ", Where(buffer.changedAt),
                          "); the order is AllocTensor, EnQue, DeQue, FreeTensor"));

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "kernel/exec/block.h"
+#include "kernel/exec/levels.h"
 #include "kernel/exec/scheduler.h"
 
 namespace opforge::twin::kernel {
@@ -54,7 +55,8 @@ void RequireCores(Block& block, const Call& call)
 void RequireBarrier(Block& block, const Call& call)
 {
     const TaskType& type = block.Type();
-    if (!type.hasBarrier) {
+    const bool isForgiven = type.cubes == 0 && !kBarrierTaskType.Has(block.launch.options.level);
+    if (!type.hasBarrier && !isForgiven) {
         block.Fail("sync_task_type", Pipe::kScalar, call,
                    Text("a kernel of type ", type.name,
                         " has no scheduler between cores; declare "
