@@ -48,6 +48,7 @@ CONTENTS = {
         "docs/how-to/run-ascend-c-programs.md",
         "docs/how-to/run-public-kernels.md",
         "docs/how-to/find-the-slow-line.md",
+        "docs/how-to/tune-a-plan.md",
         "docs/how-to/call-an-operator.md",
         "docs/how-to/use-from-pytorch.md",
         "docs/how-to/convert-models.md",

@@ -19,8 +19,6 @@ inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kFloatsPerRepeat = 64;
 
-// A burst of 16 KiB reaches the full rate of the DMA.
-inline constexpr int64_t kMaxTileBytes = 16384;
 // Queues of grad_out, input and grad_input, two buffers each.
 inline constexpr int64_t kTileBuffers = 6;
 // From this size, each channel of a batch is processed by separate vector instructions.
@@ -32,12 +30,8 @@ inline constexpr int64_t kFactors = 4;
 inline constexpr int64_t kMaxRowChannels = 512;
 inline constexpr int64_t kMaxCounters = 2048;  // maximum number of counters per load
 inline constexpr int64_t kMinWorkFloats = 768;
-// Minimum work per core; less work does not justify another core.
-inline constexpr int64_t kMinCoreBytes = 16384;
 // The search reduces the size by 1 / kTriedPart in each step.
 inline constexpr int64_t kTriedPart = 32;
-// Overhead of a tile, as an equivalent number of DMA bytes.
-inline constexpr int64_t kTileOverheadBytes = 2048;
 
 /// Sizes of one problem. A single channel is one long row over all batches.
 struct Shape {
@@ -259,7 +253,7 @@ constexpr Plan<BatchNormElemtBackwardTilingData> ExamplePlan(int64_t batches, in
 
 static_assert(ExamplePlan(1, 1, 1).blockNum == 1, "a tiny problem stays on one core");
 static_assert(ExamplePlan(128, 64, 3136).data.isRowWise == 1, "large planes: a row of one channel at a time");
-static_assert(ExamplePlan(1, 3, 8294400).data.pieces >= 1000, "huge planes are cut");
+static_assert(ExamplePlan(1, 3, 8294400).data.pieces >= 500, "huge planes are cut");
 static_assert(ExamplePlan(256, 2048, 49).data.spreadFloats > 0, "small planes: factors are spread over elements");
 static_assert(ExamplePlan(65536, 512, 1).data.tileBatches > 1, "channels along the row: several rows at a time");
 static_assert(ExamplePlan(100, 100000, 1).data.spreadFloats == 0, "a factor an element: nothing to spread");

@@ -21,8 +21,6 @@ namespace embedding_dense_backward {
 inline constexpr int64_t kMaxRows = std::numeric_limits<int32_t>::max();
 inline constexpr int64_t kFloatBytes = 4;
 
-// The rows of a batch use the flags of one buffer. 16 KiB reach the full rate of the DMA.
-inline constexpr int64_t kMaxTileBytes = 32768;
 inline constexpr int64_t kTileBuffers = 3;
 inline constexpr int64_t kStoreBuffers = 3;
 // One DMA stores neighboring rows of the output.
@@ -44,9 +42,6 @@ inline constexpr int64_t kSortBytesPerIndex = 24;
 inline constexpr int64_t kListBytesPerIndex = 16;
 inline constexpr int64_t kMinChunk = 32;
 inline constexpr int64_t kMaxChunk = 4096;
-// Estimated cycles of a chunk without its passes, and of a level of merges with its barrier.
-inline constexpr int64_t kChunkCycles = 1500;
-inline constexpr int64_t kLevelCycles = 5000;
 
 /// Returns the bytes of the sort in UB.
 constexpr int64_t SortBytes(int64_t chunk)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,13 @@ class OpSpec(SpecData):
         renamed = self.model_copy(update={"op_type": self.op_type + suffix, "aclnn": aclnn})
         renamed._source_type = self.source_type  # noqa: SLF001  # of the same class
         return renamed
+
+    def with_constants(self, values: Mapping[str, int]) -> OpSpec:
+        """The operator with other values of constants of its plan."""
+        constants = tuple(
+            one.model_copy(update={"value": values.get(one.name, one.value)}) for one in self.tiling.constants
+        )
+        return self.model_copy(update={"tiling": self.tiling.model_copy(update={"constants": constants})})
 
     @cached_property
     def compilation(self) -> tuple[Program, list[tuple[Path, str]]]:

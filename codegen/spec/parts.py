@@ -193,6 +193,15 @@ class TilingKey(SpecModel):
     template: tuple[bool | Int64 | str, ...] = ()
 
 
+class PlanConstant(SpecModel):
+    """An integer that an own plan reads, and the values of it that `opforge tune` tries."""
+
+    name: Name
+    value: Int64
+    choices: Annotated[tuple[Int64, ...], Field(min_length=1, max_length=64)]
+    description: Text = ""
+
+
 class TilingSpec(SpecModel):
     """Describe how the work is split, and the tiling data of the kernel.
 
@@ -200,6 +209,7 @@ class TilingSpec(SpecModel):
         plan: A header of op_host/, or a shared plan (`strategies.STRATEGIES`); empty: `<op>_tiling.h`.
         work: The sizes that a shared plan needs, as expressions.
         data: The fields of the tiling data; those that a shared plan fills stand in front of them.
+        constants: The integers of an own plan that `opforge tune` searches.
     """
 
     task_type: TaskType = "AIV_ONLY"
@@ -207,6 +217,7 @@ class TilingSpec(SpecModel):
     work: dict[str, Int64 | Line] = {}
     data: tuple[TilingField, ...] = ()
     keys: tuple[TilingKey, ...] = ()
+    constants: tuple[PlanConstant, ...] = ()
 
     @property
     def strategy(self) -> Strategy | None:

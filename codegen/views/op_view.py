@@ -11,7 +11,7 @@ from opforge.codegen.expr.tree import Expr
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import lower_camel, snake_case, upper_camel
-from opforge.codegen.spec.parts import FunctionSpec, TilingField
+from opforge.codegen.spec.parts import FunctionSpec, PlanConstant, TilingField
 from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.spec.semantics import alternatives
 from opforge.codegen.spec.shared_plans import Strategy
@@ -58,6 +58,15 @@ def _template_argument(spec: OpSpec, item: bool | int | str) -> Code | str:
     if item in DTYPES:
         return DTYPES[item].kernel
     return f"DTYPE_{spec.tensor(item).ir_name.upper()}"
+
+
+class PlanConstantView:
+    """An integer that the plan reads."""
+
+    def __init__(self, constant: PlanConstant) -> None:
+        self.name = f"k{upper_camel(constant.name)}"
+        self.value = int64_literal(constant.value)
+        self.description = constant.description
 
 
 @dataclass(frozen=True)
@@ -148,6 +157,7 @@ class OpView:
             for condition, key in zip(spec.program.work.keys, self.tiling_keys, strict=False)
         ]
         self.own_plan = spec.own_plan or ""
+        self.plan_constants = [PlanConstantView(constant) for constant in spec.tiling.constants]
         self.shared_plan = SharedPlanView(self, spec.tiling.strategy) if spec.tiling.strategy else None
 
     def assignment(self, name: str, value: Expr, text: int | str | None) -> AssignmentView:

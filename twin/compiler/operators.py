@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
 VENDOR = "opforge"
+TILING_LIBRARY = "libcust_opmaster_rt2.0.so"
 
 
 @dataclass(frozen=True)
@@ -140,7 +141,7 @@ def host_libraries(project: Project, names: Collection[str], generated: Sequence
     plugins = units("op_plugin", ["op_plugin/*.cpp"], *HOST_FLAGS)
     return [
         Library(vendor / "op_proto" / linux / "libcust_opsproto_rt2.0.so", proto, link),
-        Library(_tbe(project) / "op_tiling" / linux / "libcust_opmaster_rt2.0.so", master, link),
+        Library(_tbe(project) / "op_tiling" / linux / TILING_LIBRARY, master, link),
         Library(
             vendor / "op_api" / "lib" / "libcust_opapi.so",
             units("op_api", ["op_api/*.cpp"], *HOST_FLAGS),
