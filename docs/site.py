@@ -79,6 +79,7 @@ CONTENTS = {
         "docs/explanation/cpu-twin.md",
         "docs/explanation/findings-in-public-kernels.md",
         "docs/explanation/time-model.md",
+        "docs/explanation/vendor-comparison.md",
         ERRORS,
         "docs/explanation/operators.md",
         "docs/explanation/limits.md",
