@@ -72,10 +72,17 @@ def cpu_mode() -> str:
 
 
 def to_numpy(tensor: torch.Tensor) -> Array:
-    """Return a tensor as an array of the same memory and strides."""
+    """Return a tensor as an array of the same memory and strides.
+
+    Raises:
+        RuntimeError: NumPy does not have the dtype.
+    """
     plain: Any = tensor.detach().resolve_conj().resolve_neg()
     is_bfloat16 = plain.dtype == torch.bfloat16
-    array: Array = plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16) if is_bfloat16 else plain.numpy()
+    try:
+        array: Array = plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16) if is_bfloat16 else plain.numpy()
+    except TypeError as error:
+        raise RuntimeError(f"got a tensor of {plain.dtype}, expected a dtype of NumPy or bfloat16; cast it") from error
     return array
 
 
