@@ -168,7 +168,7 @@ def test_arrays_share_the_memory_of_tensors():
 
 
 def test_a_dtype_without_numpy_is_refused():
-    with pytest.raises(RuntimeError, match="got a tensor of torch.float8_e4m3fn, expected a dtype of NumPy"):
+    with pytest.raises(RuntimeError, match=r"got a tensor of torch\.float8_e4m3fn, expected a dtype of NumPy"):
         OPS.grouped_bias_add_grad(torch.ones(10, 4).to(torch.float8_e4m3fn), ENDS)
 
 
