@@ -168,7 +168,7 @@ def test_arrays_share_the_memory_of_tensors():
 
 
 def test_a_dtype_without_numpy_is_refused():
-    with pytest.raises(RuntimeError, match=r"got a tensor of torch\.float8_e4m3fn, expected a dtype of NumPy"):
+    with pytest.raises(RuntimeError, match=r"grad_y: got torch\.float8_e4m3fn, expected a dtype of NumPy"):
         OPS.grouped_bias_add_grad(torch.ones(10, 4).to(torch.float8_e4m3fn), ENDS)
 
 
@@ -246,9 +246,19 @@ def test_threads_and_forked_processes_can_call():
     os.waitpid(child, 0)
 
 
-def test_vmap_is_refused():
-    with pytest.raises(NotImplementedError, match="call it in a loop"):
-        torch.vmap(lambda g: OPS.grouped_bias_add_grad(g, ENDS))(torch.ones(2, 10, 4))
+@pytest.mark.parametrize("name", [*SPECS])
+def test_vmap_of_a_gradient_operator_is_refused(name):
+    spec, test = SPECS[name], SPECS[name].tests.shapes[1]
+    first, *rest = arguments_of(spec, test, arrays_of(spec, test, "float32"))
+    with pytest.raises(NotImplementedError, match=f"{name}: got torch.vmap, .*; call it in a loop"):
+        torch.vmap(lambda grad: getattr(OPS, name)(grad, *rest))(first[None])
+
+
+@pytest.mark.parametrize(("name", "function", "shapes"), [(c[0], c[1], c[2:]) for c in CALLS[::2]], ids=CALL_IDS[::2])
+def test_vmap_of_a_forward_operator_is_refused(name, function, shapes):
+    first, *rest = (torch.ones(*shape) for shape in shapes)
+    with pytest.raises(NotImplementedError, match=f"{name}: got torch.vmap, .*; call it in a loop"):
+        torch.vmap(lambda x: function(x, *rest))(first[None])
 
 
 def test_an_unknown_mode_is_refused(monkeypatch):
