@@ -68,3 +68,27 @@ def forward_kernel(spec: OpSpec, arguments: Sequence[Argument], written: HandWri
         return written.forward(**values).contiguous()
 
     return kernel
+
+
+def autocast_kernel(
+    spec: OpSpec, arguments: Sequence[Argument], operator: Callable[..., torch.Tensor], device: str
+) -> Callable[..., torch.Tensor]:
+    """Return the kernel of a forward operator under autocast.
+
+    It casts tensors that must have one dtype to the dtype of autocast, if they differ.
+    """
+    leaders = {a.name: spec.tensor(a.parameter).dtype or a.parameter for a in arguments if a.is_tensor}
+
+    def kernel(*given: Any, **named: Any) -> torch.Tensor:
+        values = bind(arguments, given, named)
+        groups: dict[str, list[str]] = {}
+        for name, leader in leaders.items():
+            if values[name] is not None and values[name].is_floating_point():
+                groups.setdefault(leader, []).append(name)
+        for names in groups.values():
+            if len({values[name].dtype for name in names}) > 1:
+                values |= {name: values[name].to(torch.get_autocast_dtype(device)) for name in names}
+        with torch.autocast(device, enabled=False):
+            return operator(**values)
+
+    return kernel

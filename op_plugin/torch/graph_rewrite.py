@@ -167,8 +167,15 @@ class _Writer:
         return made
 
     def _results(self, spec: OpSpec, new: fx.Node, made: NodeProto, old: fx.Node) -> Mapping[str, fx.Node]:
-        """Return the new value for each node of the graph that is replaced."""
-        value = _computed(new)
+        """Return the new value for each node of the graph that is replaced.
+
+        Raises:
+            Unmatched: The operator refuses the call, or the graph reads its results in another form.
+        """
+        try:
+            value = _computed(new)
+        except RuntimeError as error:
+            raise Unmatched(str(error)) from error
         new.meta["val"] = value
         if len(spec.outputs) == 1:
             return {old.name: self._alike(new, old)}

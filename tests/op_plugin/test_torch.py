@@ -1,16 +1,21 @@
 """Test `torch.ops.opforge` on the CPU: schemas, gradients, compilation, errors."""
 
+import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'opforge[torch]'")
 
 from torch_cases import CALL_IDS, CALLS, CASES, ENDS, IDS, OPS, arguments_of, arrays_of  # noqa: E402
 
+from opforge.codegen.errors import UserError  # noqa: E402
 from opforge.codegen.spec.semantics import Call, infer  # noqa: E402
+from opforge.torch.cpu import to_numpy, to_torch  # noqa: E402
 from opforge.torch.register import FORWARDS, SPECS  # noqa: E402
 from opforge.torch.schema import bind, forward_arguments  # noqa: E402
 from opforge.twin import AclnnError  # noqa: E402
@@ -130,9 +135,130 @@ def test_a_broken_constraint_of_a_traced_call_has_its_label():
         OPS.conv_tbc(*(torch.ones(*s, device="meta") for s in ((6, 2, 3), (3, 4, 4), (4,))), 1)
 
 
-def test_vmap_is_refused():
-    with pytest.raises(NotImplementedError, match="call it in a loop"):
-        torch.vmap(lambda g: OPS.grouped_bias_add_grad(g, ENDS))(torch.ones(2, 10, 4))
+@pytest.mark.parametrize("mode", ["twin", "reference"])
+def test_empty_tensors_and_tensors_of_rank_0(mode, monkeypatch):
+    monkeypatch.setenv("OPFORGE_TORCH_CPU", mode)
+    none = torch.zeros(0, dtype=torch.int64)
+    assert OPS.grouped_bias_add_grad(torch.ones(0, 4), torch.tensor([0, 0])).tolist() == [[0.0] * 4] * 2
+    assert OPS.grouped_bias_add_grad(torch.ones(0, 4), none).shape == (0, 4)
+    assert OPS.grouped_bias_add_grad(torch.ones(10, 0), ENDS).shape == (3, 0)
+    assert OPS.embedding_dense_backward(torch.ones(0, 4), none, 2, -1, False).tolist() == [[0.0] * 4] * 2
+    assert OPS.embedding_dense_backward(torch.ones(2), torch.tensor(1), 2, -1, False).tolist() == [[0, 0], [1, 1]]
+    with pytest.raises(AclnnError, match=r"grad_y: got shape \[\], expected 2 dimensions \[T, H\] \[C3\]"):
+        OPS.grouped_bias_add_grad(torch.tensor(1.0), ENDS)
+
+
+@pytest.mark.parametrize("mode", ["twin", "reference"])
+def test_nan_reaches_its_group_only(mode, monkeypatch):
+    monkeypatch.setenv("OPFORGE_TORCH_CPU", mode)
+    grad = torch.ones(10, 4)
+    grad[5, 1] = torch.nan
+    result = OPS.grouped_bias_add_grad(grad, ENDS)
+    assert result.isnan().nonzero().tolist() == [[1, 1]]
+
+
+def test_arrays_share_the_memory_of_tensors():
+    for dtype in (torch.float32, torch.bfloat16, torch.int64):
+        view = torch.zeros(6, 8, dtype=dtype)[1:, ::2]
+        array = to_numpy(view)
+        assert array.ctypes.data == view.data_ptr()
+        assert [stride // array.itemsize for stride in array.strides] == list(view.stride())
+        whole = np.ascontiguousarray(array)
+        assert to_torch(whole).data_ptr() == whole.ctypes.data
+
+
+def test_a_dtype_without_numpy_is_refused():
+    with pytest.raises(RuntimeError, match=r"grad_y: got torch\.float8_e4m3fn, expected a dtype of NumPy"):
+        OPS.grouped_bias_add_grad(torch.ones(10, 4).to(torch.float8_e4m3fn), ENDS)
+
+
+def test_a_result_without_memory_is_refused():
+    for rows in (2**40, 2**62):
+        with pytest.raises(UserError, match="more memory"):
+            OPS.embedding_dense_backward(torch.ones(3, 4), torch.tensor([0, 1, 2]), rows, -1, False)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_different_dtypes_of_a_forward_call_are_refused(device):
+    x, bias, ends = (tensor.to(device) for tensor in (torch.ones(10, 4).bfloat16(), torch.ones(3, 4), ENDS))
+    with pytest.raises(RuntimeError, match=r"got float32, expected bfloat16, the dtype of the first tensor \[C2\]"):
+        OPS.grouped_bias_add(x, bias, ends)
+    with pytest.raises(RuntimeError, match=r"group_idx: got float32, expected int32 or int64 \[C2\]"):
+        OPS.grouped_bias_add(x, bias.bfloat16(), ends.float())
+
+
+def test_tensors_on_several_devices_are_refused():
+    with pytest.raises(RuntimeError, match="group_idx: got a tensor on meta, expected cpu"):
+        OPS.grouped_bias_add_grad(torch.ones(10, 4), ENDS.to("meta"))
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_autocast_gives_tensors_one_dtype(is_compiled):
+    def layer(x, weight, bias):
+        x = torch.nn.functional.linear(x, torch.eye(3))
+        return OPS.conv_tbc(x, weight, bias, 1)
+
+    function = torch.compile(layer, backend="aot_eager", fullgraph=True) if is_compiled else layer
+    weight, bias = torch.ones(3, 3, 4, requires_grad=True), torch.ones(4, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        result = function(torch.ones(6, 2, 3), weight, bias)
+    result.float().sum().backward()
+    assert (result.dtype, weight.grad.dtype, bias.grad.tolist()) == (torch.bfloat16, torch.float32, [12.0] * 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert OPS.embedding(torch.ones(3, 4), torch.tensor([0, 2])).dtype == torch.float32
+
+
+@pytest.mark.filterwarnings("default")  # deprecations inside of PyTorch
+def test_forward_mode_is_refused():
+    def function(bias):
+        return OPS.grouped_bias_add(torch.ones(10, 4), bias, ENDS)
+
+    with pytest.raises(NotImplementedError, match="grouped_bias_add: got forward mode of autograd"):
+        torch.func.jvp(function, (torch.ones(3, 4),), (torch.ones(3, 4),))
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="got forward mode"):
+        OPS.grouped_bias_add_grad(torch.autograd.forward_ad.make_dual(torch.ones(10, 4), torch.ones(10, 4)), ENDS)
+
+
+def test_results_are_deterministic():
+    torch.use_deterministic_algorithms(True)
+    try:
+        grad, ids = torch.randn(500, 8), torch.randint(0, 3, (500,))
+        results = [OPS.embedding_dense_backward(grad, ids, 3, -1, False) for _ in range(3)]
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert torch.equal(results[0], results[1])
+    assert torch.equal(results[0], results[2])
+
+
+def test_threads_and_forked_processes_can_call():
+    def call():
+        return OPS.grouped_bias_add_grad(torch.ones(10, 4), ENDS)[:, 0].tolist()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(lambda _number: call(), range(8))] == [[3, 4, 3]] * 8
+    read, write = os.pipe()
+    if not (child := os.fork()):
+        os.write(write, repr(call()).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as stream:
+        assert stream.read() == "[3.0, 4.0, 3.0]"
+    os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("name", [*SPECS])
+def test_vmap_of_a_gradient_operator_is_refused(name):
+    spec, test = SPECS[name], SPECS[name].tests.shapes[1]
+    first, *rest = arguments_of(spec, test, arrays_of(spec, test, "float32"))
+    with pytest.raises(NotImplementedError, match=f"{name}: got torch.vmap, .*; call it in a loop"):
+        torch.vmap(lambda grad: getattr(OPS, name)(grad, *rest))(first[None])
+
+
+@pytest.mark.parametrize(("name", "function", "shapes"), [(c[0], c[1], c[2:]) for c in CALLS[::2]], ids=CALL_IDS[::2])
+def test_vmap_of_a_forward_operator_is_refused(name, function, shapes):
+    first, *rest = (torch.ones(*shape) for shape in shapes)
+    with pytest.raises(NotImplementedError, match=f"{name}: got torch.vmap, .*; call it in a loop"):
+        torch.vmap(lambda x: function(x, *rest))(first[None])
 
 
 def test_an_unknown_mode_is_refused(monkeypatch):

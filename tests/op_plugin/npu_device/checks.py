@@ -102,6 +102,14 @@ def test_lists_and_other_attributes():
         OPS.nsa_compress_grad(*moved(call[:-1], inside), "BSND")
 
 
+def test_autocast_gives_tensors_one_dtype():
+    rows, factors = torch.ones(64, 2, 8, device=NPU).bfloat16(), torch.ones(32, 2, device=NPU, requires_grad=True)
+    with torch.autocast("npu", torch.bfloat16):
+        result = OPS.nsa_compress(rows, factors, None, 32, 16)
+    result.float().sum().backward()
+    assert (result.dtype, factors.grad.dtype) == (torch.bfloat16, torch.float32)
+
+
 @pytest.mark.parametrize(
     ("grad", "more", "label"),
     [

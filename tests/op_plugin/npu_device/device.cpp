@@ -259,6 +259,11 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, library)
     library.fallback(torch::CppFunction::makeFromBoxedFunction<&OnCpu>());
 }
 
+TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, library)
+{
+    library.fallback(torch::CppFunction::makeFallthrough());
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library)
 {
     library.impl("empty.memory_format", &Empty);
