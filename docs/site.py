@@ -80,6 +80,7 @@ CONTENTS = {
         "docs/explanation/time-model.md",
         ERRORS,
         "docs/explanation/operators.md",
+        "docs/explanation/products.md",
         "docs/explanation/limits.md",
     ],
     "Help": ["docs/troubleshooting.md", "CONTRIBUTING.md"],
