@@ -82,6 +82,7 @@ CONTENTS = {
         "docs/explanation/vendor-comparison.md",
         ERRORS,
         "docs/explanation/operators.md",
+        "docs/explanation/products.md",
         "docs/explanation/limits.md",
     ],
     "Help": ["docs/troubleshooting.md", "CONTRIBUTING.md"],

@@ -127,6 +127,32 @@ constexpr Budget BudgetOf(const Shape& shape, const Tile& tile)
     return budget;
 }
 
+/// Returns the elements of the shortest contiguous run that a core can store.
+constexpr int64_t LeastRun(const Shape& shape, const Platform& platform)
+{
+    return platform.hasBlockCopyOnly ? kUbBlockBytes / shape.elementBytes : 1;
+}
+
+/// Returns the batches of the shortest run, for tiles of whole batches.
+constexpr int64_t LeastBatches(const Shape& shape, const Tile& tile, const Platform& platform)
+{
+    return tile.batches > 1 ? CeilDiv(LeastRun(shape, platform), shape.channels * shape.inner) : 1;
+}
+
+/// Returns whether all runs of a tile are long enough. The whole tensor may be shorter.
+constexpr bool HasLongRuns(const Shape& shape, const Tile& tile, const Platform& platform)
+{
+    const int64_t least = LeastRun(shape, platform);
+    if (tile.pieces > 1) {
+        return shape.inner - (tile.pieces - 1) * tile.width >= least;
+    }
+    if (tile.batches > 1) {
+        return tile.batches >= std::min(shape.batches, 2 * LeastBatches(shape, tile, platform));
+    }
+    const int64_t rest = shape.channels % tile.channels;
+    return (rest == 0 ? tile.channels : rest) * shape.inner >= std::min(least, shape.Elements());
+}
+
 /// The best tile found.
 struct Choice {
     Tile tile;
@@ -138,12 +164,13 @@ struct Choice {
 constexpr void Consider(const Shape& shape, const Tile& tile, const Platform& platform, Choice& best)
 {
     const Budget budget = BudgetOf(shape, tile);
-    if (budget.Total() > platform.ubBytes) {
+    if (budget.Total() > platform.ubBytes || !HasLongRuns(shape, tile, platform)) {
         return;
     }
     const int64_t bytes = SaturatingMul(shape.Elements(), 3 * shape.elementBytes);
-    const int64_t cores = std::clamp<int64_t>(CeilDiv(bytes, kMinCoreBytes), 1, platform.coreNum);
     const int64_t units = tile.Slices(shape) * shape.batches;
+    const int64_t most = std::max<int64_t>(units / LeastBatches(shape, tile, platform), 1);
+    const int64_t cores = std::clamp<int64_t>(CeilDiv(bytes, kMinCoreBytes), 1, std::min(platform.coreNum, most));
     const int64_t unitsOfCore = CeilDiv(units, cores);
     const int64_t unitElements = tile.pieces > 1 ? tile.width : tile.channels * shape.inner;
     const int64_t cost = SaturatingAdd(SaturatingMul(unitsOfCore, unitElements * 3 * shape.elementBytes),
@@ -162,7 +189,8 @@ constexpr Choice ChooseRows(const Shape& shape, const Platform& platform)
         Consider(shape, {1, channels, 1, shape.inner}, platform, best);
     }
     const int64_t fewest = std::max<int64_t>(CeilDiv(shape.inner, shape.MaxTileElements()), 2);
-    for (int64_t wanted = fewest; wanted < fewest + platform.coreNum; ++wanted) {
+    for (int64_t wanted = fewest; wanted < fewest + platform.coreNum || (best.cost < 0 && wanted < shape.inner);
+         ++wanted) {
         const int64_t width = std::min(RoundUp(CeilDiv(shape.inner, wanted), granule), shape.MaxTileElements());
         Consider(shape, {1, 1, CeilDiv(shape.inner, width), width}, platform, best);
     }

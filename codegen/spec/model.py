@@ -79,7 +79,8 @@ class OpSpec(SpecData):
     @property
     def built_products(self) -> tuple[str, ...]:
         """The products that kernels are built for, in the order of the spec."""
-        return tuple(product for product in self.products if product in BUILT_PRODUCTS)
+        archs = self.tiling.architectures
+        return tuple(name for name in self.products if name in BUILT_PRODUCTS and PRODUCTS[name].arch in archs)
 
     @property
     def undocumented_devices(self) -> tuple[str, ...]:

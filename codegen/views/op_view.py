@@ -19,7 +19,7 @@ from opforge.codegen.spec.torch_parts import TorchTarget
 from opforge.codegen.spec.validate import tiling_bytes, tiling_layout
 
 from .case_view import CaseView, ConstraintView
-from .facts import ONNX_OPSETS, Param, aclnn_signature, origin_keys
+from .facts import ONNX_OPSETS, Param, aclnn_signature, dtype_columns, origin_keys
 from .tensor_view import AttrView, TensorView
 
 CPP_SCALARS = {"int32": "int32_t", "uint32": "uint32_t", "float32": "float", "int64": "int64_t", "uint64": "uint64_t"}
@@ -86,6 +86,17 @@ class AssignmentView:
     refusal: str
 
 
+class ProductConfig:
+    """A product with kernels; `columns` has its dtype columns if they differ from those of the operator."""
+
+    def __init__(self, spec: OpSpec, product: str) -> None:
+        self.name = product
+        own = dtype_columns(spec, product)
+        self.columns = {
+            name: [DTYPES[dtype].ge for dtype in words] for name, words in own.items() if own != dtype_columns(spec)
+        }
+
+
 class SharedPlanView:
     """The call of a shared plan."""
 
@@ -116,7 +127,8 @@ class OpView:
         ]
         self.cast_inputs = [tensor for tensor in self.inputs if tensor.is_castable]
         self.host_lists = [tensor for tensor in self.inputs if tensor.host_values]
-        self.built_products = spec.built_products
+        self.product_configs = [ProductConfig(spec, product) for product in spec.built_products]
+        self.has_coupled_cores = any(PRODUCTS[product].is_coupled for product in spec.built_products)
         self.unbuilt_products = [
             PRODUCTS[product].enumerator for product in spec.products if product not in spec.built_products
         ]
