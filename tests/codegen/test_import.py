@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 from opforge.codegen.errors import UserError
@@ -13,6 +15,7 @@ from opforge.codegen.importers.compare import differences, draft_of
 from opforge.codegen.importers.new_project import write_project
 from opforge.codegen.importers.sources import MOST_BYTES, read_file, read_sources
 from opforge.codegen.spec.loader import load_specs
+from opforge.frontend.node_draft import node_draft
 
 OPFORGE = str(Path(sys.executable).with_name("opforge"))
 X = {"name": "x", "param_type": "required", "format": ["ND", "ND"], "type": ["fp16", "fp32"]}
@@ -294,6 +297,26 @@ def test_differences_name_each_part(draft, tmp_path):
 def test_bad_sources_are_one_message(data, name, message, draft):
     with pytest.raises(UserError, match=message):
         draft(data, name)
+
+
+def test_node_of_a_model_becomes_a_project(tmp_path):
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, "n"]) for name in "xy")
+    node = onnx.helper.make_node("soft_clip", ["x", "w:0"], ["y"], name="clip", domain="my.ops", limit=2.5, axes=[1])
+    weight = onnx.numpy_helper.from_array(np.zeros(3, np.float16), "w:0")
+    graph = onnx.helper.make_graph([node], "g", [x], [y], [weight])
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("my.ops", 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    found = node_draft(tmp_path / "m.onnx", "clip")
+    assert [(t.name, t.dtypes, t.ranks) for t in found.tensors] == [
+        ("x", ("float32",), (2, 2)),
+        ("x2", ("float16",), (1, 1)),
+        ("y", ("float32",), (2, 2)),
+    ]
+    spec_text(found, tmp_path / "made")
+    spec = only_spec(tmp_path / "made")
+    assert (spec.op_type, spec.attr("limit").type) == ("Softclip", "float")
+    with pytest.raises(UserError, match="did you mean 'clip'"):
+        node_draft(tmp_path / "m.onnx", "clop")
 
 
 def test_command_writes_checks_and_refuses(tmp_path):
