@@ -210,6 +210,17 @@ def test_op_def_is_read_with_constants_and_functions(draft, tmp_path):
     assert [one for one in found_differences if "sizes" not in one] == []
 
 
+def test_combinations_are_limited(draft, tmp_path):
+    dtypes = ["fp16", "fp32", "bf16", "int8"]
+    columns = [[dtypes[(row // (index + 1)) % 4] for row in range(16)] for index in range(12)]
+    tensors = [{"name": f"x{index}", "param_type": "required", "type": column} for index, column in enumerate(columns)]
+    found = draft(
+        json.dumps({"op": "Many", "input_desc": tensors, "output_desc": [{**tensors[0], "name": "y"}]}), "m.json"
+    )
+    assert "dtype combinations: the draft would have" in spec_text(found, tmp_path / "made")
+    assert only_spec(tmp_path / "made").tensor("x11").dtypes == ("float16",)
+
+
 def test_statements_that_are_not_read_are_comments_with_their_line(draft, tmp_path):
     source = OP_DEF.replace("        AddAttributes();\n", '        if (on) { this->Output("z"); }\n')
     line = source.split("\n").index('        if (on) { this->Output("z"); }') + 1
