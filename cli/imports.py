@@ -14,6 +14,7 @@ from .options import JSON_BESIDE_FILES, answering, file_argument, path_option
 
 if TYPE_CHECKING:
     from opforge.codegen.importers.draft import OperatorDraft
+    from opforge.codegen.importers.sources import Imported
 
 app = typer.Typer()
 
@@ -22,7 +23,9 @@ app = typer.Typer()
 def import_(
     sources: Annotated[
         list[Path],
-        file_argument("SOURCE", "msOpGen JSON files, C++ sources of CANN operators, aclnn pages, or folders of them."),
+        file_argument(
+            "SOURCE", "msOpGen JSON files, C++ sources of CANN operators, aclnn pages, folders of them, or a model."
+        ),
     ],
     out: Annotated[
         Path | None, path_option("-o", "--output", metavar="DIR", text="New project; default: the operator name.")
@@ -30,6 +33,9 @@ def import_(
     name: Annotated[
         str | None,
         typer.Option("--as", metavar="NAME", help="Operator type of the draft; the source has one operator."),
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Import a node of the ONNX model SOURCE, by its name or type.")
     ] = None,
     check: Annotated[
         Path | None,
@@ -41,7 +47,7 @@ def import_(
     from opforge.codegen.errors import UserError
     from opforge.codegen.importers.sources import read_sources
 
-    found = read_sources(sources)
+    found = read_sources(sources) if node is None else _node(sources, node)
     drafts = found.drafts
     with answering(json_out) as answer:
         for problem in found.problems:
@@ -57,6 +63,16 @@ def import_(
 
             drafts = [replace(drafts[0], op_type=name, function="")]
         _write(drafts, out, answer)
+
+
+def _node(sources: list[Path], name: str) -> Imported:
+    from opforge.codegen.errors import UserError
+    from opforge.codegen.importers.sources import Imported
+    from opforge.frontend.node_draft import node_draft
+
+    if len(sources) != 1:
+        raise UserError(f"--node: got {len(sources)} sources, expected one ONNX model")
+    return Imported([node_draft(sources[0], name)], files=1)
 
 
 def _write(drafts: list[OperatorDraft], out: Path | None, answer: dict[str, object]) -> None:

@@ -108,6 +108,8 @@ def _run() -> None:
     readers = {entry.callback.__name__ for entry in model.app.registered_commands if entry.callback}
     if any(word.startswith("--inputs") for word in options):
         readers.add("profile")
+    if any(word == "--node" or word.startswith("--node=") for word in options):
+        readers.add("import")
     if command in readers and "--help" not in options:
         from opforge.frontend.io.limits import supervise
 

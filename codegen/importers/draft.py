@@ -8,7 +8,7 @@ from opforge.codegen.spec.dtypes import CANN_DTYPES
 
 REQUIRED, OPTIONAL, DYNAMIC = "required", "optional", "dynamic"
 # The kinds of sources that state combinations of dtypes; others state a set for each tensor.
-COMBINED_KINDS = ("OpDef", "msOpGen JSON", "spec")
+COMBINED_KINDS = ("OpDef", "msOpGen JSON", "ONNX node", "spec")
 # Words of CANN sources and documents -> words of specs, in lower case.
 DTYPE_WORDS = {
     **{dtype.ge.removeprefix("DT_").lower(): dtype.name for dtype in CANN_DTYPES},

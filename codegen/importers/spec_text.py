@@ -23,7 +23,7 @@ from .draft import COMBINED_KINDS, DYNAMIC, OPTIONAL, AttrDraft, Note, OperatorD
 
 _SPEC_TYPES = ("int", "float", "bool", "string")
 _DEFAULT_FORMATS = {"ND", ""}
-_MOST_TEXT, _MOST_FORMULA = 300, 900
+_MOST_TEXT, _MOST_FORMULA, _MOST_COMBINATIONS = 300, 900, 512
 
 
 @dataclass
@@ -138,8 +138,14 @@ class _Writer:
             keys.append(f"dtypes: [{', '.join(free[-1])}]")
             if not is_output and tensor.option != OPTIONAL:
                 leaders.append((self._name(tensor), column))
-        if known and math.prod(map(len, free)) != len(known):
-            total = math.prod(map(len, free))
+        total = math.prod(map(len, free))
+        if total > _MOST_COMBINATIONS:
+            text = (
+                f"dtype combinations: the draft would have {total}, expected at most {_MOST_COMBINATIONS}; it has one"
+            )
+            self._note(tensors[0].line, text)
+            return [f"dtypes: [{column[0]}]" for column in columns]
+        if known and total != len(known):
             text = f"dtype combinations: the source has {len(known)} of the {total} combinations of the draft"
             self._note(tensors[0].line, text)
         return keys

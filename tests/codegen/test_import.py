@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 from opforge.codegen.errors import UserError
@@ -13,6 +15,7 @@ from opforge.codegen.importers.compare import differences, draft_of
 from opforge.codegen.importers.new_project import write_project
 from opforge.codegen.importers.sources import MOST_BYTES, read_file, read_sources
 from opforge.codegen.spec.loader import load_specs
+from opforge.frontend.node_draft import node_draft
 
 OPFORGE = str(Path(sys.executable).with_name("opforge"))
 X = {"name": "x", "param_type": "required", "format": ["ND", "ND"], "type": ["fp16", "fp32"]}
@@ -207,6 +210,17 @@ def test_op_def_is_read_with_constants_and_functions(draft, tmp_path):
     assert [one for one in found_differences if "sizes" not in one] == []
 
 
+def test_combinations_are_limited(draft, tmp_path):
+    dtypes = ["fp16", "fp32", "bf16", "int8"]
+    columns = [[dtypes[(row // (index + 1)) % 4] for row in range(16)] for index in range(12)]
+    tensors = [{"name": f"x{index}", "param_type": "required", "type": column} for index, column in enumerate(columns)]
+    found = draft(
+        json.dumps({"op": "Many", "input_desc": tensors, "output_desc": [{**tensors[0], "name": "y"}]}), "m.json"
+    )
+    assert "dtype combinations: the draft would have" in spec_text(found, tmp_path / "made")
+    assert only_spec(tmp_path / "made").tensor("x11").dtypes == ("float16",)
+
+
 def test_statements_that_are_not_read_are_comments_with_their_line(draft, tmp_path):
     source = OP_DEF.replace("        AddAttributes();\n", '        if (on) { this->Output("z"); }\n')
     line = source.split("\n").index('        if (on) { this->Output("z"); }') + 1
@@ -294,6 +308,26 @@ def test_differences_name_each_part(draft, tmp_path):
 def test_bad_sources_are_one_message(data, name, message, draft):
     with pytest.raises(UserError, match=message):
         draft(data, name)
+
+
+def test_node_of_a_model_becomes_a_project(tmp_path):
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, "n"]) for name in "xy")
+    node = onnx.helper.make_node("soft_clip", ["x", "w:0"], ["y"], name="clip", domain="my.ops", limit=2.5, axes=[1])
+    weight = onnx.numpy_helper.from_array(np.zeros(3, np.float16), "w:0")
+    graph = onnx.helper.make_graph([node], "g", [x], [y], [weight])
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("my.ops", 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    found = node_draft(tmp_path / "m.onnx", "clip")
+    assert [(t.name, t.dtypes, t.ranks) for t in found.tensors] == [
+        ("x", ("float32",), (2, 2)),
+        ("x2", ("float16",), (1, 1)),
+        ("y", ("float32",), (2, 2)),
+    ]
+    spec_text(found, tmp_path / "made")
+    spec = only_spec(tmp_path / "made")
+    assert (spec.op_type, spec.attr("limit").type) == ("Softclip", "float")
+    with pytest.raises(UserError, match="did you mean 'clip'"):
+        node_draft(tmp_path / "m.onnx", "clop")
 
 
 def test_command_writes_checks_and_refuses(tmp_path):
