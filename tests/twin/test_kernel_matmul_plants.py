@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from planted import Planted, kernels_of
+
 from .test_kernel_matmul import HEADER, tiling
 
 M, N, K = 32, 32, 64
-OPEN = """
+OPEN = (
+    """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR, GM_ADDR c, GM_ADDR workspace, GM_ADDR tiling)
 {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_TASK_NAME);
@@ -25,7 +27,10 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR, GM_ADD
     mm.SetTensorA(aGm);
     mm.SetTensorB(bGm);
     (void)workspace;
-""".replace("M * K", str(M * K)).replace("K * N", str(K * N)).replace("M * N", str(M * N))
+""".replace("M * K", str(M * K))
+    .replace("K * N", str(K * N))
+    .replace("M * N", str(M * N))
+)
 TO_UB = """    TBuf<TPosition::VECCALC> buffer;
     pipe.InitBuffer(buffer, 4096);
     LocalTensor<float> local = buffer.Get<float>();

@@ -311,8 +311,7 @@ void Enqueue(uint32_t queue, const LocalView& view, const Call& call)
     const Entry block(call);
     Queue& to = QueueOf(*block, queue, call);
     Buffer& buffer = BufferOf(*block, queue, view, call);
-    const bool isPassedOn =
-        buffer.state == BufferState::kDequeued && !kEnqueAgain.Has(block->launch.options.level);
+    const bool isPassedOn = buffer.state == BufferState::kDequeued && !kEnqueAgain.Has(block->launch.options.level);
     if (buffer.state != BufferState::kAllocated && !isPassedOn) {
         block->Fail("queue_order", Pipe::kScalar, call,
                     Text("the tensor is not fresh from AllocTensor (last change at ", Where(buffer.changedAt),
