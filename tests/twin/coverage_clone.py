@@ -62,6 +62,7 @@ _TEST = """
 #include <array>
 #include "gtest/gtest.h"
 #include "tikicpulib.h"
+BEFORE
 extern "C" __global__ __aicore__ void #(GM_ADDR x, GM_ADDR y, GM_ADDR workspace, GM_ADDR tiling);
 class Doubles : public testing::Test {
 protected:
@@ -89,9 +90,22 @@ TEST_F(Doubles, adds)
 """
 
 
+# A unit test with an own structure of tiling data, and a kernel that only stricter levels refuse.
+OWN_STRUCTURE = """
+#include "securec.h"
+#ifdef __CCE_KT_TEST__
+struct OwnOpTilingData { uint32_t count; uint32_t spare[4]; };
+#endif
+"""
+AGAIN = _KERNEL.replace(
+    "sum = out.DeQue<DTYPE_X>();",
+    "sum = out.DeQue<DTYPE_X>(); out.EnQue(sum); sum = out.DeQue<DTYPE_X>(); data.count += 0;",
+)
+
+
 def operator(clone: Path, name: str, **changes: str) -> None:
-    """Write an operator with a unit test; `changes` are `chip`, `extra`, `factor`, `start` and `kernel`."""
-    words = {"CHIP": "ascend910b", "EXTRA": "", "FACTOR": "2.0f", "START": ""}
+    """Write an operator with a unit test; `changes` are `chip`, `extra`, `factor`, `start`, `before` and `kernel`."""
+    words = {"CHIP": "ascend910b", "EXTRA": "", "FACTOR": "2.0f", "START": "", "BEFORE": ""}
     words |= {word.upper(): text for word, text in changes.items()}
     op_type = name.title().replace("_", "")
     home = clone / "math" / name

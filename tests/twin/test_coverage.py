@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from coverage_clone import ESCAPES, GENERATE, PRINTS, READ, STEPS, VERIFY, example, operator
+from coverage_clone import AGAIN, ESCAPES, GENERATE, OWN_STRUCTURE, PRINTS, READ, STEPS, VERIFY, example, operator
 
 from opforge.twin.coverage.cmake_text import read_programs, read_steps
 from opforge.twin.coverage.compiler_text import first_error, missing_names
@@ -40,6 +40,8 @@ def clone(tmp_path_factory):
     operator(folder, "right_op")
     operator(folder, "wrong_op", factor="3.0f")
     operator(folder, "far_op", extra="+ 64")
+    start = 'char text[4]; ASSERT_EQ(memcpy_s(text, 4, "abc", 4), EOK); ASSERT_NE(memcpy_s(text, 3, text, 4), EOK);'
+    operator(folder, "own_op", before=OWN_STRUCTURE, start=start, kernel=AGAIN)
     operator(
         folder, "unknown_op", kernel='#include "kernel_operator.h"\n__global__ void f() { AscendC::NoSuchCall(1); }\n'
     )
@@ -65,6 +67,7 @@ def test_rows_state_what_compiled_ran_and_was_right(first):
     rows = rows_of(result)
     assert facts(rows["right_op"]) == (True, True, True)
     assert facts(rows["wrong_op"]) == (True, True, False)
+    assert facts(rows["own_op"]) == (True, True, True), rows["own_op"]
     assert facts(rows["unknown_op"]) == (False, False, None)
     assert facts(rows["passes"]) == (True, True, True)
     assert facts(rows["fails"]) == (True, True, False)

@@ -124,6 +124,14 @@ def _reductions() -> list[Row]:
             mistake=("z.SetValue(0, GetAccVal<float>());", "no_reduction"),
         ),
         row(
+            "last_sum_bits",
+            f"ReduceSum(t, x, y, 256); {last} const int64_t bits = GetAccVal(); float sum = 0; "
+            "__builtin_memcpy(&sum, &bits, sizeof(sum)); z.SetValue(0, sum - GetAccVal<float>());",
+            1,
+            lambda a, *_: np.zeros(1, a.dtype),
+            mistake=("z.SetValue(0, static_cast<float>(GetAccVal()));", "no_reduction"),
+        ),
+        row(
             "last_extreme",
             f"WholeReduceMax(t, x, 64, 4, 1, 1, 8); {last} float most, at; GetReduceMaxMinCount<float>(most, at);"
             "z.SetValue(0, most); z.SetValue(1, at);",

@@ -41,6 +41,47 @@ def test_vector_add(tmp_path):
     assert [launch["blocks"] for launch in report] == [4]
 
 
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "matmul", "matmul_gelu"])
+def test_samples(tmp_path, name):
+    """Each sample compares its outputs with the formula in double; level strict has no finding."""
+    program = compile_program([EXAMPLES / f"{name}.asc"], tmp_path / "program", level="strict")
+    ended = run(program.path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("0 of ")
+
+
+BLOCK_INDEX = """#include "kernel_operator.h"
+extern "C" __global__ __aicore__ void kernel(GM_ADDR x)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
+    if ASCEND_IS_AIV {
+        AscendC::GlobalTensor<int32_t> to;
+        to.SetGlobalBuffer((__gm__ int32_t*)x + AscendC::GetBlockIdx() * 16, 16);
+        to.SetValue(0, static_cast<int32_t>(block_idx) + 1);
+        AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::SINGLE_CACHE_LINE,
+                                          AscendC::DcciDst::CACHELINE_OUT>(to);
+        AscendC::CrossCoreSetFlag<2, PIPE_MTE3>(0);
+    } else {
+        AscendC::CrossCoreWaitFlag(0);
+    }
+}
+"""
+
+
+def test_block_index_of_the_compiler():
+    """`block_idx` is the number of the block: both vector cores of a mixed kernel have the same."""
+    x = np.zeros((4, 16), np.int32)
+    assert launch(BLOCK_INDEX, "kernel", 2, [x], level="device", lint=False) == []
+    assert x[:, 0].tolist() == [1, 1, 2, 2]
+    early = BLOCK_INDEX.replace("CrossCoreSetFlag<2, PIPE_MTE3>", "NotifyEvent<2, PIPE_MTE3>")
+    early = early.replace("CrossCoreWaitFlag", "WaitEvent")
+    assert launch(early, "kernel", 2, [x], level="device", lint=False) == []
+    (finding,) = launch(
+        early.replace("NotifyEvent<2,", "NotifyEvent<2, PIPE_MTE2>(1); //"), "kernel", 2, [x], lint=False
+    )
+    assert finding.kind == "deadlock"
+
+
 @pytest.mark.parametrize(
     ("name", "output"),
     [

@@ -43,6 +43,7 @@ class Source:
         dtypes: Macros in front of an operator's kernel.
         tests: Unit tests of an operator's kernel, below `root`.
         test_header: Header of the unit tests that replaces `tiling` in them, below `root`.
+        test_has_tiling: The unit tests define the structures of `tiling` themselves.
         test_defines: Macros of the unit tests.
         has_lists: The operator has lists of tensors.
         before, arguments, after: Scripts before the program, its arguments, scripts after it.
@@ -62,6 +63,7 @@ class Source:
     dtypes: str = ""
     tests: list[str] = field(default_factory=list)
     test_header: str = ""
+    test_has_tiling: bool = False
     test_defines: list[str] = field(default_factory=list)
     has_lists: bool = False
     before: list[list[str]] = field(default_factory=list)
@@ -140,10 +142,11 @@ def _single(tree: Tree, path: str) -> Source:
 
 def _kernel_folders(tree: Tree) -> dict[str, str]:
     """The folders `op_kernel` of a clone by the name of their operator; the build puts them side by side."""
+    # A folder may have only subfolders of architectures.
     folders = {
-        str(PurePosixPath(path).parent) for path in tree.names if "/op_kernel/" in path and "/tests/" not in path
+        path[: path.index("/op_kernel/")] for path in tree.names if "/op_kernel/" in path and "/tests/" not in path
     }
-    found = {PurePosixPath(name).parent.name: name for name in sorted(folders) if name.endswith("/op_kernel")}
+    found = {PurePosixPath(name).name: f"{name}/op_kernel" for name in sorted(folders)}
     if tree.below("common/inc/op_kernel"):
         found["inc"] = "common/inc/op_kernel"
     return found
@@ -186,7 +189,9 @@ def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
     op_type = definition.op_type if definition else stem.title().replace("_", "")
     source.links = _linked(tree, home, kernels)
     homes = [home, *(str(PurePosixPath(path).parent) for path in source.links.values())]
-    host = [path for folder in homes for path in _host_files(tree, folder)]
+    # Operators of a folder share structures of tiling data in a folder such as "foreach_utils".
+    homes += [f"{PurePosixPath(home).parent}/{PurePosixPath(home).parent.name}_utils"]
+    host = [path for folder in dict.fromkeys(homes) for path in _host_files(tree, folder)]
     source.tiling = tiling_header((tree.text(name) for name in host), op_type)
     source.dtypes = dtype_header(definition)
     tests = f"{home}/tests/ut/op_kernel"
@@ -198,10 +203,27 @@ def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
     source.has_lists = bool(definition and definition.has_lists)
     candidate = f"{tests}/{stem}_tiling_def.h"
     source.test_header = candidate if candidate in tree.files else ""
+    source.test_has_tiling = bool(_structures(source.tiling) & _structures(_with_includes(tree, source.tests)))
     added = re.findall(r"AddOpTestCase\s*\([^)]*", tree.text(f"{tests}/CMakeLists.txt"))
     source.test_defines = list(dict.fromkeys(re.findall(r"-D(\w+(?:=[\w.]+)?)", " ".join(added[:1]))))
     source.include_dirs = list(dict.fromkeys(_operator_folders(tree, home, tests)))
     return source
+
+
+def _structures(text: str) -> set[str]:
+    return set(re.findall(r"\bstruct\s+(?:alignas\(\d+\)\s*)?(\w+)\s*\{", text))
+
+
+def _with_includes(tree: Tree, paths: list[str]) -> str:
+    """The text of files and of the headers that they include by a path relative to them."""
+    pending, texts = list(paths), {}
+    while pending:
+        path = pending.pop()
+        if path not in texts and path in tree.files:
+            texts[path] = code_of(tree.text(path))
+            names = _INCLUDED.findall(tree.text(path))
+            pending += [_joined(str(PurePosixPath(path).parent), name) for name in names]
+    return "\n".join(texts.values())
 
 
 def _host_files(tree: Tree, home: str) -> list[str]:

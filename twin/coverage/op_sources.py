@@ -113,22 +113,12 @@ def tiling_header(texts: Iterable[str], op_type: str) -> str:
         name: re.sub(r"\[(\w+)\]", lambda found: f"[{numbers.get(found[1], found[1])}]", fields)
         for name, fields in structures.items()
     }
-    lines = (
-        ["#include <cstdint>", '#include "kernel_tiling/kernel_tiling.h"']
-        if _uses_cann(structures)
-        else ["#include <cstdint>"]
-    )
+    lines = ["#include <cstdint>", '#include "kernel_tiling/kernel_tiling.h"']
     lines += [f"struct {name} {{ {fields}}};" for name, fields in _ordered(structures)]
     chosen = registered.get(op_type) or next(iter(reversed(structures)))
     if chosen in structures:
         lines.append(f"using OpforgeDefaultTiling = {chosen};")
     return "\n".join(lines) + "\n"
-
-
-def _uses_cann(structures: Mapping[str, str]) -> bool:
-    return any(
-        re.search(r"\b(?:TCubeTiling|SoftMaxTiling|LayerNormTiling)\b", fields) for fields in structures.values()
-    )
 
 
 def _fields(body: str) -> str:

@@ -123,10 +123,10 @@ def _link_kernels(source: Source, folder: Path) -> list[Path]:
 
 def _test_defines(source: Source, settings: dict[str, Any]) -> tuple[str, ...]:
     """Macros of tikicpulib.h."""
-    is_strict = int(settings["level"] != "fast")
-    soc = settings["soc"]
+    levels = {"strict": "kStrict", "device": "kDevice", "fast": "kFast"}
+    soc, level = settings["soc"], levels[settings["level"]]
     lists = ("OPFORGE_COVERAGE_LISTS",) if source.has_lists else ()
-    return f'OPFORGE_COVERAGE_SOC="{soc}"', f"OPFORGE_COVERAGE_STRICT={is_strict}", "KERNELUT=1", *lists
+    return f'OPFORGE_COVERAGE_SOC="{soc}"', f"OPFORGE_COVERAGE_LEVEL={level}", "KERNELUT=1", *lists
 
 
 def _kernel(source: Source, made: Path, place: Place, settings: dict[str, Any], row: Row) -> None:
@@ -198,13 +198,14 @@ def _test_sources(source: Source, made: Path) -> list[Path]:
         dtypes = ""
     elif source.has_lists:
         header += _PLAIN_TILING
-    header = f'#include "kernel_operator.h"\n{header}'
+    header = f'#include <cstring>\n#include "kernel_operator.h"\n{header}'
     for define in source.test_defines:
         name, _, value = define.partition("=")
-        dtypes += f"#undef {name}\n#define {name} {value}\n"
+        dtypes += f"#undef {name}\n#define {name} {value or 1}\n"
     texts = {"tested": f'{header}{dtypes}#include "{kernel}"\n', "main": _TEST_MAIN}
+    before = f'#include "tikicpulib.h"\n{"" if source.test_has_tiling else header}#define __CCE_KT_TEST__ 1\n'
     for index, test in enumerate(source.tests):
-        texts[f"test{index}"] = f'#include "tikicpulib.h"\n{header}#include "{Path(source.root, test)}"\n'
+        texts[f"test{index}"] = f'{before}#include "{Path(source.root, test)}"\n'
     for name, text in texts.items():
         (made / f"{name}.cpp").write_text(text, encoding="utf-8")
     return [*(made / f"{name}.cpp" for name in texts), *_helpers(source)]
@@ -232,8 +233,9 @@ def _with_twin_macros(path: Path) -> str:
 
 def _helpers(source: Source) -> list[Path]:
     """Sources of functions that unit tests of a repository share."""
-    names = ("tests/ut/op_kernel/data_utils.cpp",)
-    return [path for name in names if (path := Path(source.root, name)).is_file() and not path.is_symlink()]
+    names = ("data_utils", "kernel_ut_data_helper", "kernel_ut_data_executor")
+    paths = [f"tests/ut/op_kernel/{name}.cpp" for name in names]
+    return [path for name in paths if (path := Path(source.root, name)).is_file() and not path.is_symlink()]
 
 
 def _run_program(program: Path, arguments: list[str], folder: Path, place: Place, row: Row) -> Result:

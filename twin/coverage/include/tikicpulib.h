@@ -88,7 +88,8 @@ inline void Run(const char* name, void* function, uint32_t blocks, const std::ve
         request.tiling.assign(tiling, tiling + state.BytesAt(tiling));
     }
     twin::Options options;
-    options.strict = OPFORGE_COVERAGE_STRICT;
+    options.level = twin::Level::OPFORGE_COVERAGE_LEVEL;
+    options.strict = options.level != twin::Level::kFast;
     options.seed = 1;
     Print(twin::Launch(request, options));
 }
@@ -114,20 +115,24 @@ inline void RunAtAddresses(const char* name, uint32_t blocks, std::function<void
         argument.name = "memory of the test";
     }
     twin::Options options;
-    options.strict = OPFORGE_COVERAGE_STRICT;
+    options.level = twin::Level::OPFORGE_COVERAGE_LEVEL;
+    options.strict = options.level != twin::Level::kFast;
     options.seed = 1;
     Print(twin::Launch(request, options));
 }
 
+template <typename T>
+constexpr bool kIsAddress = std::is_pointer_v<T> || std::is_null_pointer_v<T>;
+
 template <typename Function, typename... Arguments>
 void RunKernel(const char* name, Function function, uint32_t blocks, Arguments... arguments)
 {
-    if constexpr ((std::is_pointer_v<Arguments> && ...)) {
+    if constexpr ((kIsAddress<Arguments> && ...)) {
         auto* pointer = +function;
         Run(name, reinterpret_cast<void*>(pointer), blocks,
             {const_cast<void*>(static_cast<const volatile void*>(arguments))...});
     } else {
-        static_assert((std::is_pointer_v<Arguments> && ...), "the twin runs kernels whose arguments are addresses");
+        static_assert((kIsAddress<Arguments> && ...), "the twin runs kernels whose arguments are addresses");
     }
 }
 

@@ -194,6 +194,12 @@ OPFORGE_API T GetAccVal()
     return twin::FromBits<T>(twin::LastSum(twin::DtypeOf<T>(), {"GetAccVal", twin::Here()}));
 }
 
+/// The bits of the last sum of float values, for kernels that convert them.
+OPFORGE_API inline int64_t GetAccVal()
+{
+    return static_cast<int64_t>(twin::LastSum(twin::Dtype::kFloat, {"GetAccVal", twin::Here()}));
+}
+
 /// The extreme of all repeats of the last reduction to it, and the bits of its index.
 #define OPFORGE_LAST_EXTREME(name)                                                    \
     template <typename T>                                                             \

@@ -24,6 +24,7 @@ struct CoreType {
 inline constexpr CoreType g_coreType;
 
 const uint16_t ONE_BLK_SIZE = 32;
+const uint8_t BRCB_BROADCAST_NUMBER = 8;
 const uint16_t TWO_BLK_SIZE = 64;
 const uint16_t VALUE_512 = 512;
 const int32_t ONE_REPEAT_BYTE_SIZE = 256;

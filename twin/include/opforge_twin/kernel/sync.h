@@ -139,6 +139,19 @@ OPFORGE_API void CrossCoreWaitFlag(int64_t flagId)
     twin::WaitCrossCore(flagId, {"CrossCoreWaitFlag", twin::Here()});
 }
 
+/// Earlier names of CrossCoreSetFlag and CrossCoreWaitFlag.
+template <uint8_t modeId, pipe_t pipe>
+OPFORGE_API void NotifyEvent(uint16_t flagId)
+{
+    twin::SetCrossCore(modeId, pipe, flagId, {"NotifyEvent", twin::Here()});
+}
+
+template <uint8_t modeId = 0, pipe_t pipe = PIPE_S>
+OPFORGE_API void WaitEvent(uint16_t flagId)
+{
+    twin::WaitCrossCore(flagId, {"WaitEvent", twin::Here()});
+}
+
 inline int64_t GetBlockIdx()
 {
     return twin::BlockIndex();
@@ -172,6 +185,12 @@ inline __gm__ uint8_t* GetUserWorkspace(__gm__ uint8_t* /*workspace*/)
 }
 
 }  // namespace AscendC
+
+/// A variable of the device compiler: the number of the block, which the vector cores of a mixed kernel share.
+struct OpforgeBlockIndex {
+    operator int64_t() const { return AscendC::GetBlockIdx() / AscendC::GetSubBlockNum(); }
+};
+inline constexpr OpforgeBlockIndex block_idx;
 
 OPFORGE_API inline void pipe_barrier(pipe_t pipe)
 {

@@ -60,10 +60,10 @@ OPFORGE_API inline void DeclareTaskType(KernelMetaType type, const char* macro)
     static_assert(std::is_default_constructible_v<structure>, "a tiling struct is default-constructible")
 
 #define GET_TILING_DATA(variable, tiling) \
-    [[maybe_unused]] const auto variable = opforge::twin::kernel::CopyTiling<OpforgeDefaultTiling>(tiling, 0)
+    [[maybe_unused]] auto variable = opforge::twin::kernel::CopyTiling<OpforgeDefaultTiling>(tiling, 0)
 
 #define GET_TILING_DATA_WITH_STRUCT(structure, variable, tiling) \
-    [[maybe_unused]] const structure variable = opforge::twin::kernel::CopyTiling<structure>(tiling, 0)
+    [[maybe_unused]] structure variable = opforge::twin::kernel::CopyTiling<structure>(tiling, 0)
 
 #define GET_TILING_DATA_MEMBER(structure, member, variable, tiling)                                         \
     [[maybe_unused]] const auto& variable =                                                                 \
