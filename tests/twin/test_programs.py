@@ -41,15 +41,6 @@ def test_vector_add(tmp_path):
     assert [launch["blocks"] for launch in report] == [4]
 
 
-@pytest.mark.parametrize("name", ["softmax", "layer_norm", "matmul", "matmul_gelu"])
-def test_samples(tmp_path, name):
-    """Each sample compares its outputs with the formula in double; level strict has no finding."""
-    program = compile_program([EXAMPLES / f"{name}.asc"], tmp_path / "program", level="strict")
-    ended = run(program.path)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.startswith("0 of ")
-
-
 BLOCK_INDEX = """#include "kernel_operator.h"
 extern "C" __global__ __aicore__ void kernel(GM_ADDR x)
 {
