@@ -89,8 +89,8 @@ def with_path(command, option, path):
 
 def test_every_path_is_found():
     assert {command for command, _ in path_parameters()} == {
-        "new", "generate", "lint", "build", "pack", "convert", "check", "atc", "profile", "run", "verify", "doctor", "cc",
-        "coverage",
+        "new", "generate", "lint", "build", "pack", "convert", "check", "atc", "profile", "run", "verify", "doctor",
+        "cc", "coverage", "ort-library",
     }  # fmt: skip
     assert len(path_parameters()) > 20
 
