@@ -16,6 +16,7 @@ from opforge.codegen.printing import path_text
 from opforge.codegen.project import Project
 from opforge.codegen.spec.model import OpSpec
 
+from .fake import symbolic_call
 from .schema import Argument, bind, forward_of
 
 
@@ -57,10 +58,13 @@ def _path(spec: OpSpec, project: Project) -> Path:
     return own if own.is_file() else Path(__file__).parent / "operators" / f"{spec.source_name}.py"
 
 
-def forward_kernel(arguments: Sequence[Argument], written: HandWritten) -> Callable[..., torch.Tensor]:
+def forward_kernel(spec: OpSpec, arguments: Sequence[Argument], written: HandWritten) -> Callable[..., torch.Tensor]:
     """Return the kernel of a forward operator, for all devices."""
 
     def kernel(*given: Any, **named: Any) -> torch.Tensor:
-        return written.forward(**bind(arguments, given, named)).contiguous()
+        values = bind(arguments, given, named)
+        call = symbolic_call(spec, arguments, values)
+        call.require(call.case())
+        return written.forward(**values).contiguous()
 
     return kernel

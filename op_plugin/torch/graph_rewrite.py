@@ -13,6 +13,7 @@ from onnx import NodeProto, numpy_helper
 from torch import fx
 from torch._guards import detect_fake_mode
 from torch._subclasses import FakeTensorMode
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.conversion import Conversion, Mapped, Unmapped
@@ -56,7 +57,8 @@ def rewrite(graph_module: Any, *, patterns: bool = False) -> Rewritten:
     Raises:
         UserError: The argument has no graph.
     """
-    conversion = from_fx(graph_module, patterns=patterns, specs=list(SPECS.values()))
+    with unset_fake_temporarily():  # it reads the constants of the graph
+        conversion = from_fx(graph_module, patterns=patterns, specs=list(SPECS.values()))
     module = getattr(graph_module, "graph_module", graph_module)
     graph: fx.Graph = getattr(module, "graph", module)
     mapped, left = list(_present(graph)), list(conversion.left)

@@ -63,7 +63,7 @@ def _register_forward(spec: OpSpec, project: Project) -> None:
     arguments = forward_arguments(spec)
     written = hand_written(spec, project)
     _define(forward.name, arguments, 1, forward_fake(spec, arguments))
-    kernel = forward_kernel(arguments, written)
+    kernel = forward_kernel(spec, arguments, written)
     FORWARD_KERNELS[forward.name] = kernel
     for key in ("CPU", _NPU):
         LIBRARY.impl(forward.name, kernel, key)

@@ -42,16 +42,42 @@ def test_vector_add(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "kind"),
+    ("name", "output"),
     [
-        ("inX_.EnQue(x);", "", "missing_enque"),
-        ("const AddTiling tiling{kCount / kBlocks", "const AddTiling tiling{2 * kCount / kBlocks", "gm_out_of_range"),
-        ("outZ_.template EnQue<T>(z);", "", "missing_enque"),
+        ("softmax", "softmax: largest relative error below 1e-5: yes\n"),
+        ("layer_norm", "layer_norm: largest error below 1e-5: yes\n"),
+        ("matmul", "matmul: 6 cores, largest error below 1e-4: yes\n"),
+        ("matmul_bias_gelu", "matmul_bias_gelu: 8 vector cores, largest error below 1e-3: yes\n"),
     ],
 )
-def test_planted_mistake(tmp_path, old, new, kind):
+def test_example(tmp_path, name, output):
+    """An example equals the formula that its main function computes in double."""
+    program = compile_program([EXAMPLES / name / f"{name}.asc"], tmp_path / "program")
+    ended = run(program.path)
+    assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", output)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "kind"),
+    [
+        ("vector_add", "inX_.EnQue(x);", "", "missing_enque"),
+        (
+            "vector_add",
+            "const AddTiling tiling{kCount / kBlocks",
+            "const AddTiling tiling{2 * kCount / kBlocks",
+            "gm_out_of_range",
+        ),
+        ("vector_add", "outZ_.template EnQue<T>(z);", "", "missing_enque"),
+        ("softmax", "sums_, kTileRows * 32", "sums_, kTileRows * 4", "ub_out_of_range"),
+        ("layer_norm", "AscendC::WaitFlag<AscendC::HardEvent::V_S>(event);", "", "race"),
+        ("layer_norm", "y_[row * kColumns], y, Row()", "y_[row * kColumns + 8], y, Row()", "gm_out_of_range"),
+        ("matmul", "REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), product, &tiling);", "", "matmul_"),
+        ("matmul_bias_gelu", "results_.EnQue(results);", "", "missing_enque"),
+    ],
+)
+def test_planted_mistake(tmp_path, name, old, new, kind):
     """A mistake is reported with its file and line; the exit code is 1 although main returns another one."""
-    text = VECTOR_ADD.read_text()
+    text = (EXAMPLES / name / f"{name}.asc").read_text().replace('"../device_array.h"', f'"{EXAMPLES}/device_array.h"')
     assert old in text
     program = compiled(tmp_path, text.replace(old, new))
     ended = run(program.path)
