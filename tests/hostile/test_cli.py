@@ -68,15 +68,14 @@ def path_parameters():
     found = []
     for info in [info for group in app.registered_groups for info in group.typer_instance.registered_commands]:
         signature = inspect.signature(info.callback)
-        parameters = {
-            parameter.name: parameter for parameter in COMMANDS[info.callback.__name__.replace("_", "-")].params
-        }
+        command = info.callback.__name__.replace("_", "-")
+        parameters = {parameter.name: parameter for parameter in COMMANDS[command].params}
         for name, parameter in signature.parameters.items():
             if getattr(parameter.annotation, "__args__", [""])[0] in PATHS or any(
                 f"Annotated[{kind}," in " ".join(str(parameter.annotation).split()).replace("[ ", "[") for kind in PATHS
             ):
                 option = parameters[name].opts[-1]
-                found.append((info.callback.__name__.replace("_", "-"), option if option.startswith("-") else None))
+                found.append((command, option if option.startswith("-") else None))
     return found
 
 
