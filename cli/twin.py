@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from opforge.codegen.printing import say
+from opforge.codegen.printing import path_text, say
 from opforge.codegen.spec.products import DEFAULT_SOC
 
 from .options import (
@@ -130,6 +130,31 @@ def cc(
         compile_only=compile_only,
         header_dir=headers,
     )
+
+
+@app.command("ort-library")
+def ort_library(
+    output: Annotated[
+        Path | None, path_option("-o", "--output", metavar="LIB", text="Output; default: libopforge_ort.so.")
+    ] = None,
+    level: Annotated[
+        str, typer.Option(metavar="LEVEL", help="Checks of the CPU twin: strict, device or fast.")
+    ] = "fast",
+    json_out: Annotated[Path | None, JSON] = None,
+) -> None:
+    """Build a library of custom operators for onnxruntime.
+
+    The library contains the operators of the project. Register it with SessionOptions.register_custom_ops_library. The
+    kernels run on the CPU twin. The library needs the build folder of the project at run time.
+    """
+    from opforge.codegen.project import find_project
+    from opforge.twin.build import build_ort_library
+
+    target = output or Path("libopforge_ort.so")
+    with answering(json_out) as answer:
+        op_types = build_ort_library(find_project(), target, level)
+        answer.update({"library": str(target), "operators": op_types})
+        say(f"{len(op_types)} operator{'s' if len(op_types) != 1 else ''}: {path_text(target)}")
 
 
 @app.command()

@@ -12,6 +12,7 @@ from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.products import DEFAULT_SOC, PRODUCTS, SOCS
 from opforge.codegen.views.line_wrap import PAGE_WIDTH, fit
 from opforge.codegen.views.op_view import FunctionView, OpView
+from opforge.codegen.views.ort_view import ort_operators
 from opforge.codegen.views.page_view import PageView
 from opforge.codegen.views.skeleton_view import SkeletonView
 
@@ -133,6 +134,11 @@ def tables_header() -> str:
 def printed(template: str, **values: object) -> str:
     """The text of a template that is not about one operator alone."""
     return _environment().get_template(template).render(**values)
+
+
+def ort_library(specs: Sequence[OpSpec]) -> str:
+    """The source of the library of custom operators for onnxruntime."""
+    return fit(printed("ort_library.cpp.j2", operators=ort_operators(specs)))
 
 
 def page_width(code: str) -> escape.Code:

@@ -52,6 +52,7 @@ CONTENTS = {
         "docs/how-to/tune-a-plan.md",
         "docs/how-to/call-an-operator.md",
         "docs/how-to/use-from-pytorch.md",
+        "docs/how-to/use-from-onnxruntime.md",
         "docs/how-to/convert-models.md",
         "docs/how-to/install-into-cann.md",
         "docs/how-to/build-with-cann.md",

@@ -2,6 +2,7 @@
 
 from opforge.twin.compiler.npu_model import TWIN, npu_model
 from opforge.twin.compiler.operators import Operators, application_flags, build_project
+from opforge.twin.compiler.ort_library import build_ort_library
 from opforge.twin.compiler.runtime_library import INCLUDE, build_runtime
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "TWIN",
     "Operators",
     "application_flags",
+    "build_ort_library",
     "build_project",
     "build_runtime",
     "npu_model",

@@ -96,15 +96,28 @@ def kernel_columns(spec: OpSpec, product: str = "") -> list[dict[str, str]]:
     return [dict(zip([t.ir_name for t in required], row, strict=True)) for row in dict.fromkeys(rows)]
 
 
+def case_type(spec: OpSpec, case: str) -> str:
+    """The type of nodes of one case, for models with several cases: a function of ONNX has one body for each type."""
+    return f"{spec.op_type}_{case}"
+
+
 def onnx_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
-    """The spellings of an operator in ONNX models, one for each domain."""
+    """The spellings of an operator in ONNX models: one for each domain, and one for each of several bodies."""
     npu_type = f"{NPU_PREFIX}{spec.op_type}"
     once = range(1, 2)
+    cases = spec.onnx.bodies if len(spec.onnx.bodies) > 1 else ()
     return (
         OnnxKey(OPFORGE_DOMAIN, spec.op_type, once),
+        *(OnnxKey(OPFORGE_DOMAIN, case_type(spec, case), once) for case in cases),
         OnnxKey(NPU_DOMAIN, npu_type, once),
         OnnxKey("", npu_type, ONNX_OPSETS),
     )
+
+
+def source_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
+    """The spellings under which models may contain an operator: our own, and names that others gave it."""
+    others = (alias.split("::") for alias in spec.onnx.aliases)
+    return (*onnx_keys(spec), *(OnnxKey(domain, name, range(1, 2)) for domain, name in others))
 
 
 def origin_keys(spec: OpSpec) -> list[str]:

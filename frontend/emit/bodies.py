@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from onnx import FunctionProto, ModelProto, NodeProto
 
-from opforge.frontend.ir.names import FreshNames
-from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
+from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.views.facts import case_type
+from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_keys
 from opforge.frontend.rules.rule import Placement
 from opforge.frontend.state import State
 
-from .functions import body_by_rank, body_needs_dtypes, function_body
+from .functions import body_needs_dtypes, function_body
 from .opset import current_opset
 
-# Local functions exist since IR 8, several functions of one name since IR 10.
+# Local functions exist since IR 8.
 _FUNCTION_IR = 8
-_OVERLOAD_IR = 10
 # Version of ai.onnx for the bodies of a model that does not import ai.onnx itself.
 _DEFAULT_OPSET = 18
 Call = tuple[Placement, NodeProto]
@@ -27,36 +27,37 @@ Call = tuple[Placement, NodeProto]
 def emit(state: State) -> State:
     """Embed the bodies that the new nodes call, and drop those that no node calls any more."""
     model, placements = state.view.model, state.matched.placements
-    op_types = {placement.call.spec.op_type for placement in placements}
+    own_types = {name for spec in {id(p.call.spec): p.call.spec for p in placements}.values() for name in _types(spec)}
     if state.options.domain != OPFORGE_DOMAIN:
-        gone = op_types - {node.op_type for node in state.ours}
-        _set_functions(model, [f for f in model.functions if f.domain != OPFORGE_DOMAIN or f.name not in gone])
+        _set_functions(model, _without(model, own_types - {node.op_type for node in state.ours}))
         return state
     placed = dict(zip(state.rewritten.names, placements, strict=True))
     calls: dict[str, list[Call]] = defaultdict(list)
-    # Overloads of nodes that stay as they are.
-    reserved: dict[str, set[str]] = defaultdict(set)
+    # Types of nodes that stay as they are.
+    reserved: set[str] = set()
     for node in state.ours:
         if node.name in placed:
             calls[node.op_type].append((placed[node.name], node))
         else:
-            reserved[node.op_type].add(node.overload)
-    bodies = {op_type: _bodies(calls[op_type], _opset(model), reserved[op_type]) for op_type in calls}
-    kept = [
-        function
-        for function in model.functions
-        if function.domain != OPFORGE_DOMAIN
-        or function.name not in calls
-        or function.overload in reserved[function.name]
-    ]
+            reserved.add(node.op_type)
+    kept = _without(model, own_types - reserved)
+    bodies = {op_type: _bodies(calls[op_type], _opset(model), reserved) for op_type in calls}
     new = [function for functions in bodies.values() for function in functions]
     # onnx's reference evaluator requires functions before those that call them.
     _set_functions(model, [*new, *kept])
     if new:
-        least = _OVERLOAD_IR if any(function.overload for function in new) else _FUNCTION_IR
-        model.ir_version = max(model.ir_version, least)
+        model.ir_version = max(model.ir_version, _FUNCTION_IR)
     without = [node.name for op_type, found in calls.items() if not bodies[op_type] for _, node in found]
     return replace(state, without_body=tuple(without))
+
+
+def _types(spec: OpSpec) -> list[str]:
+    return [key.op_type for key in onnx_keys(spec) if key.domain == OPFORGE_DOMAIN]
+
+
+def _without(model: ModelProto, op_types: Collection[str]) -> list[FunctionProto]:
+    """Return the functions of a model without the bodies of these types."""
+    return [f for f in model.functions if f.domain != OPFORGE_DOMAIN or f.name not in op_types]
 
 
 def _opset(model: ModelProto) -> int:
@@ -78,36 +79,29 @@ def _variant(placement: Placement, opset: int) -> _Variant:
     return placement.case, tuple(placement.input_dtypes.items()) if body_needs_dtypes(opset) else ()
 
 
-def _bodies(calls: Sequence[Call], opset: int, reserved: set[str]) -> list[FunctionProto]:
-    """Return the functions that nodes of one operator call; empty when the opset cannot express one of them.
+def _bodies(calls: Sequence[Call], opset: int, reserved: Collection[str]) -> list[FunctionProto]:
+    """Return the functions that nodes of one operator call, and rename nodes; empty if a node cannot have a body.
 
-    Nodes of different cases need different bodies, which have one name and differ in `overload`.
+    Nodes of different cases need different bodies, and onnxruntime before 1.27 does not read `overload`. The nodes of
+    the first case keep the type of the operator. The nodes of another case get the type of this case.
     """
     spec = calls[0][0].call.spec
-    arity = max(len(node.input) for _, node in calls)
-    overloads = FreshNames(reserved)
-    variants: dict[_Variant, FunctionProto] = {}
-    for placement, _ in calls:
-        variant = _variant(placement, opset)
-        if variant in variants:
-            continue
-        case, dtypes = variant
-        body = function_body(spec, case, arity, opset, dict(dtypes))
-        if body is None:
-            return []
-        if variants or "" in reserved:
-            body.overload = overloads.fresh("_".join([case, *(word for _, word in dtypes)]))
-        variants[variant] = body
+    variants: dict[_Variant, list[NodeProto]] = defaultdict(list)
     for placement, node in calls:
-        if overload := variants[_variant(placement, opset)].overload:
-            node.overload = overload
-        # onnx's reference evaluator needs as many inputs as the function has, absent ones too.
-        node.input.extend([""] * (arity - len(node.input)))
-    by_case = {case: body for (case, _), body in variants.items()}
-    fallback = None
-    if 1 < len(variants) == len(by_case) and not reserved:
-        # onnx's reference evaluator knows no overloads: it takes the last function of a name, which must do for all.
-        fallback = body_by_rank(spec, by_case)
-    if fallback:
-        fallback.overload = overloads.fresh("any")
-    return [*variants.values(), *filter(None, [fallback])]
+        variants[_variant(placement, opset)].append(node)
+    used = set(reserved)
+    functions: list[tuple[FunctionProto, list[NodeProto]]] = []
+    for (case, dtypes), nodes in variants.items():
+        body = function_body(spec, case, max(len(node.input) for node in nodes), opset, dict(dtypes))
+        name = next((name for name in (spec.op_type, case_type(spec, case)) if name not in used), "")
+        if body is None or not name:
+            return []
+        used.add(name)
+        body.name = name
+        functions.append((body, nodes))
+    for body, nodes in functions:
+        for node in nodes:
+            node.op_type = body.name
+            # onnx's reference evaluator needs as many inputs as the function has, absent ones too.
+            node.input.extend([""] * (len(body.input) - len(node.input)))
+    return [body for body, _ in functions]

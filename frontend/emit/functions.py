@@ -7,11 +7,11 @@ none, such as a scatter that adds before opset 16, leaves the node without a bod
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import onnx.defs
 import onnx.parser
-from onnx import FunctionProto, NodeProto, TypeProto, helper, numpy_helper
+from onnx import FunctionProto, NodeProto, helper, numpy_helper
 
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.ir.onnx_nodes import AXES_INPUT_OPSET
@@ -54,65 +54,6 @@ def function_body(spec: OpSpec, case: str, arity: int, opset: int, dtypes: Mappi
     del function.node[:]
     function.node.extend(nodes)
     return function
-
-
-def body_by_rank(spec: OpSpec, bodies: Mapping[str, FunctionProto]) -> FunctionProto | None:
-    """Return one body for several cases, selected by the rank of an input; None if the rank does not select one.
-
-    Args:
-        spec: The operator.
-        bodies: Bodies by case, all with the same inputs.
-    """
-    cases = [spec.program.case(name) for name in bodies]
-    for tensor in spec.inputs:
-        ranks = {len(case.shapes[tensor.name]): bodies[case.name] for case in cases if tensor.name in case.shapes}
-        if not tensor.optional and len(ranks) == len(cases):
-            function = FunctionProto()
-            function.CopyFrom(next(iter(bodies.values())))
-            del function.node[:]
-            function.node.extend(_by_rank(tensor.name, sorted(ranks.items()), ""))
-            return function
-    return None
-
-
-def _by_rank(tensor: str, bodies: Sequence[tuple[int, FunctionProto]], prefix: str) -> list[NodeProto]:
-    """Return nodes that compute the body of the matching rank; all of their names begin with `prefix`."""
-    (rank, body), *others = bodies
-    if not others:
-        return _prefixed(body, prefix)
-    # No name of a spec begins with an underscore.
-    dims, found, wanted, same = (f"{prefix}_{name}" for name in ("dims", "rank", "wanted", "same"))
-    then_prefix, else_prefix = f"{prefix}_rank{rank}_", f"{prefix}_other_"
-    wanted_value = helper.make_tensor("value", ELEMENT_TYPES["int64"], [], [rank])
-    choice = helper.make_node("If", [same], [prefix + name for name in body.output])
-    branches = (
-        ("then_branch", _prefixed(body, then_prefix), then_prefix),
-        ("else_branch", _by_rank(tensor, others, else_prefix), else_prefix),
-    )
-    for name, nodes, made in branches:
-        graph = helper.make_graph(
-            nodes, "body", [], [helper.make_value_info(made + output, TypeProto()) for output in body.output]
-        )
-        choice.attribute.append(helper.make_attribute(name, graph))
-    return [
-        helper.make_node("Shape", [tensor], [dims]),
-        helper.make_node("Size", [dims], [found]),
-        helper.make_node("Constant", [], [wanted], value=wanted_value),
-        helper.make_node("Equal", [found, wanted], [same]),
-        choice,
-    ]
-
-
-def _prefixed(body: FunctionProto, prefix: str) -> list[NodeProto]:
-    made = {name for node in body.node for name in node.output}
-    nodes = []
-    for node in body.node:
-        copy = NodeProto()
-        copy.CopyFrom(node)
-        copy.input[:] = [prefix + name if name in made else name for name in node.input]
-        copy.output[:] = [prefix + name for name in node.output]
-        nodes.append(copy)
-    return nodes
 
 
 def _older_spelling(function: FunctionProto, opset: int, dtypes: Mapping[str, str]) -> list[NodeProto] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.spec.names import nearest
-from opforge.codegen.views.facts import NPU_DOMAIN, NPU_PREFIX, OPFORGE_DOMAIN, OnnxKey, onnx_keys
+from opforge.codegen.views.facts import NPU_DOMAIN, NPU_PREFIX, OPFORGE_DOMAIN, OnnxKey, onnx_keys, source_keys
 
 from .scope import normal_domain
 
@@ -39,12 +39,6 @@ def onnx_key(spec: OpSpec, domain: str) -> OnnxKey:
         if key.domain == normal_domain(domain):
             return key
     raise UserError(f"--domain: got {domain!r}, expected one of {', '.join(DOMAINS)}")
-
-
-def source_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
-    """Return the spellings under which models may bring an operator: our own, and names that others gave it."""
-    others = (alias.split("::") for alias in spec.onnx.aliases)
-    return (*onnx_keys(spec), *(OnnxKey(domain, name, range(1, 2)) for domain, name in others))
 
 
 def suggestion(domain: str, op_type: str, specs: Collection[OpSpec]) -> str:

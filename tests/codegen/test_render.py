@@ -146,8 +146,9 @@ def test_dtype_columns_cross_what_is_free_and_copy_what_follows(grouped, specime
 
 def test_onnx_keys_are_exact(grouped):
     keys = origin_keys(grouped)
-    assert keys[:2] == ["opforge::1::GroupedBiasAddGrad", "npu::1::NPUGroupedBiasAddGrad"]
-    assert keys[2:] == [f"ai.onnx::{opset}::NPUGroupedBiasAddGrad" for opset in range(8, 23)]
+    own = [f"opforge::1::GroupedBiasAddGrad{case}" for case in ("", "_indexed", "_equal")]
+    assert keys[:4] == [*own, "npu::1::NPUGroupedBiasAddGrad"]
+    assert keys[4:] == [f"ai.onnx::{opset}::NPUGroupedBiasAddGrad" for opset in range(8, 23)]
 
 
 # --- injection ---------------------------------------------------------------------------------------------------

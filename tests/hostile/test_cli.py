@@ -69,7 +69,7 @@ def path_parameters():
     found = []
     for info in [info for group in app.registered_groups for info in group.typer_instance.registered_commands]:
         signature = inspect.signature(info.callback)
-        command = info.name or info.callback.__name__
+        command = info.name or info.callback.__name__.replace("_", "-")
         parameters = {parameter.name: parameter for parameter in COMMANDS[command].params}
         for name, parameter in signature.parameters.items():
             if getattr(parameter.annotation, "__args__", [""])[0] in PATHS or any(
@@ -92,7 +92,7 @@ def with_path(command, option, path):
 def test_every_path_is_found():
     assert {command for command, _ in path_parameters()} == {
         "new", "generate", "lint", "build", "pack", "convert", "check", "atc", "profile", "run", "verify", "doctor",
-        "cc", "coverage", "import", "tune",
+        "cc", "coverage", "import", "ort-library", "tune",
     }  # fmt: skip
     assert len(path_parameters()) > 20
 

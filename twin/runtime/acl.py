@@ -34,6 +34,7 @@ ACL_DTYPES: dict[np.dtype[Any], int] = {
 }
 LARGEST_SEED, MOST_THREADS, LARGEST_BYTES = 2**64 - 1, 65535, 1 << 40
 _MEMORY_ALLOCATION = 207001  # ACL_ERROR_RT_MEMORY_ALLOCATION
+_REPEATED_INITIALIZATION = 100002
 # The options of the runtime are process wide: one run at a time.
 _one_at_a_time = threading.RLock()
 _is_forked_in_run = threading.Event()
@@ -159,8 +160,9 @@ class Runtime:
         for name, (result, arguments) in RUNTIME_SIGNATURES.items():
             function = getattr(self.library, name)
             function.restype, function.argtypes = result, arguments
-        self.call("aclInit", None)
-        atexit.register(self._finalize)
+        # If the library of `opforge ort-library` has initialized the runtime, it ends it too.
+        if self.library.aclInit(None) != _REPEATED_INITIALIZATION:
+            atexit.register(self._finalize)
         self.call("aclrtSetDevice", 0)
 
     def call(self, name: str, *arguments: Any) -> None:

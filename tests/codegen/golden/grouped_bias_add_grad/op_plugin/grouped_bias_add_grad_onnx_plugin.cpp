@@ -56,6 +56,8 @@ std::vector<ge::AscendString> OriginKeys()
 {
     return {
         ge::AscendString("opforge::1::GroupedBiasAddGrad"),
+        ge::AscendString("opforge::1::GroupedBiasAddGrad_indexed"),
+        ge::AscendString("opforge::1::GroupedBiasAddGrad_equal"),
         ge::AscendString("npu::1::NPUGroupedBiasAddGrad"),
         ge::AscendString("ai.onnx::8::NPUGroupedBiasAddGrad"),
         ge::AscendString("ai.onnx::9::NPUGroupedBiasAddGrad"),

@@ -1,0 +1,71 @@
+"""Build the library of custom operators for onnxruntime."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import replace_file, require_writable
+from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.codegen.spec.products import DEFAULT_SOC
+
+from .folder import locked
+from .npu_model import LEVELS
+from .operators import build_project
+from .runtime_library import INCLUDE, link_flags, runtime_link, twin_dir
+from .units import HOST_FLAGS, WARNINGS, Library, Progress, Unit, build
+
+
+def build_ort_library(project: Project, output: Path, level: str = "fast", report: Progress | None = None) -> list[str]:
+    """Build the custom operators of a project for onnxruntime; return the operator types.
+
+    Args:
+        project: The project.
+        output: The library.
+        level: Checks of the CPU twin that are on: strict, device or fast.
+        report: Called with one line per compiled file.
+
+    Raises:
+        UserError: An argument is wrong, a source does not compile, or the library cannot be written.
+        MissingToolError: There is no compiler.
+    """
+    from opforge.codegen.render import ort_library
+    from opforge.codegen.spec.loader import load_project
+
+    if level not in LEVELS:
+        raise UserError(f"level: got {level!r}, expected one of {', '.join(LEVELS)}")
+    require_writable(output, (), "library")
+    built = build_project(project, report=report)
+    specs = [spec for spec in load_project(project) if spec.op_type in built.op_types and spec.aclnn]
+    if not specs:
+        raise UserError("operators: got none with a kernel and an aclnn function, expected at least one; write them")
+    home = twin_dir(project)
+    gen = project.gen_dir
+    folders = (
+        *(INCLUDE, gen / "op_host", gen / "op_api", project.root / "op_host"),
+        *(BUILTIN_ROOT / "op_host", BUILTIN_ROOT / "op_plugin"),
+    )
+    flags = (
+        *(*WARNINGS, "-fvisibility=hidden", *HOST_FLAGS, *(f"-I{folder}" for folder in dict.fromkeys(folders))),
+        *(f'-DOPFORGE_ORT_LEVEL="{level}"', f'-DOPFORGE_ORT_SOC="{DEFAULT_SOC}"'),
+    )
+    # onnxruntime unloads the library with the session options, and uses the operators longer.
+    links = (
+        "-Wl,-z,nodelete",
+        *link_flags(built.opapi.parent, "cust_opapi"),
+        *runtime_link("opforge_twin", "ascendcl", "nnopbase"),
+    )
+    with locked(home) as scratch:
+        source = home / "ort" / "ort_library.cpp"
+        replace_file(source, ort_library(specs))
+        roots = (project.root, BUILTIN_ROOT)
+        unit = Unit(source, home / "ort" / f"ort_library_{level}.o", flags, "onnxruntime operators", folders=roots)
+        library = Library(home / "ort" / f"libopforge_ort_{level}.so", (unit,), links)
+        build([library], scratch, report=report)
+        with tempfile.TemporaryDirectory(prefix=".opforge-ort-", dir=output.parent) as folder:
+            copy = Path(folder, output.name)
+            shutil.copyfile(library.path, copy)
+            copy.replace(output)
+    return [spec.op_type for spec in specs]
