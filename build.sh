@@ -10,7 +10,8 @@ usage: bash build.sh [--install-deps] [what] [options]
   --install-deps         install system packages (apt): g++, cmake, makeself, python3-venv
 what:
   --run_example          run the sample: generate, build, pack, install, convert and run a model
-  -u [--all] [--cov]     run the tests; --all adds the slower ones, --cov prints the coverage of Python lines
+  -u [--all] [--cov]     run the tests; --all adds the slower ones and those with PyTorch (versions: OPFORGE_TORCH_VERSIONS,
+                         default "2.6.0 2.13.0"), --cov prints the coverage of Python lines
   --pkg                  write the package custom_opp_<os>_<arch>.run to build_out/
   --wheel                write the wheel of this platform, with the CPU twin compiled, to build_out/
   --docs                 build the documentation site in build/site/
@@ -133,6 +134,10 @@ case "$what" in
         select=(-m "not all")
         [ "$all" = 0 ] || select=()
         [ "$cov" = 0 ] || select+=(--cov --cov-report=term)
-        exec .venv/bin/python -m pytest -n "$jobs" --dist worksteal --durations=10 "${select[@]}"
+        status=0
+        .venv/bin/python -m pytest -n "$jobs" --dist worksteal --durations=10 "${select[@]}" || status=$?
+        # PyTorch is large: its tests have environments of their own, one for each version.
+        [ "$all" = 0 ] || .ci/torch || status=$?
+        exit "$status"
         ;;
 esac

@@ -16,7 +16,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line, path_text, say
 from opforge.codegen.streams import OutputError, guard_streams, print_error
 
-from . import author, model, package, twin
+from . import author, imports, model, package, twin
 from .options import with_joined_values, with_json_values
 
 
@@ -37,7 +37,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for group in (author, twin, package, model):
+for group in (author, imports, twin, package, model):
     app.add_typer(group.app)
 
 

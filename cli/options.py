@@ -62,6 +62,13 @@ CASE = typer.Option(
     metavar="NAME SYMBOL=SIZE,...",
     help="Name of a row and the sizes of shape symbols of the spec; may be repeated.",
 )
+SHAPE = typer.Option(metavar="name=4x8,...", help="Shapes of the inputs.")
+ATTR = typer.Option(metavar="k=v", help="Value of an attribute; may be repeated.")
+DTYPE = typer.Option(metavar="DTYPE", help="Dtype of the inputs that support it: fp16, bf16, fp32, ...")
+EXECUTOR = typer.Option(metavar="local|dask:ADDRESS", help="Where the jobs run: here, or on a dask cluster.")
+STATE = path_option(
+    metavar="FILE", text="Results of earlier runs, which are not repeated; default: in the build folder."
+)
 OP_SUFFIX = typer.Option(
     "--op-suffix", metavar="SUFFIX", help="Append SUFFIX to types, functions and files, for example Custom."
 )

@@ -1,4 +1,4 @@
-"""Define the commands of the CPU twin: build, flags, profile, coverage."""
+"""Define the commands of the CPU twin: build, flags, profile, tune, coverage."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from opforge.codegen.printing import say
 from opforge.codegen.spec.products import DEFAULT_SOC
 
 from .options import (
+    ATTR,
     CASE,
+    DTYPE,
+    EXECUTOR,
     JOBS,
     JSON,
     JSON_BESIDE_FILES,
     OP_SUFFIX,
     OPS,
+    SHAPE,
     SOC,
+    STATE,
     answer_file,
     answering,
     file_argument,
@@ -130,14 +135,10 @@ def cc(
 @app.command()
 def profile(
     op_type: Annotated[str, typer.Argument(metavar="OP", help="Operator type.")],
-    shape: Annotated[list[str] | None, typer.Option(metavar="name=4x8,...", help="Shapes of the inputs.")] = None,
+    shape: Annotated[list[str] | None, SHAPE] = None,
     case: Annotated[list[str] | None, CASE] = None,
-    attr: Annotated[
-        list[str] | None, typer.Option(metavar="k=v", help="Value of an attribute; may be repeated.")
-    ] = None,
-    dtype: Annotated[
-        str | None, typer.Option(metavar="DTYPE", help="Dtype of the inputs that support it: fp16, bf16, fp32, ...")
-    ] = None,
+    attr: Annotated[list[str] | None, ATTR] = None,
+    dtype: Annotated[str | None, DTYPE] = None,
     soc: Annotated[str, SOC] = DEFAULT_SOC,
     inputs: Annotated[
         Path | None,
@@ -174,6 +175,43 @@ def profile(
 
 
 @app.command()
+def tune(
+    op_type: Annotated[str, typer.Argument(metavar="OP", help="Operator type.")],
+    shape: Annotated[list[str] | None, SHAPE] = None,
+    case: Annotated[list[str] | None, CASE] = None,
+    attr: Annotated[list[str] | None, ATTR] = None,
+    dtype: Annotated[str | None, DTYPE] = None,
+    soc: Annotated[str, SOC] = DEFAULT_SOC,
+    timeout: Annotated[float, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit of each setting.")] = 600,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Settings at once; 0: one per core.")] = 0,
+    executor: Annotated[str, EXECUTOR] = "local",
+    state: Annotated[Path | None, STATE] = None,
+    json_out: Annotated[Path | None, JSON] = None,
+) -> None:
+    """Search the constants of a plan for the least estimated time.
+
+    The command tries the choices of tiling.constants of the spec. It accepts a setting only if all cases and all test
+    shapes run without findings and give the same bits. With several cases, the sum of their times is compared.
+
+    Exit code 1: the operator does not run with the values of its spec.
+    """
+    from opforge.twin.tune.command import Options, tune_command
+
+    with answer_file(json_out) as answer:
+        code = tune_command(
+            op_type,
+            shape or [],
+            attr or [],
+            cases=case or [],
+            dtype=dtype,
+            soc=soc,
+            options=Options(jobs, executor, timeout, state),
+            json_out=answer,
+        )
+    raise typer.Exit(code)
+
+
+@app.command()
 def coverage(
     folders: Annotated[list[Path], file_argument("DIR...", "Clones with Ascend C sources.")],
     soc: Annotated[str, SOC] = DEFAULT_SOC,
@@ -187,15 +225,8 @@ def coverage(
     ] = 120,
     memory: Annotated[int, typer.Option(min=64, metavar="MB", help="Limit of each compiler and program.")] = 4096,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Sources at once; 0: one per core.")] = 0,
-    executor: Annotated[
-        str, typer.Option(metavar="local|dask:ADDRESS", help="Where the jobs run: here, or on a dask cluster.")
-    ] = "local",
-    state: Annotated[
-        Path | None,
-        path_option(
-            metavar="FILE", text="Results of earlier runs, which are not repeated; default: in the build folder."
-        ),
-    ] = None,
+    executor: Annotated[str, EXECUTOR] = "local",
+    state: Annotated[Path | None, STATE] = None,
     html: Annotated[Path | None, path_option(metavar="P.html", text="Write an HTML page with filters.")] = None,
     json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
 ) -> None:

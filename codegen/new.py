@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -35,6 +36,16 @@ def new_project(name: str, folder: Path, starter: str) -> Path:
         UserError: The name or starter cannot be used, the folder exists or cannot be written.
     """
     texts = project_texts(name, starter)
+    write_texts(texts, folder)
+    return folder
+
+
+def write_texts(texts: Mapping[str, str], folder: Path) -> None:
+    """Write the files of a project by path into a new folder, all of them or none.
+
+    Raises:
+        UserError: The folder exists or cannot be written.
+    """
     if os.path.lexists(folder):
         raise UserError(
             f"{path_text(folder)}: it exists already, expected a new folder; choose another one or remove it"
@@ -53,7 +64,6 @@ def new_project(name: str, folder: Path, starter: str) -> Path:
             f"{path_text(folder)}: got '{error.strerror}', expected a new folder in one that can be written to;"
             " choose another one"
         ) from error
-    return folder
 
 
 def project_texts(name: str, starter: str) -> dict[str, str]:
@@ -72,13 +82,22 @@ def project_texts(name: str, starter: str) -> dict[str, str]:
         raise UserError(
             f"NAME: got {shown(name)}, which the files of {starter} use; expected another name, as in 'My{name}'"
         )
-    spelt = {original: name, "OpName": name}
+    return _renamed(own | _texts(_STARTERS / _COMMON), {original: name, "OpName": name})
+
+
+def common_texts(name: str) -> dict[str, str]:
+    """The files that all projects have, by path, for a project named after the operator `name`."""
+    return _renamed(_texts(_STARTERS / _COMMON), {"OpName": name})
+
+
+def _renamed(texts: Mapping[str, str], spelt: dict[str, str]) -> dict[str, str]:
+    """Return the files with other names of operators, in all spellings."""
     spelt |= {snake_case(old): snake_case(new) for old, new in spelt.items()}
     spelt |= {old.upper(): new.upper() for old, new in spelt.items() if old.islower()}
     old = re.compile("|".join(spelt))
     return {
         old.sub(lambda found: spelt[found[0]], path): old.sub(lambda found: spelt[found[0]], text)
-        for path, text in (own | _texts(_STARTERS / _COMMON)).items()
+        for path, text in texts.items()
     }
 
 

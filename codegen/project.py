@@ -32,6 +32,8 @@ class Project:
     root: Path
     # Ends the types and functions of all operators, and keeps what is built of them apart.
     op_suffix: str = ""
+    # The folder of built files in place of the usual one.
+    own_build_dir: Path | None = None
 
     def __post_init__(self) -> None:
         if self.op_suffix and not re.fullmatch(r"[A-Z][A-Za-z0-9]{0,31}", self.op_suffix):
@@ -51,6 +53,8 @@ class Project:
 
     @property
     def _plain_build_dir(self) -> Path:
+        if self.own_build_dir:
+            return self.own_build_dir
         override = os.environ.get("OPFORGE_BUILD_DIR")
         if override:
             with _read_from("OPFORGE_BUILD_DIR"):
@@ -65,7 +69,7 @@ class Project:
         Raises:
             UserError: It is another project's or inside of such a folder, or cannot be written.
         """
-        if not os.environ.get("OPFORGE_BUILD_DIR"):
+        if self.own_build_dir or not os.environ.get("OPFORGE_BUILD_DIR"):
             return
         folder = self._plain_build_dir
         mine = os.fsencode(self.root.resolve())

@@ -19,8 +19,6 @@ inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kFloatsPerRepeat = 64;
 
-// A burst of 16 KiB reaches the full rate of the DMA.
-inline constexpr int64_t kMaxTileBytes = 16384;
 // Queues of grad_out, input and grad_input, two buffers each.
 inline constexpr int64_t kTileBuffers = 6;
 // From this size, each channel of a batch is processed by separate vector instructions.
@@ -32,12 +30,8 @@ inline constexpr int64_t kFactors = 4;
 inline constexpr int64_t kMaxRowChannels = 512;
 inline constexpr int64_t kMaxCounters = 2048;  // maximum number of counters per load
 inline constexpr int64_t kMinWorkFloats = 768;
-// Minimum work per core; less work does not justify another core.
-inline constexpr int64_t kMinCoreBytes = 16384;
 // The search reduces the size by 1 / kTriedPart in each step.
 inline constexpr int64_t kTriedPart = 32;
-// Overhead of a tile, as an equivalent number of DMA bytes.
-inline constexpr int64_t kTileOverheadBytes = 2048;
 
 /// Sizes of one problem. A single channel is one long row over all batches.
 struct Shape {
@@ -133,6 +127,32 @@ constexpr Budget BudgetOf(const Shape& shape, const Tile& tile)
     return budget;
 }
 
+/// Returns the elements of the shortest contiguous run that a core can store.
+constexpr int64_t LeastRun(const Shape& shape, const Platform& platform)
+{
+    return platform.hasBlockCopyOnly ? kUbBlockBytes / shape.elementBytes : 1;
+}
+
+/// Returns the batches of the shortest run, for tiles of whole batches.
+constexpr int64_t LeastBatches(const Shape& shape, const Tile& tile, const Platform& platform)
+{
+    return tile.batches > 1 ? CeilDiv(LeastRun(shape, platform), shape.channels * shape.inner) : 1;
+}
+
+/// Returns whether all runs of a tile are long enough. The whole tensor may be shorter.
+constexpr bool HasLongRuns(const Shape& shape, const Tile& tile, const Platform& platform)
+{
+    const int64_t least = LeastRun(shape, platform);
+    if (tile.pieces > 1) {
+        return shape.inner - (tile.pieces - 1) * tile.width >= least;
+    }
+    if (tile.batches > 1) {
+        return tile.batches >= std::min(shape.batches, 2 * LeastBatches(shape, tile, platform));
+    }
+    const int64_t rest = shape.channels % tile.channels;
+    return (rest == 0 ? tile.channels : rest) * shape.inner >= std::min(least, shape.Elements());
+}
+
 /// The best tile found.
 struct Choice {
     Tile tile;
@@ -144,12 +164,13 @@ struct Choice {
 constexpr void Consider(const Shape& shape, const Tile& tile, const Platform& platform, Choice& best)
 {
     const Budget budget = BudgetOf(shape, tile);
-    if (budget.Total() > platform.ubBytes) {
+    if (budget.Total() > platform.ubBytes || !HasLongRuns(shape, tile, platform)) {
         return;
     }
     const int64_t bytes = SaturatingMul(shape.Elements(), 3 * shape.elementBytes);
-    const int64_t cores = std::clamp<int64_t>(CeilDiv(bytes, kMinCoreBytes), 1, platform.coreNum);
     const int64_t units = tile.Slices(shape) * shape.batches;
+    const int64_t most = std::max<int64_t>(units / LeastBatches(shape, tile, platform), 1);
+    const int64_t cores = std::clamp<int64_t>(CeilDiv(bytes, kMinCoreBytes), 1, std::min(platform.coreNum, most));
     const int64_t unitsOfCore = CeilDiv(units, cores);
     const int64_t unitElements = tile.pieces > 1 ? tile.width : tile.channels * shape.inner;
     const int64_t cost = SaturatingAdd(SaturatingMul(unitsOfCore, unitElements * 3 * shape.elementBytes),
@@ -168,7 +189,8 @@ constexpr Choice ChooseRows(const Shape& shape, const Platform& platform)
         Consider(shape, {1, channels, 1, shape.inner}, platform, best);
     }
     const int64_t fewest = std::max<int64_t>(CeilDiv(shape.inner, shape.MaxTileElements()), 2);
-    for (int64_t wanted = fewest; wanted < fewest + platform.coreNum; ++wanted) {
+    for (int64_t wanted = fewest; wanted < fewest + platform.coreNum || (best.cost < 0 && wanted < shape.inner);
+         ++wanted) {
         const int64_t width = std::min(RoundUp(CeilDiv(shape.inner, wanted), granule), shape.MaxTileElements());
         Consider(shape, {1, 1, CeilDiv(shape.inner, width), width}, platform, best);
     }
@@ -259,7 +281,7 @@ constexpr Plan<BatchNormElemtBackwardTilingData> ExamplePlan(int64_t batches, in
 
 static_assert(ExamplePlan(1, 1, 1).blockNum == 1, "a tiny problem stays on one core");
 static_assert(ExamplePlan(128, 64, 3136).data.isRowWise == 1, "large planes: a row of one channel at a time");
-static_assert(ExamplePlan(1, 3, 8294400).data.pieces >= 1000, "huge planes are cut");
+static_assert(ExamplePlan(1, 3, 8294400).data.pieces >= 500, "huge planes are cut");
 static_assert(ExamplePlan(256, 2048, 49).data.spreadFloats > 0, "small planes: factors are spread over elements");
 static_assert(ExamplePlan(65536, 512, 1).data.tileBatches > 1, "channels along the row: several rows at a time");
 static_assert(ExamplePlan(100, 100000, 1).data.spreadFloats == 0, "a factor an element: nothing to spread");

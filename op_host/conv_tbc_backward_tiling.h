@@ -37,10 +37,6 @@ inline constexpr int64_t kCopyAlignment = 512;
 inline constexpr int64_t kSlotAlignment = 512;
 inline constexpr int64_t kMaxRowBytes = std::numeric_limits<uint32_t>::max();  // stride of a DMA
 inline constexpr int64_t kMaxSlotBytes = int64_t{1} << 40;                     // larger than any L1
-// A cycle of a pipe that is not the busiest one delays a step by 1 / kDelay cycles.
-inline constexpr int64_t kDelay = 64;
-// Minimum work per core; less work does not justify another core.
-inline constexpr int64_t kMinCoreCycles = 2048;
 // Sums of cycles stay far below 2^63.
 inline constexpr int64_t kMaxCycles = int64_t{1} << 58;
 

@@ -21,8 +21,6 @@ namespace embedding_dense_backward {
 inline constexpr int64_t kMaxRows = std::numeric_limits<int32_t>::max();
 inline constexpr int64_t kFloatBytes = 4;
 
-// The rows of a batch use the flags of one buffer. 16 KiB reach the full rate of the DMA.
-inline constexpr int64_t kMaxTileBytes = 32768;
 inline constexpr int64_t kTileBuffers = 3;
 inline constexpr int64_t kStoreBuffers = 3;
 // One DMA stores neighboring rows of the output.
@@ -44,9 +42,6 @@ inline constexpr int64_t kSortBytesPerIndex = 24;
 inline constexpr int64_t kListBytesPerIndex = 16;
 inline constexpr int64_t kMinChunk = 32;
 inline constexpr int64_t kMaxChunk = 4096;
-// Estimated cycles of a chunk without its passes, and of a level of merges with its barrier.
-inline constexpr int64_t kChunkCycles = 1500;
-inline constexpr int64_t kLevelCycles = 5000;
 
 /// Returns the bytes of the sort in UB.
 constexpr int64_t SortBytes(int64_t chunk)
@@ -125,6 +120,46 @@ constexpr Budget BudgetOf(const EmbeddingDenseBackwardProblem& problem, const Gr
     return budget;
 }
 
+// The kernel for cores without a sort (op_kernel/common/arch/owner_scan.h, row_panel.h): bytes of the scan, of the two
+// buffers of loads, of a panel of rows.
+inline constexpr int64_t kScanBytes = 2 * 16384 + 768 + 1024 + 3 * 16384 + 16416;
+inline constexpr int64_t kOwnerTileBytes = 24576;
+inline constexpr int64_t kOwnerTileWidth = 2048;
+inline constexpr int64_t kPanelBytes = 8192;
+
+/// Plans ranges of table rows: each core scans all indices for its range. No core stores less than 32 bytes.
+constexpr Plan<EmbeddingDenseBackwardTilingData> PlanByOwner(const EmbeddingDenseBackwardProblem& problem,
+                                                             const Platform& platform)
+{
+    const int64_t elementBytes = SizeOf(problem.gradDtype);
+    const int64_t blockElements = kUbBlockBytes / elementBytes;
+    const int64_t bytes =
+        SaturatingMul(SaturatingMul(SaturatingAdd(problem.M, problem.numWeights), problem.E), elementBytes);
+    const int64_t leastRows = CeilDiv(blockElements, problem.E);
+    const int64_t most = std::max<int64_t>(std::min(platform.coreNum, problem.numWeights / leastRows), 1);
+    Plan<EmbeddingDenseBackwardTilingData> plan;
+    plan.tilingKey = EMBEDDING_DENSE_BACKWARD_DEFAULT;
+    plan.blockNum = std::clamp<int64_t>(CeilDiv(bytes, segmented_rows::kMinCoreBytes), 1, most);
+    EmbeddingDenseBackwardTilingData& data = plan.data;
+    data.rows = problem.M;
+    data.columns = problem.E;
+    data.weights = problem.numWeights;
+    data.padding = problem.paddingIdx >= 0 && problem.paddingIdx < problem.numWeights ? problem.paddingIdx : -1;
+    data.scale = problem.scaleGradByFreq ? 1 : 0;
+    data.tileWidth = static_cast<int32_t>(kOwnerTileWidth);
+    data.tileBytes = static_cast<int32_t>(kOwnerTileBytes);
+    data.workBytes = static_cast<int32_t>(kOwnerTileBytes / elementBytes * kFloatBytes);
+    data.carryBytes = static_cast<int32_t>(kOwnerTileWidth * kFloatBytes);
+    data.storeBytes = static_cast<int32_t>(kPanelBytes);
+    const int64_t panels = problem.E < blockElements ? 3 : 2;
+    const int64_t ubBytes = kScanBytes + 2 * kOwnerTileBytes + data.workBytes + data.carryBytes + panels * kPanelBytes;
+    data.plannedUbBytes = static_cast<int32_t>(ubBytes);
+    if (ubBytes > platform.ubBytes) {
+        plan.refusal = {"bytes of the unified buffer", ubBytes, platform.ubBytes};
+    }
+    return plan;
+}
+
 }  // namespace embedding_dense_backward
 
 /// Splits the sorted rows and the columns over the cores, and UB over the buffers of a core.
@@ -148,6 +183,9 @@ constexpr Plan<EmbeddingDenseBackwardTilingData> PlanEmbeddingDenseBackward(
         plan.refusal = {isGrad ? "rows of grad" : "rows of grad_weight", isGrad ? problem.M : problem.numWeights,
                         self::kMaxRows};
         return plan;
+    }
+    if (platform.hasBlockCopyOnly) {
+        return self::PlanByOwner(problem, platform);
     }
     const int64_t elementBytes = SizeOf(problem.gradDtype);
     const self::Grid grid = segmented_rows::GridOf({problem.M, problem.E, problem.numWeights, elementBytes}, platform);

@@ -35,10 +35,6 @@ inline constexpr int64_t kMaxPackedElements = 2048;
 inline constexpr int64_t kMaxRepeats = 255;
 inline constexpr int64_t kMaxGroupElements = 255 * kFloatsPerBlock;
 inline constexpr int64_t kMaxBlockCount = 4095;
-// With this many small groups per core, the groups are split evenly instead of the rows.
-inline constexpr int64_t kMinBatchGroups = 16;
-// Overhead of a group in addition to its rows, as an equivalent number of DMA bytes.
-inline constexpr int64_t kGroupBytes = 4096;
 using segmented_rows::Grid;
 using segmented_rows::kSliceBytes;
 

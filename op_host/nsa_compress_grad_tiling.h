@@ -38,9 +38,6 @@ inline constexpr int64_t kMergeSumBytes = 1024;
 inline constexpr int64_t kListBytes = 2048;
 inline constexpr int64_t kListWorkBytes = 512 + 2 * kListBytes;
 
-// Minimum elements of a core, and cycles of a barrier and the following merge.
-inline constexpr int64_t kMinCoreElements = 8192;
-inline constexpr int64_t kBarrierCycles = 2500;
 // Unit for the comparison of costs: fractions of a cycle per row.
 inline constexpr int64_t kCostUnit = 65536;
 

@@ -4,9 +4,12 @@
 #define OPFORGE_OP_KERNEL_BATCH_NORM_ELEMT_BACKWARD_H
 
 #include "kernel_operator.h"
+#include "common/arch/load_buffer.h"
+#include "common/arch/reduce.h"
+#include "common/arch/rows.h"
+#include "common/arch/spread.h"
 #include "common/arithmetic.h"
 #include "common/order.h"
-#include "common/spread.h"
 #include "batch_norm_elemt_backward_tiling_data.h"
 
 namespace opforge {
@@ -36,11 +39,14 @@ public:
             SetChannelBuffer(weight_, weight);
         }
 
+        if (tiling.tileBatches > 1) {
+            leastBatches_ = kernel::CeilDiv(kernel::kLeastRun<T>, tiling.channels * tiling.inner);
+        }
         const uint32_t tileBytes = static_cast<uint32_t>(tiling.tileBytes);
         pipe->InitBuffer(gradOuts_, kBuffers, tileBytes);
         pipe->InitBuffer(inputs_, kBuffers, tileBytes);
         pipe->InitBuffer(gradInputs_, kBuffers, tileBytes);
-        pipe->InitBuffer(loads_, 1, static_cast<uint32_t>(tiling.loadBytes));
+        loads_.Init(pipe, static_cast<uint32_t>(tiling.loadBytes));
         pipe->InitBuffer(workBuffer_, static_cast<uint32_t>(tiling.workBytes));
         work_ = workBuffer_.Get<float>();
         InitFactors(pipe);
@@ -123,7 +129,7 @@ private:
         const int64_t offset = slice % tiling_.pieces * tiling_.pieceWidth;
         Tile tile;
         tile.unit = unit;
-        tile.batches = kernel::Smaller(tiling_.tileBatches, end - unit);
+        tile.batches = kernel::TileOf(end - unit, tiling_.tileBatches, leastBatches_);
         tile.channel = slice / tiling_.pieces * tiling_.sliceChannels;
         tile.channels = kernel::Smaller(tiling_.sliceChannels, tiling_.channels - tile.channel);
         tile.element = (batch * tiling_.channels + tile.channel) * tiling_.inner + offset;
@@ -151,21 +157,8 @@ private:
                                   const AscendC::GlobalTensor<T>& source, const Tile& tile)
     {
         AscendC::LocalTensor<T> local = queue.template AllocTensor<T>();
-        AscendC::DataCopyPadExtParams<T> padding;
-        padding.rightPadding = static_cast<uint8_t>(PitchOf(tile) - tile.width);
-        padding.isPad = padding.rightPadding > 0;
-        AscendC::DataCopyPad(local, source[static_cast<uint64_t>(tile.element)], BurstOf(tile), padding);
+        kernel::LoadRows(local, source, tile.element, {tile.rows, tile.width});
         queue.EnQue(local);
-    }
-
-    /// Returns the DMA parameters of a tile. Rows without padding in UB form one run.
-    __aicore__ inline AscendC::DataCopyExtParams BurstOf(const Tile& tile) const
-    {
-        const bool isOneRun = PitchOf(tile) == tile.width;
-        AscendC::DataCopyExtParams burst;
-        burst.blockCount = static_cast<uint16_t>(isOneRun ? 1 : tile.rows);
-        burst.blockLen = static_cast<uint32_t>((isOneRun ? tile.rows : 1) * tile.width * sizeof(T));
-        return burst;
     }
 
     /// Returns the sum of all elements of counter.
@@ -176,15 +169,11 @@ private:
         float total = 0.0f;
         for (int64_t done = 0; done < tiling_.counters; done += longest) {
             const int32_t count = static_cast<int32_t>(kernel::Smaller(longest, tiling_.counters - done));
-            AscendC::LocalTensor<N> counts = loads_.template AllocTensor<N>();
-            AscendC::DataCopyExtParams burst;
-            burst.blockLen = static_cast<uint32_t>(count * sizeof(N));
-            AscendC::DataCopyPad(counts, counter_[static_cast<uint64_t>(done)], burst,
-                                 AscendC::DataCopyPadExtParams<N>());
-            loads_.EnQue(counts);
-            counts = loads_.template DeQue<N>();
-            AscendC::ReduceSum(factors_[kMean], AsFloats(counts, count), work_[workFloats / 2], count);
-            loads_.FreeTensor(counts);
+            AscendC::LocalTensor<N> counts = loads_.template Begin<N>();
+            kernel::LoadRows(counts, counter_, done, {1, count});
+            counts = loads_.Finish(counts);
+            kernel::SumTo(factors_[kMean], AsFloats(counts, count), work_[workFloats / 2], count);
+            loads_.Free(counts);
             kernel::Order<AscendC::HardEvent::V_S>();
             total += factors_[kMean].GetValue(0);
             kernel::Order<AscendC::HardEvent::S_V>();
@@ -199,7 +188,7 @@ private:
     __aicore__ inline AscendC::LocalTensor<float> AsFloats(const AscendC::LocalTensor<int32_t>& counts,
                                                            int32_t count) const
     {
-        AscendC::Cast(work_, counts, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(count));
+        AscendC::Cast(work_, counts, kernel::kFromInt32Mode, static_cast<uint32_t>(count));
         AscendC::PipeBarrier<PIPE_V>();
         return work_;
     }
@@ -225,7 +214,7 @@ private:
 
     __aicore__ inline void MakeFactors(int32_t channels)
     {
-        AscendC::LocalTensor<float> given = loads_.template AllocTensor<float>();
+        AscendC::LocalTensor<float> given = loads_.template Begin<float>();
         const AscendC::LocalTensor<float> mean = given;
         const AscendC::LocalTensor<float> invstd = given[tiling_.channelCount];
         const AscendC::LocalTensor<float> sumDy = given[2 * tiling_.channelCount];
@@ -238,8 +227,7 @@ private:
         if constexpr (kIsWeighted) {
             LoadChannels(weight, weight_, channels);
         }
-        loads_.EnQue(given);
-        given = loads_.template DeQue<float>();
+        given = loads_.Finish(given);
 
         const int32_t count = static_cast<int32_t>(kernel::RoundUp(channels, kFloatsPerBlock));
         const AscendC::LocalTensor<float> total = work_;
@@ -258,18 +246,13 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
         AscendC::Mul(factors_[kSlope], factors_[kSlope], meanDyXmu, count);
         AscendC::PipeBarrier<PIPE_V>();
-        loads_.FreeTensor(given);
+        loads_.Free(given);
     }
 
     __aicore__ inline void LoadChannels(const AscendC::LocalTensor<float>& destination,
                                         const AscendC::GlobalTensor<float>& source, int32_t channels)
     {
-        AscendC::DataCopyExtParams burst;
-        burst.blockLen = static_cast<uint32_t>(channels * sizeof(float));
-        AscendC::DataCopyPadExtParams<float> padding;
-        padding.rightPadding = static_cast<uint8_t>(kernel::RoundUp(channels, kFloatsPerBlock) - channels);
-        padding.isPad = padding.rightPadding > 0;
-        AscendC::DataCopyPad(destination, source[static_cast<uint64_t>(channels_.begin)], burst, padding);
+        kernel::LoadRows(destination, source, channels_.begin, {1, channels});
     }
 
     __aicore__ inline void Compute(const Tile& tile)
@@ -287,7 +270,7 @@ private:
             AscendC::Cast(right, input, AscendC::RoundMode::CAST_NONE, count);
             AscendC::PipeBarrier<PIPE_V>();
             ComputeFloats(left, left, right, tile);
-            AscendC::Cast(gradInput, left, AscendC::RoundMode::CAST_RINT, count);
+            AscendC::Cast(gradInput, left, kernel::ToNarrowMode<T>(), count);
             AscendC::PipeBarrier<PIPE_V>();
         }
         gradOuts_.FreeTensor(gradOut);
@@ -360,7 +343,7 @@ private:
     __aicore__ inline void CopyOut(const Tile& tile)
     {
         AscendC::LocalTensor<T> local = gradInputs_.template DeQue<T>();
-        AscendC::DataCopyPad(gradInput_[static_cast<uint64_t>(tile.element)], local, BurstOf(tile));
+        kernel::StoreRows(gradInput_, tile.element, local, {tile.rows, tile.width});
         gradInputs_.FreeTensor(local);
     }
 
@@ -379,7 +362,7 @@ private:
     AscendC::GlobalTensor<float> sumDyXmu_;
     AscendC::TQue<AscendC::TPosition::VECIN, kBuffers> gradOuts_;
     AscendC::TQue<AscendC::TPosition::VECIN, kBuffers> inputs_;
-    AscendC::TQue<AscendC::TPosition::VECIN, 1> loads_;
+    kernel::LoadBuffer loads_;
     AscendC::TQue<AscendC::TPosition::VECOUT, 1> gradInputs_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> workBuffer_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> factorBuffer_;
@@ -390,6 +373,7 @@ private:
     kernel::Spread spread_;
     kernel::Span channels_;  // channels of the available factors
     int64_t channelEnd_ = 0;
+    int64_t leastBatches_ = 1;
     float total_ = 0.0f;
 };
 

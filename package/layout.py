@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from opforge.codegen.views.facts import dtype_columns
+
 from .builtin import hidden_op_types, hidden_symbols
 from .dynamic_impl import dynamic_impl_text
 from .manifest import lists
@@ -56,7 +58,6 @@ class Contents:
 
     Attributes:
         specs: Its operators.
-        columns: op type -> tensor -> dtype word of each supported combination.
         generated: Generated texts by path below the output folder of `opforge generate`.
         sources: Hand-written headers by path below the project folder (op_host/, op_kernel/, op_plugin/).
         scripts: The installer scripts by path: those of the archive, and cann/, which builds on the target.
@@ -68,7 +69,6 @@ class Contents:
     """
 
     specs: Sequence[OpSpec]
-    columns: Mapping[str, Mapping[str, tuple[str, ...]]]
     generated: Mapping[str, str]
     sources: Mapping[str, bytes]
     scripts: Mapping[str, bytes]
@@ -137,8 +137,9 @@ def _vendor_tree(contents: Contents) -> dict[str, bytes]:
     tree |= {_place_source(path, dynamic): data for path, data in contents.sources.items()}
     tree |= {f"{dynamic}/{spec.name}.py": dynamic_impl_text(spec).encode() for spec in contents.specs}
     for soc in contents.socs:
-        supported = [spec for spec in contents.specs if soc in spec.products]
-        tree[f"{TBE}/config/{soc}/aic-{soc}-ops-info.json"] = ops_info_text(supported, contents.columns).encode()
+        supported = [spec for spec in contents.specs if soc in spec.built_products]
+        columns = {spec.op_type: dtype_columns(spec, soc) for spec in supported}
+        tree[f"{TBE}/config/{soc}/aic-{soc}-ops-info.json"] = ops_info_text(supported, columns).encode()
     tree["op_proto/inc/op_proto.h"] = _all_prototypes(contents).encode()
     tree["framework/tensorflow/npu_supported_ops.json"] = _supported_ops(contents).encode()
     tree["version.info"] = (

@@ -158,7 +158,6 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
     """
     from opforge.codegen.render import TABLES_HEADER, render, render_project
     from opforge.codegen.spec.loader import load_project
-    from opforge.codegen.views.facts import dtype_columns
 
     vendor = project.vendor if vendor is None else check_vendor(vendor, "vendor name")
     every = load_project(project)
@@ -173,7 +172,6 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
     generated |= {path: shared[path] for path in ("op_api/exports.map", TABLES_HEADER)}
     return Contents(
         specs=specs,
-        columns={spec.op_type: dtype_columns(spec) for spec in specs},
         generated=generated,
         sources=_sources(project, {spec.source_name for spec in every} - {spec.source_name for spec in specs}),
         scripts={path.name: path.read_bytes() for path in sorted(SCRIPTS.glob("*.sh"))} | _builder(),

@@ -13,16 +13,8 @@ if TYPE_CHECKING:
 
 # Chips whose names are often confused: "Ascend910B" is not Ascend910B1, and its directory is not ascend910b.
 FIRST_GENERATION = {
-    chip: family.name
-    for family in PRODUCTS.values()
-    if family.other_chips
-    for chip in (*(soc.name for soc in family.socs), *family.other_chips)
+    chip: family.name for family in PRODUCTS.values() if family.other_chips for chip in family.other_chips
 }
-
-
-def soc_directories() -> dict[str, bool]:
-    """Return SoC directory name -> whether kernels are built for its architecture."""
-    return {soc.dir: soc.dir in BUILT_PRODUCTS for soc in SOCS.values()}
 
 
 def soc_directory(name: str, place: str = "soc") -> str:
@@ -33,11 +25,11 @@ def soc_directory(name: str, place: str = "soc") -> str:
     """
     if name in FIRST_GENERATION:
         raise UserError(
-            f"{place}: got {name!r}, a chip of the first generation (directory {FIRST_GENERATION[name]}), for which "
-            "operators are documented but not built; leave it out. The directory of Ascend910B1 is ascend910b"
+            f"{place}: got {name!r}, a chip of the first generation; use its directory {FIRST_GENERATION[name]}, or "
+            "leave it out. The directory of Ascend910B1 is ascend910b"
         )
     directory = SOCS[name].dir if name in SOCS else name
-    if directory in soc_directories():
+    if any(soc.dir == directory for soc in SOCS.values()):
         return directory
     # The name of another chip is not a typing error, so a suggestion would be misleading.
     raise UserError(f"{place}: got {name!r}, expected a directory, as in ascend910b, or a chip of it: {known_socs()}")
@@ -62,18 +54,22 @@ def choose_socs(specs: Iterable[OpSpec], wanted: Sequence[str] | None) -> tuple[
     Raises:
         UserError: A name is unknown, no kernel is built for it, or no operator supports it.
     """
-    built = soc_directories()
+    specs = tuple(specs)
     products = {product for spec in specs for product in spec.products}
+    with_kernels = {product for spec in specs for product in spec.built_products}
     if wanted is None:
-        return tuple(sorted(product for product in products if built.get(product, False)))
+        return tuple(sorted(with_kernels))
     chosen = set()
     for name in wanted:
         directory = soc_directory(name, "--product")
-        if not built[directory]:
-            raise UserError(f"--product: got {name!r}, for which operators are documented but not built; leave it out")
         if directory not in products:
             raise UserError(
                 f"--product: got {name!r}, but the operators support {', '.join(sorted(products))}; choose one of these"
+            )
+        if directory not in with_kernels:
+            raise UserError(
+                f"--product: got {name!r}, for which these operators are documented but not built; choose one of "
+                f"{', '.join(sorted(with_kernels))}"
             )
         chosen.add(directory)
     return tuple(sorted(chosen))

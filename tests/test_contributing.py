@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,3 +84,10 @@ def test_an_instruction_is_a_header_entry_an_implementation_and_a_test(clone):
     # The copy compiles its own runtime library, which must not replace the one in the cache of the user.
     variables = {"PYTHONPATH": str(clone / ".ci" / "types"), "XDG_CACHE_HOME": str(clone.parent / "cache")}
     assert done("add an instruction of the CPU twin", clone, **variables) == 1
+
+
+def test_the_threat_model_names_files_that_exist():
+    rows = [line for line in (ROOT / "SECURITY.md").read_text(encoding="utf-8").splitlines() if line.count("|") == 5]
+    paths = [path for row in rows[2:] for path in re.findall(r"`([\w/]+(?:\.py|/))`", row)]
+    assert len(paths) > 20
+    assert [path for path in paths if not (ROOT / path).exists()] == []

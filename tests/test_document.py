@@ -40,7 +40,8 @@ NO_KERNEL = 561003
 def opapi():
     acl = runtime()
     acl.call("aclrtSetDevice", 0)
-    yield ctypes.CDLL(str(build_project(find_project(ROOT)).opapi))
+    socs = sorted({soc_of(param.values[1]) for param in CALLS})
+    yield ctypes.CDLL(str(build_project(find_project(ROOT), socs).opapi))
     acl.set_option("soc", DEFAULT_SOC)
 
 

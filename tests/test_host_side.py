@@ -197,11 +197,14 @@ def test_each_condition_has_its_status_and_message(op_type, inputs, attrs, statu
     assert text in message
 
 
-@pytest.mark.parametrize("op_type", ["BatchNormElemtBackward", "ConvTbcBackward", "EmbeddingDenseBackward"])
-def test_ascend910_is_documented_not_built(op_type):
-    status, message = refused(op_type, soc="Ascend910A")
+def test_an_operator_without_kernels_for_ascend910():
+    status, message = refused("ConvTbcBackward", soc="Ascend910A")
     assert status == 561003, message
     assert "documented, not built" in message
+
+
+@pytest.mark.parametrize("op_type", ["BatchNormElemtBackward", "ConvTbcBackward", "EmbeddingDenseBackward"])
+def test_ascend910_has_no_bfloat16(op_type):
     status, message = refused(op_type, CALLS[op_type](BF16)[0], soc="Ascend910A")
     assert status == 161002, message
     assert "got bfloat16, expected no bfloat16" in message
@@ -216,11 +219,11 @@ def test_rules_of_ascend910_alone():
         assert "expected 1 or 2 for float32" in message
     # 30522 rows on 32 cores: counts of 953 + 26 rows. Wide indices, and those that are cast to them, need wide counts.
     for dtype, columns in ((np.int32, 4896), (np.float32, 4896), (np.int64, 8617), (np.float64, 8617)):
-        for width, expected in ((columns, 561003), (columns + 1, 561002)):
-            inputs = {"grad": zeros(1, width), "indices": np.zeros(1, dtype)}
-            attrs = {"num_weights": 30522, "scale_grad_by_freq": True}
-            status, message = refused("EmbeddingDenseBackward", inputs, attrs, soc="Ascend910A")
-            assert status == expected
-            # What the host functions of the package say reaches the application, not only stderr.
-            reason = f"got shape [1, {width}], expected a last dimension of at most {columns} [C"
-            assert expected == 561003 or reason in message.split("refused the call")[0]
+        width = columns + 1
+        inputs = {"grad": zeros(1, width), "indices": np.zeros(1, dtype)}
+        attrs = {"num_weights": 30522, "scale_grad_by_freq": True}
+        status, message = refused("EmbeddingDenseBackward", inputs, attrs, soc="Ascend910A")
+        assert status == 561002
+        # What the host functions of the package say reaches the application, not only stderr.
+        reason = f"got shape [1, {width}], expected a last dimension of at most {columns} [C"
+        assert reason in message.split("refused the call")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,13 @@ class OpSpec(SpecData):
         renamed._source_type = self.source_type  # noqa: SLF001  # of the same class
         return renamed
 
+    def with_constants(self, values: Mapping[str, int]) -> OpSpec:
+        """The operator with other values of constants of its plan."""
+        constants = tuple(
+            one.model_copy(update={"value": values.get(one.name, one.value)}) for one in self.tiling.constants
+        )
+        return self.model_copy(update={"tiling": self.tiling.model_copy(update={"constants": constants})})
+
     @cached_property
     def compilation(self) -> tuple[Program, list[tuple[Path, str]]]:
         """The program, and the problems of its expressions; copies of the spec share it."""
@@ -71,7 +79,8 @@ class OpSpec(SpecData):
     @property
     def built_products(self) -> tuple[str, ...]:
         """The products that kernels are built for, in the order of the spec."""
-        return tuple(product for product in self.products if product in BUILT_PRODUCTS)
+        archs = self.tiling.architectures
+        return tuple(name for name in self.products if name in BUILT_PRODUCTS and PRODUCTS[name].arch in archs)
 
     @property
     def undocumented_devices(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, StringConstraints
 
@@ -193,20 +193,33 @@ class TilingKey(SpecModel):
     template: tuple[bool | Int64 | str, ...] = ()
 
 
+class PlanConstant(SpecModel):
+    """An integer that an own plan reads, and the values of it that `opforge tune` tries."""
+
+    name: Name
+    value: Int64
+    choices: Annotated[tuple[Int64, ...], Field(min_length=1, max_length=64)]
+    description: Text = ""
+
+
 class TilingSpec(SpecModel):
     """Describe how the work is split, and the tiling data of the kernel.
 
     Attributes:
         plan: A header of op_host/, or a shared plan (`strategies.STRATEGIES`); empty: `<op>_tiling.h`.
         work: The sizes that a shared plan needs, as expressions.
+        architectures: The architectures (`__NPU_ARCH__`) that plan and kernel support.
         data: The fields of the tiling data; those that a shared plan fills stand in front of them.
+        constants: The integers of an own plan that `opforge tune` searches.
     """
 
     task_type: TaskType = "AIV_ONLY"
     plan: PlanName = ""
     work: dict[str, Int64 | Line] = {}
+    architectures: Annotated[tuple[Literal[1001, 2201], ...], Field(min_length=1)] = (2201,)
     data: tuple[TilingField, ...] = ()
     keys: tuple[TilingKey, ...] = ()
+    constants: tuple[PlanConstant, ...] = ()
 
     @property
     def strategy(self) -> Strategy | None:

@@ -11,6 +11,9 @@ from opforge.codegen.printing import shown
 
 from .dtypes import TABLES
 
+# Architectures of cores with a cube and a vector unit each, without bfloat16.
+_COUPLED = (1001,)
+
 
 @dataclass(frozen=True)
 class Soc:
@@ -68,6 +71,20 @@ class Family:
     other_chips: tuple[str, ...] = ()
     socs: tuple[Soc, ...] = ()
     prefix: str = ""
+
+    @property
+    def arch(self) -> int:
+        """Architecture of its chips; 0 without figures."""
+        return self.socs[0].arch if self.socs else 0
+
+    @property
+    def is_coupled(self) -> bool:
+        """Whether each of its cores has a cube and a vector unit."""
+        return self.arch in _COUPLED
+
+    def supports(self, dtype: str) -> bool:
+        """Return whether its cores have a dtype."""
+        return dtype != "bfloat16" or not self.is_coupled
 
     @property
     def enumerator(self) -> str:

@@ -220,11 +220,18 @@ def _check_c_types(spec: OpSpec, function: FunctionSpec, path: Path, problems: P
 
 def _check_tiling(spec: OpSpec, problems: Problems) -> None:
     _check_strategy(spec, problems)
+    _check_constants(spec.tiling, problems)
     filled = len(spec.tiling.fields) - len(spec.tiling.data)
     fields = [(("tiling", "data", i - filled, "name"), lower_camel(f.name)) for i, f in enumerate(spec.tiling.fields)]
     keys = [(("tiling", "keys", i, "name"), snake_case(key.name)) for i, key in enumerate(spec.tiling.keys)]
+    constants = [(("tiling", "constants", i, "name"), one.name) for i, one in enumerate(spec.tiling.constants)]
     numbers = [(("tiling", "keys", i, "key"), str(key.key)) for i, key in enumerate(spec.tiling.keys)]
-    for what, entries in (("the field", fields), ("the key", keys), ("the key number", numbers)):
+    for what, entries in (
+        ("the field", fields),
+        ("the key", keys),
+        ("the key number", numbers),
+        ("the constant", constants),
+    ):
         seen: set[str] = set()
         for path, name in entries:
             if name in seen:
@@ -261,6 +268,18 @@ def _check_strategy(spec: OpSpec, problems: Problems) -> None:
     for index, field in enumerate(tiling.data):
         if field.value is None:
             problems.append((("tiling", "data", index), "'value' is missing, a shared plan fills its own fields only"))
+
+
+def _check_constants(tiling: TilingSpec, problems: Problems) -> None:
+    if tiling.strategy and tiling.constants:
+        problems.append((("tiling", "constants"), "is allowed only with an own plan: shared plans do not read them"))
+    for index, constant in enumerate(tiling.constants):
+        place: Path = ("tiling", "constants", index)
+        if constant.value not in constant.choices:
+            choices = ", ".join(map(str, constant.choices))
+            problems.append(((*place, "value"), f"got {constant.value}, expected one of the choices {choices}"))
+        if len(set(constant.choices)) < len(constant.choices):
+            problems.append(((*place, "choices"), "got a value twice, expected different values"))
 
 
 def _check_own_plan(tiling: TilingSpec, problems: Problems) -> None:

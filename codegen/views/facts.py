@@ -6,6 +6,8 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from opforge.codegen.spec.products import PRODUCTS
+
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
@@ -70,19 +72,25 @@ def aclnn_signature(spec: OpSpec, function: str) -> tuple[Param, ...]:
     return tuple(params)
 
 
-def dtype_columns(spec: OpSpec) -> dict[str, tuple[str, ...]]:
-    """Per tensor one dtype word for each supported combination, as OpDef's DataType lists want them."""
+def dtype_columns(spec: OpSpec, product: str = "") -> dict[str, tuple[str, ...]]:
+    """Per tensor one dtype word for each supported combination, as OpDef's DataType lists want them.
+
+    Args:
+        spec: The operator.
+        product: A SoC directory, whose cores may lack dtypes.
+    """
     free = [tensor for tensor in spec.tensors if tensor.dtype is None]
     rows = [
         dict(zip([tensor.name for tensor in free], row, strict=True))
         for row in itertools.product(*(t.dtypes for t in free))
+        if not product or all(map(PRODUCTS[product].supports, row))
     ]
     return {tensor.name: tuple(row[tensor.dtype or tensor.name] for row in rows) for tensor in spec.tensors}
 
 
-def kernel_columns(spec: OpSpec) -> list[dict[str, str]]:
+def kernel_columns(spec: OpSpec, product: str = "") -> list[dict[str, str]]:
     """The dtype combinations of required inputs and outputs, by IR name: one kernel is compiled for each."""
-    columns = dtype_columns(spec)
+    columns = dtype_columns(spec, product)
     required = [tensor for tensor in spec.tensors if not tensor.optional]
     rows = zip(*(columns[tensor.name] for tensor in required), strict=True)
     return [dict(zip([t.ir_name for t in required], row, strict=True)) for row in dict.fromkeys(rows)]

@@ -11,7 +11,7 @@ from opforge.codegen.expr.tree import Expr
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import lower_camel, snake_case, upper_camel
-from opforge.codegen.spec.parts import FunctionSpec, TilingField
+from opforge.codegen.spec.parts import FunctionSpec, PlanConstant, TilingField
 from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.spec.semantics import alternatives
 from opforge.codegen.spec.shared_plans import Strategy
@@ -19,7 +19,7 @@ from opforge.codegen.spec.torch_parts import TorchTarget
 from opforge.codegen.spec.validate import tiling_bytes, tiling_layout
 
 from .case_view import CaseView, ConstraintView
-from .facts import ONNX_OPSETS, Param, aclnn_signature, origin_keys
+from .facts import ONNX_OPSETS, Param, aclnn_signature, dtype_columns, origin_keys
 from .tensor_view import AttrView, TensorView
 
 CPP_SCALARS = {"int32": "int32_t", "uint32": "uint32_t", "float32": "float", "int64": "int64_t", "uint64": "uint64_t"}
@@ -60,6 +60,15 @@ def _template_argument(spec: OpSpec, item: bool | int | str) -> Code | str:
     return f"DTYPE_{spec.tensor(item).ir_name.upper()}"
 
 
+class PlanConstantView:
+    """An integer that the plan reads."""
+
+    def __init__(self, constant: PlanConstant) -> None:
+        self.name = f"k{upper_camel(constant.name)}"
+        self.value = int64_literal(constant.value)
+        self.description = constant.description
+
+
 @dataclass(frozen=True)
 class KeyChoice:
     """A tiling key and the C++ condition under which it applies."""
@@ -75,6 +84,17 @@ class AssignmentView:
     member: str
     value: Code
     refusal: str
+
+
+class ProductConfig:
+    """A product with kernels; `columns` has its dtype columns if they differ from those of the operator."""
+
+    def __init__(self, spec: OpSpec, product: str) -> None:
+        self.name = product
+        own = dtype_columns(spec, product)
+        self.columns = {
+            name: [DTYPES[dtype].ge for dtype in words] for name, words in own.items() if own != dtype_columns(spec)
+        }
 
 
 class SharedPlanView:
@@ -107,7 +127,8 @@ class OpView:
         ]
         self.cast_inputs = [tensor for tensor in self.inputs if tensor.is_castable]
         self.host_lists = [tensor for tensor in self.inputs if tensor.host_values]
-        self.built_products = spec.built_products
+        self.product_configs = [ProductConfig(spec, product) for product in spec.built_products]
+        self.has_coupled_cores = any(PRODUCTS[product].is_coupled for product in spec.built_products)
         self.unbuilt_products = [
             PRODUCTS[product].enumerator for product in spec.products if product not in spec.built_products
         ]
@@ -148,6 +169,7 @@ class OpView:
             for condition, key in zip(spec.program.work.keys, self.tiling_keys, strict=False)
         ]
         self.own_plan = spec.own_plan or ""
+        self.plan_constants = [PlanConstantView(constant) for constant in spec.tiling.constants]
         self.shared_plan = SharedPlanView(self, spec.tiling.strategy) if spec.tiling.strategy else None
 
     def assignment(self, name: str, value: Expr, text: int | str | None) -> AssignmentView:

@@ -29,6 +29,7 @@ struct Platform {
     int64_t l0bBytes = 0;
     int64_t l0cBytes = 0;
     int64_t l2Bytes = 0;
+    bool hasBlockCopyOnly = false;  // DMA moves whole blocks of 32 bytes between GM and UB (Ascend 910)
 };
 
 inline constexpr Platform kDefaultPlatform = OPFORGE_DEFAULT_PLATFORM;

@@ -51,19 +51,21 @@ def opforge(graph_module: fx.GraphModule, inputs: Sequence[Any], *, options: Map
     options = dict(options or {})
     if unknown := sorted(set(options) - set(_OPTIONS)):
         raise UserError(f"backend opforge: got option {shown(unknown[0])}, expected {', '.join(_OPTIONS)}; correct it")
-    rest = options.get("rest", "inductor")
-    if rest not in _RESTS:
+    rest, patterns, report = options.get("rest", "inductor"), options.get("patterns", False), options.get("report")
+    if not isinstance(rest, str) or rest not in _RESTS:
         raise UserError(f"backend opforge: rest: got {shown(rest)}, expected {', '.join(_RESTS)}; correct it")
+    if not isinstance(patterns, bool):
+        raise UserError(f"backend opforge: patterns: got {shown(patterns)}, expected True or False; correct it")
+    if report is not None and not (isinstance(report, (str, Path)) and str(report)):
+        raise UserError(f"backend opforge: report: got {shown(report)}, expected the path of a JSON file; correct it")
     with _whole_gradients():
-        return _RESTS[rest](
-            graph_module, inputs, _Pass(patterns=bool(options.get("patterns")), path=options.get("report"))
-        )
+        return _RESTS[rest](graph_module, inputs, _Pass(patterns=patterns, path=Path(report) if report else None))
 
 
 class _Pass:
     """Rewrites a graph and keeps the report."""
 
-    def __init__(self, *, patterns: bool, path: str | None) -> None:
+    def __init__(self, *, patterns: bool, path: Path | None) -> None:
         self._patterns = patterns
         self._path = path
         self._reports: list[dict[str, Any]] = []
@@ -77,7 +79,7 @@ class _Pass:
         for left in done.left:
             LOG.info("%s: not mapped to %s: %s", left.node, left.candidate, left.reason)
         if self._path:
-            write_files([json_file(Path(self._path), {"graphs": self._reports})])
+            write_files([json_file(self._path, {"graphs": self._reports})])
 
     @property
     def key(self) -> str:

@@ -40,7 +40,7 @@ def cpu_kernel(spec: OpSpec, arguments: Sequence[Argument], project: Project) ->
         values = bind(arguments, given, named)
         attrs = {a.parameter: values[a.name] for a in arguments if a.is_attribute}
         inputs = {
-            a.parameter: to_numpy(values[a.name]) if a.is_tensor else np.array(values[a.name], np.int64)
+            a.parameter: to_numpy(values[a.name], a.name) if a.is_tensor else np.array(values[a.name], np.int64)
             for a in arguments
             if not a.is_attribute and values[a.name] is not None
         }
@@ -71,11 +71,22 @@ def cpu_mode() -> str:
     return "reference" if "torch_npu" in sys.modules else mode
 
 
-def to_numpy(tensor: torch.Tensor) -> Array:
-    """Return a tensor as an array of the same memory and strides."""
+def to_numpy(tensor: torch.Tensor, name: str = "tensor") -> Array:
+    """Return a tensor as an array of the same memory and strides.
+
+    Args:
+        tensor: The tensor.
+        name: Its name in messages.
+
+    Raises:
+        RuntimeError: NumPy does not have the dtype.
+    """
     plain: Any = tensor.detach().resolve_conj().resolve_neg()
     is_bfloat16 = plain.dtype == torch.bfloat16
-    array: Array = plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16) if is_bfloat16 else plain.numpy()
+    try:
+        array: Array = plain.view(torch.int16).numpy().view(ml_dtypes.bfloat16) if is_bfloat16 else plain.numpy()
+    except TypeError as error:
+        raise RuntimeError(f"{name}: got {plain.dtype}, expected a dtype of NumPy or bfloat16; cast it") from error
     return array
 
 

@@ -19,7 +19,12 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def symbolic_call(spec: OpSpec, arguments: Sequence[Argument], values: dict[str, Any]) -> SymbolicCall:
-    """Return the names of expressions for a call."""
+    """Return the names of expressions for a call.
+
+    Raises:
+        RuntimeError: The tensors are on several devices.
+    """
+    devices: dict[torch.device, str] = {}
     shapes: dict[str, Sequence[Any]] = {}
     dtypes: dict[str, str] = {}
     lists: dict[str, Sequence[Any]] = {}
@@ -31,11 +36,18 @@ def symbolic_call(spec: OpSpec, arguments: Sequence[Argument], values: dict[str,
         elif value is None:
             continue
         elif argument.is_tensor:
+            devices.setdefault(value.device, argument.name)
             shapes.setdefault(argument.parameter, tuple(value.shape))
             dtypes.setdefault(argument.parameter, dtype_name(value.dtype))
         else:
             shapes[argument.parameter] = (len(value),)
             lists[argument.parameter] = value
+    if len(devices) > 1:
+        (wanted, _), (got, name), *_ = devices.items()
+        raise RuntimeError(
+            f"{spec.op_type}: {name}: got a tensor on {got}, expected {wanted}, the device of the first tensor; move it"
+            " with .to()"
+        )
     return SymbolicCall(spec, shapes, dtypes, attributes, lists)
 
 

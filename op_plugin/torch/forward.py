@@ -16,6 +16,7 @@ from opforge.codegen.printing import path_text
 from opforge.codegen.project import Project
 from opforge.codegen.spec.model import OpSpec
 
+from .fake import symbolic_call
 from .schema import Argument, bind, forward_of
 
 
@@ -57,10 +58,37 @@ def _path(spec: OpSpec, project: Project) -> Path:
     return own if own.is_file() else Path(__file__).parent / "operators" / f"{spec.source_name}.py"
 
 
-def forward_kernel(arguments: Sequence[Argument], written: HandWritten) -> Callable[..., torch.Tensor]:
+def forward_kernel(spec: OpSpec, arguments: Sequence[Argument], written: HandWritten) -> Callable[..., torch.Tensor]:
     """Return the kernel of a forward operator, for all devices."""
 
     def kernel(*given: Any, **named: Any) -> torch.Tensor:
-        return written.forward(**bind(arguments, given, named)).contiguous()
+        values = bind(arguments, given, named)
+        call = symbolic_call(spec, arguments, values)
+        call.require(call.case())
+        return written.forward(**values).contiguous()
+
+    return kernel
+
+
+def autocast_kernel(
+    spec: OpSpec, arguments: Sequence[Argument], operator: Callable[..., torch.Tensor], device: str
+) -> Callable[..., torch.Tensor]:
+    """Return the kernel of a forward operator under autocast.
+
+    It casts tensors that must have one dtype to the dtype of autocast, if they differ.
+    """
+    leaders = {a.name: spec.tensor(a.parameter).dtype or a.parameter for a in arguments if a.is_tensor}
+
+    def kernel(*given: Any, **named: Any) -> torch.Tensor:
+        values = bind(arguments, given, named)
+        groups: dict[str, list[str]] = {}
+        for name, leader in leaders.items():
+            if values[name] is not None and values[name].is_floating_point():
+                groups.setdefault(leader, []).append(name)
+        for names in groups.values():
+            if len({values[name].dtype for name in names}) > 1:
+                values |= {name: values[name].to(torch.get_autocast_dtype(device)) for name in names}
+        with torch.autocast(device, enabled=False):
+            return operator(**values)
 
     return kernel

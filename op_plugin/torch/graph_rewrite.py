@@ -13,6 +13,7 @@ from onnx import NodeProto, numpy_helper
 from torch import fx
 from torch._guards import detect_fake_mode
 from torch._subclasses import FakeTensorMode
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.conversion import Conversion, Mapped, Unmapped
@@ -56,7 +57,8 @@ def rewrite(graph_module: Any, *, patterns: bool = False) -> Rewritten:
     Raises:
         UserError: The argument has no graph.
     """
-    conversion = from_fx(graph_module, patterns=patterns, specs=list(SPECS.values()))
+    with unset_fake_temporarily():  # it reads the constants of the graph
+        conversion = from_fx(graph_module, patterns=patterns, specs=list(SPECS.values()))
     module = getattr(graph_module, "graph_module", graph_module)
     graph: fx.Graph = getattr(module, "graph", module)
     mapped, left = list(_present(graph)), list(conversion.left)
@@ -165,8 +167,15 @@ class _Writer:
         return made
 
     def _results(self, spec: OpSpec, new: fx.Node, made: NodeProto, old: fx.Node) -> Mapping[str, fx.Node]:
-        """Return the new value for each node of the graph that is replaced."""
-        value = _computed(new)
+        """Return the new value for each node of the graph that is replaced.
+
+        Raises:
+            Unmatched: The operator refuses the call, or the graph reads its results in another form.
+        """
+        try:
+            value = _computed(new)
+        except RuntimeError as error:
+            raise Unmatched(str(error)) from error
         new.meta["val"] = value
         if len(spec.outputs) == 1:
             return {old.name: self._alike(new, old)}

@@ -105,11 +105,7 @@ def npu_kernel(
         values = bind(arguments, given, named)
         call = symbolic_call(spec, arguments, values)
         case = call.case()
-        tensors = [values[a.name] for a in arguments if a.is_tensor and values[a.name] is not None]
-        device = tensors[0].device
-        for tensor in tensors:
-            if tensor.device != device:
-                raise RuntimeError(f"{spec.op_type}: got tensors on {device} and {tensor.device}, expected one device")
+        device = next(values[argument.name].device for argument in arguments if argument.is_tensor)
         by_parameter = {argument.parameter: values[argument.name] for argument in arguments}
         leaders = {output.name: by_parameter.get(output.dtype or "") for output in spec.outputs}
         with _on(device):

@@ -14,7 +14,7 @@ from opforge.codegen.spec.model import OpSpec
 from .autograd import Formula, refuse_second_derivative
 from .cpu import cpu_kernel
 from .fake import forward_fake, operator_fake
-from .forward import forward_kernel, hand_written
+from .forward import autocast_kernel, forward_kernel, hand_written
 from .npu import npu_kernel
 from .schema import NAMESPACE, Argument, forward_arguments, forward_of, operator_arguments, schema_text
 
@@ -51,9 +51,9 @@ def register_project(project: Project) -> None:
 def _register_operator(spec: OpSpec, project: Project) -> None:
     arguments = operator_arguments(spec)
     _define(spec.name, arguments, len(spec.outputs), operator_fake(spec, arguments))
-    LIBRARY.impl(spec.name, cpu_kernel(spec, arguments, project), "CPU")
+    LIBRARY.impl(spec.name, _backward_mode(spec.name, cpu_kernel(spec, arguments, project)), "CPU")
     if spec.aclnn:
-        LIBRARY.impl(spec.name, npu_kernel(spec, arguments), _NPU)
+        LIBRARY.impl(spec.name, _backward_mode(spec.name, npu_kernel(spec, arguments)), _NPU)
     name = f"{NAMESPACE}::{spec.name}"
     torch.library.register_autograd(name, refuse_second_derivative(spec.name), lib=LIBRARY)
 
@@ -63,13 +63,30 @@ def _register_forward(spec: OpSpec, project: Project) -> None:
     arguments = forward_arguments(spec)
     written = hand_written(spec, project)
     _define(forward.name, arguments, 1, forward_fake(spec, arguments))
-    kernel = forward_kernel(arguments, written)
+    kernel = forward_kernel(spec, arguments, written)
     FORWARD_KERNELS[forward.name] = kernel
     for key in ("CPU", _NPU):
-        LIBRARY.impl(forward.name, kernel, key)
+        LIBRARY.impl(forward.name, _backward_mode(forward.name, kernel), key)
+    operator = getattr(getattr(torch.ops, NAMESPACE), forward.name).default
+    for key, device in (("AutocastCPU", "cpu"), (f"Autocast{_NPU}", "npu")):
+        LIBRARY.impl(forward.name, autocast_kernel(spec, arguments, operator, device), key)
     formula = Formula(spec, arguments, written)
     name = f"{NAMESPACE}::{forward.name}"
     torch.library.register_autograd(name, formula.backward, setup_context=formula.save, lib=LIBRARY)
+
+
+def _backward_mode(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel that refuses forward mode of autograd, in which PyTorch would take all derivatives as zero."""
+
+    def checked(*given: Any, **named: Any) -> Any:
+        if torch.autograd.forward_ad._current_level >= 0:  # noqa: SLF001  # tangents are not visible here
+            raise NotImplementedError(
+                f"{NAMESPACE}::{name}: got forward mode of autograd (jvp), expected backward mode; call"
+                " torch.autograd.grad or backward()"
+            )
+        return kernel(*given, **named)
+
+    return checked
 
 
 def _define(name: str, arguments: Sequence[Argument], results: int, fake: Callable[..., Any]) -> None:

@@ -34,7 +34,7 @@ from opforge.codegen.expr.tree import (
     Variable,
 )
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.semantics import shape_text, value_text
+from opforge.codegen.spec.semantics import accepted_dtypes, shape_text, value_text
 
 
 class UnknownValueError(Exception):
@@ -104,10 +104,29 @@ class SymbolicCall:
             RuntimeError: A constraint is broken; the text has its label.
         """
         for constraint in self.spec.program.constraints:
-            if constraint.rule == "shapes":
+            if constraint.rule == "dtypes":
+                self._require_dtypes(constraint)
+            elif constraint.rule == "shapes":
                 self._require_shapes(case, constraint)
             elif constraint.rule is None and not constraint.products and constraint.case in {None, case.name}:
                 self._require(constraint)
+
+    def _require_dtypes(self, constraint: Constraint) -> None:
+        """Check dtypes, as far as the forward operator has the tensors; gradcheck needs float64."""
+        leaders: dict[str, str] = {}
+        for name, got in self.dtypes.items():
+            tensor = self.spec.tensor(name)
+            wanted = leaders.setdefault(tensor.dtype or name, got)
+            accepted = accepted_dtypes(self.spec, tensor)
+            if got == "float64" and wanted == got:
+                continue
+            if accepted and got not in accepted:
+                expected = " or ".join(accepted)
+            elif not accepted and got != wanted:
+                expected = f"{wanted}, the dtype of the first tensor"
+            else:
+                continue
+            raise RuntimeError(f"{self.spec.op_type}: {name}: got {got}, expected {expected} [{constraint.label}]")
 
     def _require_shapes(self, case: Case, constraint: Constraint) -> None:
         for name, shape in self.shapes.items():

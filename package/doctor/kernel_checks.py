@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from opforge.codegen.spec.products import OTHER_DIRECTORIES, PRODUCTS
+from opforge.codegen.spec.products import OTHER_DIRECTORIES, PRODUCTS, SOCS
 from opforge.package.layout import TBE
 from opforge.package.places import children, exists, is_dir, is_file
-from opforge.package.socs import FIRST_GENERATION, soc_directories
+from opforge.package.socs import FIRST_GENERATION
 
 from .cann_environment import KERNELS, Vendor, ops_info_name
 from .fault import Checks, Fault
@@ -45,7 +45,7 @@ BINARIES: Checks[Kernels] = Checks()
 @SOC_FOLDERS.row("soc-directory")
 def _unknown(folder: Path) -> Iterator[Fault]:
     if folder.name not in _KNOWN:
-        cause = f"is not an SoC directory; expected one of {', '.join(sorted(soc_directories()))}"
+        cause = f"is not an SoC directory; expected one of {', '.join(sorted({soc.dir for soc in SOCS.values()}))}"
         families = {chip.lower(): family for chip, family in FIRST_GENERATION.items()}
         hint = families.get(folder.name, folder.name.rstrip("0123456789"))
         yield Fault(str(folder), cause, f"rename it to {hint}" if hint in _KNOWN else "pack again with --product")

@@ -102,3 +102,18 @@ def test_the_error_range_is_that_of_the_committed_errors():
     soc = errors["calibrated"]["socs"][0]
     assert outside_range((shortest + longest) / 2, soc) == []
     assert len(outside_range(longest * 2, "Ascend310P", is_mixed=True)) == 3
+
+
+def test_constants_are_fitted_if_and_only_if_the_script_fits_them(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    calibrate = importlib.import_module("calibrate")
+    constants = json.loads(calibrate.MODEL.read_text(encoding="utf-8"))["constants"]
+    fits = {(name, bool(soc)) for name, soc, *_ in calibrate.FITS}
+    for name, entry in constants.items():
+        for is_own, facts in [(False, entry), *((True, own) for own in entry.get("soc", {}).values())]:
+            is_fitted = (name, is_own) in fits
+            assert (facts["status"] == "fitted") == is_fitted, name
+            if is_fitted:
+                low, high = facts["spread"]
+                assert low <= facts["value"] <= high, name
+            assert "source" in facts or facts["status"] not in {"fitted", "derived"}, name

@@ -25,6 +25,7 @@ NEEDED = {
     "profile": ["Foo"],
     "run": ["m.onnx"],
     "verify": ["p.run"],
+    "import": ["m.onnx"],
 }
 PATHS = ("Path", "Path | None", "list[Path] | None")
 
@@ -68,13 +69,14 @@ def path_parameters():
     found = []
     for info in [info for group in app.registered_groups for info in group.typer_instance.registered_commands]:
         signature = inspect.signature(info.callback)
-        parameters = {parameter.name: parameter for parameter in COMMANDS[info.callback.__name__].params}
+        command = info.name or info.callback.__name__
+        parameters = {parameter.name: parameter for parameter in COMMANDS[command].params}
         for name, parameter in signature.parameters.items():
             if getattr(parameter.annotation, "__args__", [""])[0] in PATHS or any(
                 f"Annotated[{kind}," in " ".join(str(parameter.annotation).split()).replace("[ ", "[") for kind in PATHS
             ):
                 option = parameters[name].opts[-1]
-                found.append((info.callback.__name__, option if option.startswith("-") else None))
+                found.append((command, option if option.startswith("-") else None))
     return found
 
 
@@ -89,8 +91,8 @@ def with_path(command, option, path):
 
 def test_every_path_is_found():
     assert {command for command, _ in path_parameters()} == {
-        "new", "generate", "lint", "build", "pack", "convert", "check", "atc", "profile", "run", "verify", "doctor", "cc",
-        "coverage",
+        "new", "generate", "lint", "build", "pack", "convert", "check", "atc", "profile", "run", "verify", "doctor",
+        "cc", "coverage", "import", "tune",
     }  # fmt: skip
     assert len(path_parameters()) > 20
 

@@ -1,6 +1,8 @@
 """Test the backend `opforge` of torch.compile, and the rewriting of traced graphs."""
 
 import json
+import sys
+import types
 
 import onnx
 import pytest
@@ -44,7 +46,8 @@ def model():
 def gradients(function, model, ids):
     model.zero_grad()
     function(ids).backward()
-    return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+    grads = {name: parameter.grad for name, parameter in model.named_parameters()}
+    return {name: grad.clone() for name, grad in grads.items() if grad is not None}
 
 
 @pytest.mark.parametrize(
@@ -72,6 +75,69 @@ def test_a_training_step_has_the_same_gradients(model, rest, patterns, operators
     assert {entry["op"] for graph in written for entry in graph["mapped"]} == operators
 
 
+@pytest.mark.parametrize("rest", ["torchair", "npugraph_ex"])
+def test_the_compilers_of_torch_npu_get_the_rewritten_graphs(model, rest, monkeypatch):
+    graphs = []
+
+    def compiler(graph, *_given):
+        graphs.append([str(node.target) for node in graph.graph.nodes])
+        return graph.forward
+
+    if rest == "torchair":
+        made = types.SimpleNamespace(CompilerConfig=object, get_compiler=lambda _config: compiler)
+        monkeypatch.setitem(sys.modules, "torchair", made)
+    else:
+        module = types.SimpleNamespace(npugraph_ex=types.SimpleNamespace(compile_fx=compiler))
+        monkeypatch.setattr(torch, "npu", module, raising=False)
+    ids = torch.randint(0, 50, (10, 6))
+    expected = gradients(model, model, ids)
+    got = gradients(torch.compile(model, backend="opforge", options={"rest": rest}), model, ids)
+    for name, grad in expected.items():
+        torch.testing.assert_close(got[name], grad, rtol=1e-4, atol=1e-6)
+    forward, backward = graphs
+    assert not any(target.startswith("opforge.") for target in forward)
+    assert {"opforge.conv_tbc_backward.default", "opforge.embedding_dense_backward.default"} <= {*backward}
+
+
+class Experts(torch.nn.Module):
+    """Experts with a bias each, and a tied embedding: rows are sorted by the number of their expert."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(30, 8, padding_idx=0)
+        self.router = torch.nn.Linear(8, 4)
+        self.bias = torch.nn.Parameter(torch.randn(4, 8))
+
+    def forward(self, ids):
+        rows = self.table(ids)
+        experts = self.router(rows).argmax(-1)
+        order = torch.argsort(experts, stable=True)
+        sums = rows[order] + self.bias[experts[order]]
+        result = torch.zeros_like(sums).index_copy(0, order, sums)
+        return torch.nn.functional.cross_entropy(result @ self.table.weight.T, ids)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_model_with_experts_has_the_same_gradients_for_all_sizes(dynamic):
+    torch.manual_seed(5)
+    torch._dynamo.reset()
+    take_reports()
+    model = Experts()
+    options = {"rest": "eager", "patterns": True}
+    compiled = torch.compile(model, backend="opforge", fullgraph=True, dynamic=dynamic, options=options)
+    for rows in (12, 20, 33):
+        ids = torch.randint(0, 30, (rows,))
+        expected = gradients(model, model, ids)
+        got = gradients(compiled, model, ids)
+        for name, grad in expected.items():
+            torch.testing.assert_close(got[name], grad, rtol=1e-4, atol=1e-6)
+    reports = take_reports()
+    assert len(reports) == (1 if dynamic else 2)  # a second size makes a dynamic graph
+    for report in reports:
+        tables = [entry.attrs["num_weights"] for entry in report.mapped]
+        assert {4, 30} <= {*tables}  # a graph of fixed sizes also has the sorted rows as a table
+
+
 def test_inference_is_unchanged(model):
     ids = torch.randint(0, 50, (10, 6))
     with torch.no_grad():
@@ -91,6 +157,10 @@ def test_composite_functions_are_split_again_after_compilation(model):
     [
         ({"rest": "tvm"}, "rest: got 'tvm', expected inductor, eager"),
         ({"paterns": True}, "got option 'paterns', expected rest, patterns, report"),
+        ({"rest": ["eager"]}, r"rest: got \['eager'\], expected inductor, eager"),
+        ({"patterns": "yes"}, "patterns: got 'yes', expected True or False"),
+        ({"report": 7}, "report: got 7, expected the path of a JSON file"),
+        ({"rest": "eager", "report": "no_such_folder/report.json"}, "cannot write the report"),
         ({"rest": "torchair"}, "rest: got 'torchair', expected an installed torchair"),
         ({"rest": "npugraph_ex"}, "rest: got 'npugraph_ex', expected torch_npu"),
     ],

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from opforge.cli.main import app
 from opforge.codegen.errors import UserError
+from opforge.codegen.views.facts import dtype_columns
 from opforge.package.built import BuildError, built
 from opforge.package.cann import commands
 from opforge.package.cann.build import Build, MissingProgramError, StepError
@@ -43,7 +44,7 @@ PYTHON_TILING = f"{TBE}/op_tiling/liboptiling.so"
 @pytest.fixture
 def entry(contents):
     (spec,) = (spec for spec in contents.specs if spec.op_type == "GroupedBiasAddGrad")
-    return ops_info_entry(spec, contents.columns[spec.op_type])
+    return ops_info_entry(spec, dtype_columns(spec))
 
 
 def test_the_build_needs_nothing_newer_than_the_pythons_of_the_toolkits():

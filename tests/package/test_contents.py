@@ -11,6 +11,7 @@ import types
 import pytest
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.views.facts import dtype_columns
 from opforge.package.dynamic_impl import dynamic_impl_text
 from opforge.package.manifest import lists
 from opforge.package.ops_info import ops_info_text
@@ -18,7 +19,8 @@ from opforge.package.ops_info import ops_info_text
 
 @pytest.fixture(scope="module")
 def entry(contents):
-    return json.loads(ops_info_text(contents.specs, contents.columns))["GroupedBiasAddGrad"]
+    columns = {spec.op_type: dtype_columns(spec) for spec in contents.specs}
+    return json.loads(ops_info_text(contents.specs, columns))["GroupedBiasAddGrad"]
 
 
 def test_every_operator_that_has_a_kernel_is_packed(contents, project):

@@ -119,7 +119,8 @@ def _kernel(name: str, text: str = CUBE) -> str:
 @pytest.fixture(scope="module")
 def kernels(compile_kernels):
     cases = [_kernel(name).replace("NAME", name) for name in CASES]
-    return compile_kernels(HEAD + "".join([*cases, *kernels_of(_kernel("half_columns"), "clean", PLANTED)]))
+    copy = _kernel("copy_half").replace("SetFixpipeNz2ndFlag(1, 0, 0); ", "").replace("NAME", "no_matrices")
+    return compile_kernels(HEAD + "".join([*cases, copy, *kernels_of(_kernel("half_columns"), "clean", PLANTED)]))
 
 
 def _inputs():
@@ -166,3 +167,12 @@ def test_planted_mistakes(kernels, record_planted, planted):
     assert found, findings
     assert planted.says in found[0]["message"]
     record_planted(planted.name, found[0])
+
+
+def test_rows_need_the_number_of_matrices(kernels, record_planted):
+    a, b, bias, scales = _inputs()
+    buffers = (a, b, bias, scales.view(np.uint32).astype(np.uint64), np.zeros((M, N), np.float16))
+    (finding,) = kernels.launch("no_matrices", *buffers)["findings"]
+    assert finding["kind"] == "fixpipe_register"
+    assert "SetFixpipeNz2ndFlag" in finding["message"]
+    record_planted("no_matrices", finding)

@@ -239,6 +239,11 @@ def without(data, *keys):
             lambda data: json.dumps(data).replace(f'"estimate_us": {data["estimate_us"]}', '"estimate_us": NaN'),
             "expected",
         ),
+        (
+            lambda data: {**data, "estimate_us": 2 * data["estimate_us"]},
+            "expected launch_us plus the steps of the critical path",
+        ),
+        (lambda data: {**data, "cases": 2 * [{**data, "name": ""}]}, "two cases have the same name"),
         (lambda data: {**data, "launches": [{}]}, "pipes"),
         (lambda data: {**data, "cases": []}, "cases"),
         (

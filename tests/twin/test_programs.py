@@ -42,16 +42,42 @@ def test_vector_add(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "kind"),
+    ("name", "output"),
     [
-        ("inX_.EnQue(x);", "", "missing_enque"),
-        ("const AddTiling tiling{kCount / kBlocks", "const AddTiling tiling{2 * kCount / kBlocks", "gm_out_of_range"),
-        ("outZ_.template EnQue<T>(z);", "", "missing_enque"),
+        ("softmax", "softmax: largest relative error below 1e-5: yes\n"),
+        ("layer_norm", "layer_norm: largest error below 1e-5: yes\n"),
+        ("matmul", "matmul: 6 cores, largest error below 1e-4: yes\n"),
+        ("matmul_bias_gelu", "matmul_bias_gelu: 8 vector cores, largest error below 1e-3: yes\n"),
     ],
 )
-def test_planted_mistake(tmp_path, old, new, kind):
+def test_example(tmp_path, name, output):
+    """An example equals the formula that its main function computes in double."""
+    program = compile_program([EXAMPLES / name / f"{name}.asc"], tmp_path / "program")
+    ended = run(program.path)
+    assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", output)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "kind"),
+    [
+        ("vector_add", "inX_.EnQue(x);", "", "missing_enque"),
+        (
+            "vector_add",
+            "const AddTiling tiling{kCount / kBlocks",
+            "const AddTiling tiling{2 * kCount / kBlocks",
+            "gm_out_of_range",
+        ),
+        ("vector_add", "outZ_.template EnQue<T>(z);", "", "missing_enque"),
+        ("softmax", "sums_, kTileRows * 32", "sums_, kTileRows * 4", "ub_out_of_range"),
+        ("layer_norm", "AscendC::WaitFlag<AscendC::HardEvent::V_S>(event);", "", "race"),
+        ("layer_norm", "y_[row * kColumns], y, Row()", "y_[row * kColumns + 8], y, Row()", "gm_out_of_range"),
+        ("matmul", "REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), product, &tiling);", "", "matmul_"),
+        ("matmul_bias_gelu", "results_.EnQue(results);", "", "missing_enque"),
+    ],
+)
+def test_planted_mistake(tmp_path, name, old, new, kind):
     """A mistake is reported with its file and line; the exit code is 1 although main returns another one."""
-    text = VECTOR_ADD.read_text()
+    text = (EXAMPLES / name / f"{name}.asc").read_text().replace('"../device_array.h"', f'"{EXAMPLES}/device_array.h"')
     assert old in text
     program = compiled(tmp_path, text.replace(old, new))
     ended = run(program.path)
@@ -287,6 +313,49 @@ def test_levels(level, sync, kinds):
     assert {finding.kind for finding in findings} == kinds
     if not kinds:
         assert np.array_equal(x, y)
+
+
+FORGIVEN = """#include "kernel_operator.h"
+extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
+{
+    AscendC::GlobalTensor<float> from, to;
+    from.SetGlobalBuffer((__gm__ float*)x, 64);
+    to.SetGlobalBuffer((__gm__ float*)y, 64);
+    AscendC::TPipe pipe;
+    AscendC::TQueBind<AscendC::TPosition::VECIN, AscendC::TPosition::VECOUT, 1> queue;
+    AscendC::TBuf<> buffer;
+    pipe.InitBuffer(queue, 1, 256);
+    pipe.InitBuffer(buffer, BYTES);
+    AscendC::LocalTensor<float> tensor = queue.AllocTensor<float>();
+    AscendC::DataCopy(tensor, from, 64);
+    queue.EnQue(tensor);
+    tensor = queue.DeQue<float>();
+    AGAIN
+    AscendC::DataCopy(to, tensor, 64);
+    queue.FreeTensor(tensor);
+    SYNC
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"AGAIN": "queue.EnQue(tensor); tensor = queue.DeQue<float>();"}, "queue_order"),
+        ({"BYTES": "0"}, "field_range"),
+        ({"SYNC": "AscendC::SyncAll();"}, "sync_task_type"),
+    ],
+)
+def test_only_stricter_levels_report(changes, kind):
+    """Code that works on the device is reported in the other levels only."""
+    text = FORGIVEN
+    for word, code in ({"AGAIN": "", "BYTES": "256", "SYNC": ""} | changes).items():
+        text = text.replace(word, code)
+    for level, kinds in (("strict", {kind}), ("fast", {kind}), ("device", set())):
+        x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+        findings = launch(text, "kernel", 1, [x, y], level=level, lint=False)
+        assert {finding.kind for finding in findings} == kinds
+    assert np.array_equal(x, y)
 
 
 def test_unknown_level():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import platform
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,12 +22,24 @@ from opforge.twin.lint.expansion import require_no_assembly
 from .cache import record_path
 from .folder import locked
 from .runtime_library import INCLUDE, build_runtime, link_flags, runtime_link, twin_dir
-from .units import DEVICE_FIELDS, HOST_FLAGS, KERNEL_FLAGS, WARNINGS, Library, Progress, Unit, build
+from .units import (
+    DEVICE_FIELDS,
+    HOST_FLAGS,
+    KERNEL_FLAGS,
+    WARNINGS,
+    Library,
+    Progress,
+    Unit,
+    arch_flags,
+    arch_prefix,
+    build,
+)
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
 VENDOR = "opforge"
+TILING_LIBRARY = "libcust_opmaster_rt2.0.so"
 
 
 @dataclass(frozen=True)
@@ -53,14 +65,12 @@ class Operators:
 
 
 def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[Library]:
-    from opforge.codegen.views.facts import kernel_columns
-
     source = project.gen_dir / "op_kernel" / f"{spec.name}.cpp"
-    folders = sorted({soc_properties(soc).dir for soc in socs} & set(spec.products))
+    archs = {soc_properties(soc).dir: soc_properties(soc).arch for soc in socs}
     libraries = []
-    for column in kernel_columns(spec):
+    for folder, column in _kernels(spec, sorted(set(archs) & set(spec.built_products))):
         key = "_".join(column.values())
-        defines = []
+        defines = list(arch_flags(archs[folder]))
         for parameter, dtype in column.items():
             # As the op compiler passes them to a kernel.
             facts = DTYPES[dtype]
@@ -70,17 +80,25 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
         flags = (*WARNINGS, *KERNEL_FLAGS, "-fvisibility=hidden", *includes, *defines)
         unit = Unit(
             source,
-            twin_dir(project) / "obj" / "kernel" / spec.name / f"{key}.o",
+            twin_dir(project) / "obj" / "kernel" / spec.name / f"{arch_prefix(archs[folder])}{key}.o",
             flags,
             f"kernel {spec.op_type} {key}",
             DEVICE_FIELDS,
             (project.root, BUILTIN_ROOT),
             require_no_assembly,
         )
-        for folder in folders:
-            path = _tbe(project) / "kernel" / folder / spec.name / f"{spec.op_type}_{key}.so"
-            libraries.append(Library(path, (unit,), runtime_link()))
+        path = _tbe(project) / "kernel" / folder / spec.name / f"{spec.op_type}_{key}.so"
+        libraries.append(Library(path, (unit,), runtime_link()))
     return libraries
+
+
+def _kernels(spec: OpSpec, folders: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield each SoC directory with each dtype combination of its kernels."""
+    from opforge.codegen.views.facts import kernel_columns
+
+    for folder in folders:
+        for column in kernel_columns(spec, folder):
+            yield folder, column
 
 
 def _include_flags(folders: Iterable[Path]) -> list[str]:
@@ -140,7 +158,7 @@ def host_libraries(project: Project, names: Collection[str], generated: Sequence
     plugins = units("op_plugin", ["op_plugin/*.cpp"], *HOST_FLAGS)
     return [
         Library(vendor / "op_proto" / linux / "libcust_opsproto_rt2.0.so", proto, link),
-        Library(_tbe(project) / "op_tiling" / linux / "libcust_opmaster_rt2.0.so", master, link),
+        Library(_tbe(project) / "op_tiling" / linux / TILING_LIBRARY, master, link),
         Library(
             vendor / "op_api" / "lib" / "libcust_opapi.so",
             units("op_api", ["op_api/*.cpp"], *HOST_FLAGS),

@@ -37,12 +37,26 @@ KERNEL_FLAGS = (
     *("-Wcast-qual", "-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection"),
     *LINE_FLAGS,
 )
+# The architecture of the twin's headers if no flag names one.
+_HEADER_ARCH = 2201
 # They must compile with the types of the device's parameter structures too (params.h).
 DEVICE_FIELDS = ("-DOPFORGE_TWIN_DEVICE_FIELDS",)
 COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")
 # Of host code, which runs once for each call: it compiles in three quarters of the time.
 HOST_FLAGS = ("-O1",)
 Progress = Callable[[str], None]
+
+
+def arch_flags(arch: int) -> tuple[str, ...]:
+    """Return the flags that compile a kernel for an architecture."""
+    return () if arch == _HEADER_ARCH else (f"-DOPFORGE_TWIN_ARCH={arch}",)
+
+
+def arch_prefix(arch: int) -> str:
+    """Return the folder of objects of an architecture, with a slash."""
+    return "" if arch == _HEADER_ARCH else f"{arch}/"
+
+
 # Compilers answer at once which version they are.
 _VERSION_LIMITS = Limits(seconds=10, memory=2048, output=1)
 _MOST_PREPROCESSED = 64 << 20
@@ -156,9 +170,11 @@ def _ccache() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def cpu_flags() -> tuple[str, ...]:
-    """Instruction-set flags that this CPU supports; they change speed, never results."""
+    """Instruction-set flags that this CPU supports; they change speed, never results. A cross-compiler gets none."""
     cpuinfo = Path("/proc/cpuinfo")
     if platform.machine() != "x86_64" or not cpuinfo.is_file():
+        return ()
+    if not _ask(compiler()[0], "-dumpmachine").text.startswith("x86_64"):
         return ()
     words = set(cpuinfo.read_text(encoding="utf-8").split())
     return tuple(f"-m{name}" for name in ("avx2", "f16c") if name in words)

@@ -12,9 +12,10 @@ from opforge.codegen.printing import shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.products import soc_properties
 from opforge.twin.build import build_runtime
+from opforge.twin.jobs import State, run_all, twin_version
 
 from .discover import Source, find_sources
-from .execute import State, keys_of, run_all, twin_version
+from .execute import keys_of, run_one
 from .report import as_json, page_of, print_row, print_totals
 from .walk import list_files
 from .worker import Row
@@ -58,7 +59,7 @@ def coverage_command(
             require_writable(path, (), what)
     build_runtime()
     version = twin_version()
-    kept = State(state or Project(BUILTIN_ROOT).build_dir / "twin" / "coverage" / "state.jsonl")
+    kept = State(state or Project(BUILTIN_ROOT).build_dir / "twin" / "coverage" / "state.jsonl", Row)
     pending: list[tuple[str, Source]] = []
     excluded: list[Source] = []
     labels: set[str] = set()
@@ -87,7 +88,7 @@ def coverage_command(
 
 
 def _rows(
-    pending: Sequence[tuple[str, Source]], kept: State, settings: dict[str, Any], jobs: int, executor: str
+    pending: Sequence[tuple[str, Source]], kept: State[Row], settings: dict[str, Any], jobs: int, executor: str
 ) -> list[Row]:
     """The rows of all sources in their order: those of earlier runs, and new ones."""
     keys = {source.path: key for key, source in pending}
@@ -102,7 +103,8 @@ def _rows(
             kept.put(keys[row.path], row)
         print_row(row, len(rows), total)
 
-    run_all([source for _, source in pending if source.path not in rows], settings, jobs, executor, finished)
+    left = [(source, settings) for _, source in pending if source.path not in rows]
+    run_all(run_one, left, jobs, executor, finished)
     return [rows[path] for path in sorted(rows)]
 
 

@@ -1,4 +1,4 @@
-// The main header of an Ascend C kernel (Ascend 910B, arch 2201) for the CPU twin.
+// The main header of an Ascend C kernel (architecture 2201, or 1001 with OPFORGE_TWIN_ARCH) for the CPU twin.
 #ifndef OPFORGE_TWIN_KERNEL_OPERATOR_H
 #define OPFORGE_TWIN_KERNEL_OPERATOR_H
 
@@ -10,7 +10,6 @@
 #include "opforge_twin/kernel/tensor.h"
 #include "opforge_twin/kernel/pipe.h"
 #include "opforge_twin/kernel/data_copy.h"
-#include "opforge_twin/kernel/cube.h"
 #include "opforge_twin/kernel/vector.h"
 #include "opforge_twin/kernel/cast.h"
 #include "opforge_twin/kernel/reduce.h"
@@ -25,6 +24,11 @@
 #include "opforge_twin/kernel/debug.h"
 #include "opforge_twin/kernel/tiling.h"
 #include "opforge_twin/kernel/overruns.h"
+#if OPFORGE_TWIN_IS_COUPLED
+#include "opforge_twin/kernel/absent.h"
+#else
+#include "opforge_twin/kernel/cube.h"
 #include "opforge_twin/kernel/high.h"
+#endif
 
 #endif  // OPFORGE_TWIN_KERNEL_OPERATOR_H

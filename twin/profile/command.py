@@ -67,7 +67,8 @@ def run_traced(call: Callable[[], Result]) -> tuple[Result, bytes]:
         return result, path.read_bytes() if path.exists() else _NO_EVENTS
 
 
-def _find(op_type: str) -> tuple[Project, OpSpec]:
+def find_operator(op_type: str) -> tuple[Project, OpSpec]:
+    """Return the project of the current folder and the spec of an operator in it."""
     from opforge.codegen.spec.loader import load_specs
 
     project = find_project()
@@ -151,7 +152,7 @@ def _outside(result: Result, soc: str) -> list[str]:
     return outside_range(result.report.estimate_us, soc, is_mixed=any(len(names) > 1 for names in kinds))
 
 
-def _plan(
+def calls_to_profile(
     spec: OpSpec,
     shapes: Sequence[str],
     cases: Sequence[str],
@@ -204,8 +205,8 @@ def profile_command(
     from .compare import compare, read_old
 
     values = parse_attrs(attrs)
-    project, spec = _find(op_type)
-    plan = _plan(spec, shapes, cases, values, given=given, trace=trace)
+    project, spec = find_operator(op_type)
+    plan = calls_to_profile(spec, shapes, cases, values, given=given, trace=trace)
     used = [*project.spec_paths(), *(path for path in (given, old) if path)]
     for what, path in (("trace", trace), ("page", html), ("report", json_out)):
         if path is not None:

@@ -45,6 +45,7 @@ class _Figures(TypedDict):
     dtypes: dict[_Text, _Text]
     attrs: dict[_Text, Any]
     estimate_us: _Time
+    launch_us: _Time
     gm_bytes_read: _Count
     gm_bytes_written: _Count
     first_touch_bytes: _Count
@@ -87,7 +88,27 @@ def read_old(path: Path, operator: str, soc: str) -> dict[str, Mapping[str, Any]
     for key, expected in (("operator", operator), ("soc", soc)):
         if old[key] != expected:
             raise UserError(f"{place}: got a profile of {key} {shown(old[key])}, expected {expected}")
-    return {case["name"]: case for case in cases}
+    for case in cases:
+        problem = _contradiction(case)
+        if problem:
+            where = f" of case {shown(case['name'])}" if case["name"] else ""
+            raise UserError(f"{place}: {problem[0]}{where}: got {problem[1]}, expected {problem[2]}; {_REPAIR}")
+    found = {case["name"]: case for case in cases}
+    if len(found) < len(cases):
+        raise UserError(f"{place}: two cases have the same name, expected different names; {_REPAIR}")
+    return found
+
+
+def _contradiction(case: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """The first figure that contradicts others: its name, what it is, what it must be."""
+    path = case["launch_us"] + sum(step["us"] for launch in case["launches"] for step in launch["path"])
+    # Files have four significant digits or more.
+    if abs(path - case["estimate_us"]) > 1e-3 * case["estimate_us"] + 1e-6:
+        return "estimate_us", f"{case['estimate_us']:.6g}", f"launch_us plus the steps of the critical path, {path:.6g}"
+    for pipe, us in _pipes(case).items():
+        if us > case["estimate_us"] * (1 + 1e-3):
+            return f"pipe {shown(pipe)}", f"{us:.6g} us", f"at most estimate_us, {case['estimate_us']:.6g}"
+    return None
 
 
 def compare(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:

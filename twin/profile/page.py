@@ -29,7 +29,8 @@ LIMITS = {"core": "the slowest core", "gm": "the bandwidth of global memory", "l
 MEANINGS = {
     "estimate_us": "estimated time, launch included, us",
     "launch_us": "launch overhead in it, us",
-    "bound_us": "minimal bytes at the bandwidth of global memory, or products at the peak of the cube cores, us",
+    "bound_us": "inputs and outputs that L2 cannot keep at the bandwidth of global memory, or products at the peak of"
+    " the cube cores, us",
     "eff": "bound / (estimate - launch)",
     "bal": "time of the busiest core / mean of all of its kind",
     "bytes": "first-touch bytes / minimal bytes",
@@ -55,6 +56,7 @@ def _constants() -> str:
         counts[constant["status"]] = counts.get(constant["status"], 0) + 1
     words = {
         "fitted": "fitted on published times",
+        "derived": "set by hand from published times",
         "documented": "documented by the vendor",
         "ini": "read in platform configurations",
         "assumed": "assumed",

@@ -55,8 +55,19 @@ def _overlaps(array: Array) -> bool:
 
 
 def _undefined(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array as device memory is that nobody cleared: NaN in floats, -1 in integers."""
-    array: Array = np.full(math.prod(shape) * dtype.itemsize, 0xFF, np.uint8).view(dtype).reshape(shape)
+    """An array as device memory is that nobody cleared: NaN in floats, -1 in integers.
+
+    Raises:
+        UserError: There is not enough memory.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    try:
+        array: Array = np.full(size, 0xFF, np.uint8).view(dtype).reshape(shape)
+    except (MemoryError, ValueError) as error:
+        raise UserError(
+            f"an output of shape {list(shape)} needs {size} bytes, which this process cannot allocate; use smaller"
+            " tensors, or give the process more memory"
+        ) from error
     return array
 
 

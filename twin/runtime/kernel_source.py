@@ -16,7 +16,16 @@ from opforge.twin.compiler.cache import digest, replace_output
 from opforge.twin.compiler.folder import locked
 from opforge.twin.compiler.kernel_objects import require_device_code
 from opforge.twin.compiler.runtime_library import runtime_link
-from opforge.twin.compiler.units import DEVICE_FIELDS, KERNEL_FLAGS, WARNINGS, Library, Unit, build, preprocessed
+from opforge.twin.compiler.units import (
+    DEVICE_FIELDS,
+    KERNEL_FLAGS,
+    WARNINGS,
+    Library,
+    Unit,
+    arch_flags,
+    build,
+    preprocessed,
+)
 from opforge.twin.lint.expansion import require_no_assembly
 from opforge.twin.lint.includes import reachable, read_source
 from opforge.twin.lint.kernel_lint import lint_files, roots_of
@@ -83,7 +92,8 @@ def _build(path: Path | None, text: str, arch: int, *, lint: bool) -> Library:
         if lint and (findings := lint_files(reachable(path, (), roots_of(path)))):
             raise UserError("\n".join(map(str, findings)))
         # A kernel may ignore its parameters; a lost address-space qualifier stays an error. The file may have any name.
-        flags = ("-x", "c++", *WARNINGS, "-Wno-unused", "-Wno-unused-parameter", *KERNEL_FLAGS, f"-I{INCLUDE}")
+        quiet = ("-Wno-unused", "-Wno-unused-parameter")
+        flags = ("-x", "c++", *arch_flags(arch), *WARNINGS, *quiet, *KERNEL_FLAGS, f"-I{INCLUDE}")
         unit = Unit(
             path.resolve(),
             home / f"{name}.o",

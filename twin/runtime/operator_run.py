@@ -63,6 +63,12 @@ def prepare(op_types: Iterable[str], soc: str = DEFAULT_SOC, project: Project | 
     _builds.update({(project, soc, name): _Built(specs[name], operators.opapi) for name in operators.op_types})
 
 
+def use_built(project: Project, soc: str, spec: OpSpec, vendor_dir: Path) -> None:
+    """Let `run` call an operator whose files are already built in the folder of a package."""
+    opapi = vendor_dir / "op_api" / "lib" / "libcust_opapi.so"
+    _builds[project, soc, spec.op_type] = _Built(spec, opapi)
+
+
 def _built(project: Project, soc: str, op_type: str) -> _Built:
     """One operator of a project; kernels of others are compiled when these are run."""
     prepare([op_type], soc, project)

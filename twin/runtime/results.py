@@ -82,8 +82,9 @@ class Report:
         traffic_balance: The same of DMA bytes.
         estimate_us: Time by the model of npu_model.json, launch overhead included; an estimate, nothing is measured.
         launch_us: The launch overhead in it.
-        bound_us: Roofline bound of the problem: the minimal bytes at the bandwidth of global memory, or, if that takes
-            longer, its products at the peak of all cube cores.
+        bound_us: Roofline bound of the problem: all inputs, and the outputs that L2 cannot keep, at the bandwidth of
+            global memory. If the other outputs at the bandwidth of L2 or the products at the peak of all cube cores
+            take longer, it is their time.
     """
 
     gm_bytes_read: int

@@ -99,7 +99,7 @@ inline void RunAtAddresses(const char* name, uint32_t blocks, std::function<void
     auto& state = State::Get();
     twin::LaunchRequest request;
     request.opType = name;
-    request.entry = std::move(entry);
+    request.body = std::move(entry);
     request.blockNum = blocks;
     request.tilingKey = state.tilingKey;
     request.taskType = state.taskType;

@@ -44,6 +44,7 @@ struct LaunchRequest {
     uint32_t blockNum = 0;  ///< number of AI cores if both core types are used
     std::string taskType;   ///< "AIV_ONLY", "MIX_AIC_1_2", ...; the kernel's KERNEL_TASK_TYPE_DEFAULT wins
     std::string soc;        ///< "Ascend910B1", ...
+    int64_t arch = 0;       ///< architecture that the kernel is compiled for; 0: that of the default SoC
 };
 
 /// A finding kind that is not a kernel error: the process has too little memory, address space or threads.

@@ -2,7 +2,7 @@
 #define OP_KERNEL_SCALED_ADD_H
 
 #include "kernel_operator.h"
-#include "common/arithmetic.h"
+#include "common/arch/rows.h"
 #include "scaled_add_tiling_data.h"
 
 namespace opforge {
@@ -28,29 +28,31 @@ public:
 
     __aicore__ inline void Process()
     {
-        const int64_t begin = AscendC::GetBlockIdx() * tiling_.share;
-        const int64_t end = kernel::Smaller(begin + tiling_.share, tiling_.elements);
-        for (int64_t offset = begin; offset < end; offset += tiling_.tile) {
-            AddTile(static_cast<uint64_t>(offset), static_cast<uint32_t>(kernel::Smaller(tiling_.tile, end - offset)));
+        const int64_t least = kernel::kLeastRun<T>;
+        const kernel::Span share = kernel::ShareOf(tiling_.elements, tiling_.share, AscendC::GetBlockIdx(), least);
+        for (int64_t offset = share.begin; offset < share.end;) {
+            const int64_t count = kernel::TileOf(share.end - offset, tiling_.tile, least);
+            AddTile(offset, count);
+            offset += count;
         }
     }
 
 private:
-    __aicore__ inline void AddTile(uint64_t offset, uint32_t count)
+    __aicore__ inline void AddTile(int64_t offset, int64_t count)
     {
-        const AscendC::LocalTensor<T> x = Loaded(xs_, x_[offset], count);
+        const AscendC::LocalTensor<T> x = Loaded(xs_, x_, offset, count);
         AscendC::LocalTensor<T> z = zs_.AllocTensor<T>();
         AscendC::Muls(z, x, static_cast<T>(tiling_.alpha), static_cast<int32_t>(count));
         AscendC::PipeBarrier<PIPE_V>();
         if constexpr (kHasY) {
-            AscendC::LocalTensor<T> y = Loaded(ys_, y_[offset], count);
+            AscendC::LocalTensor<T> y = Loaded(ys_, y_, offset, count);
             AscendC::Add(z, z, y, static_cast<int32_t>(count));
             AscendC::PipeBarrier<PIPE_V>();
             ys_.FreeTensor(y);
         }
         zs_.EnQue(z);
         z = zs_.DeQue<T>();
-        AscendC::DataCopyPad(z_[offset], z, Burst(count));
+        kernel::StoreRows(z_, offset, z, {1, count});
         zs_.FreeTensor(z);
         AscendC::LocalTensor<T> done = x;
         xs_.FreeTensor(done);
@@ -58,20 +60,12 @@ private:
 
     template <typename Queue>
     __aicore__ inline AscendC::LocalTensor<T> Loaded(Queue& queue, const AscendC::GlobalTensor<T>& source,
-                                                     uint32_t count)
+                                                     int64_t offset, int64_t count)
     {
         AscendC::LocalTensor<T> tile = queue.template AllocTensor<T>();
-        AscendC::DataCopyPad(tile, source, Burst(count), AscendC::DataCopyPadExtParams<T>());
+        kernel::LoadRows(tile, source, offset, {1, count});
         queue.EnQue(tile);
         return queue.template DeQue<T>();
-    }
-
-    __aicore__ inline AscendC::DataCopyExtParams Burst(uint32_t count) const
-    {
-        AscendC::DataCopyExtParams burst;
-        burst.blockCount = 1;
-        burst.blockLen = count * static_cast<uint32_t>(sizeof(T));
-        return burst;
     }
 
     ScaledAddTilingData tiling_;

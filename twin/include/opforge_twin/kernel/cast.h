@@ -15,11 +15,38 @@ constexpr uint32_t Modes(std::initializer_list<AscendC::RoundMode> modes)
     return bits;
 }
 
+/// The same for cores with both units.
+template <typename T, typename U>
+constexpr uint32_t CoupledCastModes()
+{
+    using AscendC::RoundMode;
+    constexpr uint32_t none = Modes({RoundMode::CAST_NONE});
+    constexpr uint32_t directed = Modes({RoundMode::CAST_RINT, RoundMode::CAST_FLOOR, RoundMode::CAST_CEIL,
+                                         RoundMode::CAST_ROUND, RoundMode::CAST_TRUNC});
+    if constexpr (std::is_same_v<U, half>) {
+        return std::is_same_v<T, float>       ? none
+               : std::is_same_v<T, int32_t>   ? directed
+               : kIsAnyOf<T, int8_t, uint8_t> ? none | directed
+                                              : 0;
+    } else if constexpr (std::is_same_v<U, float>) {
+        return std::is_same_v<T, half>      ? none | Modes({RoundMode::CAST_ODD})
+               : std::is_same_v<T, int32_t> ? directed
+                                            : 0;
+    } else if constexpr (std::is_same_v<U, int32_t>) {
+        return kIsAnyOf<T, float, half> ? none : 0;
+    } else {
+        return kIsAnyOf<U, int8_t, uint8_t> && std::is_same_v<T, half> ? none : 0;
+    }
+}
+
 /// One bit per RoundMode that supports the conversion of `U` to `T`; 0 if the pair is not supported.
 template <typename T, typename U>
 constexpr uint32_t CastModes()
 {
     using AscendC::RoundMode;
+    if constexpr (kIsCoupled) {
+        return CoupledCastModes<T, U>();
+    }
     constexpr uint32_t none = Modes({RoundMode::CAST_NONE});
     constexpr uint32_t directed = Modes({RoundMode::CAST_RINT, RoundMode::CAST_FLOOR, RoundMode::CAST_CEIL,
                                          RoundMode::CAST_ROUND, RoundMode::CAST_TRUNC});
@@ -53,7 +80,8 @@ constexpr uint32_t CastModes()
 template <typename T, typename U>
 constexpr uint32_t RequireCast()
 {
-    static_assert(CastModes<T, U>() != 0, "Cast: Ascend 910B does not convert between these types; go through float");
+    static_assert(CastModes<T, U>() != 0,
+                  "Cast: the architecture does not convert between these types; go through float");
     return CastModes<T, U>();
 }
 
@@ -65,6 +93,7 @@ template <typename T, typename U>
 OPFORGE_API void Cast(const LocalTensor<T>& dst, const LocalTensor<U>& src, const RoundMode& roundMode,
                       const uint32_t count)
 {
+    twin::GateCast<T>();
     twin::Convert(dst.View(), src.View(), roundMode, twin::RequireCast<T, U>(), twin::Lanes::Count(count), {}, {},
                   {"Cast", twin::Here()});
 }

@@ -3,6 +3,7 @@
 #define OPFORGE_TWIN_KERNEL_DATA_COPY_H
 
 #include "opforge_twin/arithmetic.h"
+#include "opforge_twin/kernel/gates.h"
 #include "opforge_twin/kernel/params.h"
 #include "opforge_twin/kernel/tensor.h"
 
@@ -221,6 +222,7 @@ template <typename T>
 OPFORGE_API void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
                              const DataCopyExtParams& dataCopyParams, const DataCopyPadExtParams<T>& padParams)
 {
+    twin::GateDataCopyPad<T>();
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopyPad", twin::Here()};
     const twin::Padding padding{padParams.isPad, padParams.leftPadding, padParams.rightPadding,
@@ -232,6 +234,7 @@ template <typename T>
 OPFORGE_API void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
                              const DataCopyParams& dataCopyParams, const DataCopyPadParams& padParams)
 {
+    twin::GateDataCopyPad<T>();
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopyPad", twin::Here()};
     const twin::Padding padding{padParams.isPad, padParams.leftPadding, padParams.rightPadding, padParams.paddingValue};
@@ -243,6 +246,7 @@ template <typename T>
 OPFORGE_API void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
                              const DataCopyExtParams& dataCopyParams)
 {
+    twin::GateDataCopyPad<T>();
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopyPad", twin::Here()};
     twin::CopyOut(dst.View(), src.View(), twin::PadRowsOf(dataCopyParams, sizeof(T), false, call), true, call);
@@ -252,6 +256,7 @@ template <typename T>
 OPFORGE_API void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
                              const DataCopyParams& dataCopyParams)
 {
+    twin::GateDataCopyPad<T>();
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopyPad", twin::Here()};
     const DataCopyExtParams rows = twin::Extended(dataCopyParams, call);
@@ -261,6 +266,7 @@ OPFORGE_API void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& s
 template <typename T>
 OPFORGE_API void SetAtomicAdd()
 {
+    twin::GateSetAtomicAdd<T>();
     static_assert(twin::kIsAnyOf<T, float, half, bfloat16_t, int32_t, int16_t, int8_t>,
                   "SetAtomicAdd: Ascend 910B has float, half, bfloat16_t, int32_t, int16_t, int8_t");
     twin::SetAtomic(twin::AtomicOp::kAdd, twin::DtypeOf<T>(), {"SetAtomicAdd", twin::Here()});
@@ -269,6 +275,7 @@ OPFORGE_API void SetAtomicAdd()
 template <typename T>
 OPFORGE_API void SetAtomicMax()
 {
+    twin::GateSetAtomicMax<T>();
     static_assert(twin::kIsAnyOf<T, float, half, bfloat16_t, int32_t, int16_t, int8_t>,
                   "SetAtomicMax: Ascend 910B has float, half, bfloat16_t, int32_t, int16_t, int8_t");
     twin::SetAtomic(twin::AtomicOp::kMax, twin::DtypeOf<T>(), {"SetAtomicMax", twin::Here()});
@@ -277,6 +284,7 @@ OPFORGE_API void SetAtomicMax()
 template <typename T>
 OPFORGE_API void SetAtomicMin()
 {
+    twin::GateSetAtomicMin<T>();
     static_assert(twin::kIsAnyOf<T, float, half, bfloat16_t, int32_t, int16_t, int8_t>,
                   "SetAtomicMin: Ascend 910B has float, half, bfloat16_t, int32_t, int16_t, int8_t");
     twin::SetAtomic(twin::AtomicOp::kMin, twin::DtypeOf<T>(), {"SetAtomicMin", twin::Here()});
@@ -286,6 +294,7 @@ OPFORGE_API void SetAtomicMin()
 template <typename T>
 OPFORGE_API void SetAtomicType()
 {
+    twin::GateSetAtomicType<T>();
     static_assert(twin::kIsAnyOf<T, float, half, bfloat16_t, int32_t, int16_t, int8_t>,
                   "SetAtomicType: Ascend 910B has float, half, bfloat16_t, int32_t, int16_t, int8_t");
     twin::SetAtomicDtype(twin::DtypeOf<T>(), {"SetAtomicType", twin::Here()});
@@ -305,6 +314,7 @@ OPFORGE_API inline void DisableDmaAtomic()
 template <typename T>
 OPFORGE_API void InitOutput(GlobalTensor<T> gmWorkspaceAddr, int64_t size, T value)
 {
+    twin::GateInitOutput<T>();
     static_assert(twin::kIsAnyOf<T, int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float>,
                   "InitOutput: Ascend 910B fills 2- and 4-byte types");
     twin::FillGlobal(gmWorkspaceAddr.View(), size, twin::ScalarBits(value), {"InitOutput", twin::Here()});
@@ -313,6 +323,7 @@ OPFORGE_API void InitOutput(GlobalTensor<T> gmWorkspaceAddr, int64_t size, T val
 template <typename T, CacheLine entireType, DcciDst dcciDst>
 OPFORGE_API void DataCacheCleanAndInvalid(const GlobalTensor<T>& dst)
 {
+    twin::GateDataCacheCleanAndInvalid<T>();
     twin::CleanCache(dst.View(), entireType == CacheLine::ENTIRE_DATA_CACHE,
                      {"DataCacheCleanAndInvalid", twin::Here()});
 }
@@ -320,6 +331,7 @@ OPFORGE_API void DataCacheCleanAndInvalid(const GlobalTensor<T>& dst)
 template <typename T, CacheLine entireType>
 OPFORGE_API void DataCacheCleanAndInvalid(const GlobalTensor<T>& dst)
 {
+    twin::GateDataCacheCleanAndInvalid<T>();
     twin::CleanCache(dst.View(), entireType == CacheLine::ENTIRE_DATA_CACHE,
                      {"DataCacheCleanAndInvalid", twin::Here()});
 }
@@ -328,6 +340,7 @@ OPFORGE_API void DataCacheCleanAndInvalid(const GlobalTensor<T>& dst)
 template <typename T, CacheLine entireType, DcciDst dcciDst>
 OPFORGE_API void DataCacheCleanAndInvalid(const LocalTensor<T>& /*dst*/)
 {
+    twin::GateDataCacheCleanAndInvalid<T>();
     twin::Issue({"DataCacheCleanAndInvalid", twin::Here()});
 }
 

@@ -23,10 +23,12 @@ enum event_t : unsigned int {
     EVENT_ID1 = 1,
     EVENT_ID2 = 2,
     EVENT_ID3 = 3,
+#if !OPFORGE_TWIN_IS_COUPLED
     EVENT_ID4 = 4,
     EVENT_ID5 = 5,
     EVENT_ID6 = 6,
     EVENT_ID7 = 7,
+#endif
 };
 
 enum KernelMetaType : uint8_t {

@@ -29,6 +29,7 @@ template <typename T>
 OPFORGE_API void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& srcOffset,
                         const uint32_t srcBaseOffset, const uint32_t count)
 {
+    twin::GateGather<T>();
     twin::RequireGatherable<T>();
     twin::GatherElements(dst.View(), src.View(), srcOffset.View(), srcBaseOffset, twin::Lanes::Count(count), 8,
                          {"Gather", twin::Here()});
@@ -39,6 +40,7 @@ OPFORGE_API void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, co
                         const uint32_t srcBaseOffset, const uint64_t mask, const int64_t repeatTime,
                         const int64_t dstRepStride)
 {
+    twin::GateGather<T>();
     twin::RequireGatherable<T>();
     twin::GatherElements(dst.View(), src.View(), srcOffset.View(), srcBaseOffset,
                          twin::Lanes::Leading<true>(mask, repeatTime), dstRepStride, {"Gather", twin::Here()});
@@ -49,6 +51,7 @@ OPFORGE_API void Gather(const LocalTensor<T>& dst, const LocalTensor<T>& src, co
                         const uint32_t srcBaseOffset, const uint64_t mask[], const int64_t repeatTime,
                         const int64_t dstRepStride)
 {
+    twin::GateGather<T>();
     twin::RequireGatherable<T>();
     twin::GatherElements(dst.View(), src.View(), srcOffset.View(), srcBaseOffset,
                          twin::Lanes::Bits<true>(mask, repeatTime), dstRepStride, {"Gather", twin::Here()});
@@ -59,6 +62,7 @@ template <typename T>
 OPFORGE_API void Gatherb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<uint32_t>& offset,
                          const int64_t repeatTime, const GatherRepeatParams& repeatParams)
 {
+    twin::GateGatherb<T>();
     static_assert(twin::kIsAnyOf<T, uint16_t, uint32_t>, "Gatherb: Ascend 910B has uint16_t and uint32_t");
     twin::GatherBlocks(dst.View(), src.View(), offset.View(), repeatTime,
                        {repeatParams.dstBlkStride, repeatParams.dstRepStride, 255, 255}, {"Gatherb", twin::Here()});
@@ -69,6 +73,7 @@ OPFORGE_API void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src
                             const bool reduceMode, const uint32_t mask, const GatherMaskParams& gatherMaskParams,
                             uint64_t& rsvdCnt)
 {
+    twin::GateGatherMask<T>();
     twin::RequireGatherable<T>();
     const twin::Compaction how{nullptr,
                                src1Pattern,
@@ -86,6 +91,7 @@ OPFORGE_API void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src
                             const bool reduceMode, const uint32_t mask, const GatherMaskParams& gatherMaskParams,
                             uint64_t& rsvdCnt)
 {
+    twin::GateGatherMask<T>();
     twin::RequireGatherable<T>();
     static_assert(twin::kIsAnyOf<U, uint16_t, uint32_t> && sizeof(T) == sizeof(U),
                   "GatherMask: the bit mask is uint16_t for 2-byte and uint32_t for 4-byte elements");
@@ -110,6 +116,7 @@ OPFORGE_API inline int64_t GetGatherMaskRemainCount()
 template <typename T>
 OPFORGE_API void CreateVecIndex(LocalTensor<T> dst, const T& firstValue, uint32_t count)
 {
+    twin::GateCreateVecIndex<T>();
     twin::RequireCountable<T>();
     twin::Progression(dst.View(), twin::ScalarBits(firstValue), twin::ScalarBits(T(1)), twin::Lanes::Count(count), {},
                       {"CreateVecIndex", twin::Here()});
@@ -119,6 +126,7 @@ template <typename T>
 OPFORGE_API void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask, int64_t repeatTime,
                                 int64_t dstBlkStride, int64_t dstRepStride)
 {
+    twin::GateCreateVecIndex<T>();
     twin::RequireCountable<T>();
     twin::Progression(dst.View(), twin::ScalarBits(firstValue), twin::ScalarBits(T(1)),
                       twin::Lanes::Leading<true>(mask, repeatTime), {dstBlkStride, dstRepStride, 65535, 255},
@@ -129,6 +137,7 @@ template <typename T>
 OPFORGE_API void CreateVecIndex(LocalTensor<T>& dst, const T& firstValue, uint64_t mask[], int64_t repeatTime,
                                 int64_t dstBlkStride, int64_t dstRepStride)
 {
+    twin::GateCreateVecIndex<T>();
     twin::RequireCountable<T>();
     twin::Progression(dst.View(), twin::ScalarBits(firstValue), twin::ScalarBits(T(1)),
                       twin::Lanes::Bits<true>(mask, repeatTime), {dstBlkStride, dstRepStride, 65535, 255},
@@ -139,6 +148,7 @@ template <typename T>
 OPFORGE_API void ArithProgression(const LocalTensor<T>& dstLocal, const T firstValue, const T diffValue,
                                   const int32_t count)
 {
+    twin::GateArithProgression<T>();
     twin::RequireCountable<T>();
     twin::Progression(dstLocal.View(), twin::ScalarBits(firstValue), twin::ScalarBits(diffValue),
                       twin::Lanes::Count(count), {}, {"ArithProgression", twin::Here()});

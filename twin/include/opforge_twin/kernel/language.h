@@ -7,9 +7,23 @@
 #include <initializer_list>
 #include <type_traits>
 
+// The architecture that a kernel is compiled for; the twin's own library has the value of Ascend 910B.
+#ifdef OPFORGE_TWIN_ARCH
+#define __NPU_ARCH__ OPFORGE_TWIN_ARCH
+#else
 #define __NPU_ARCH__ 2201
+#endif
+#if __NPU_ARCH__ == 1001
+#define __CCE_AICORE__ 100
+#define __DAV_C100__
+#elif __NPU_ARCH__ == 2201
 #define __CCE_AICORE__ 220
 #define __DAV_C220__
+#else
+#error "OPFORGE_TWIN_ARCH: expected 1001 or 2201"
+#endif
+// Whether each core has a cube and a vector unit.
+#define OPFORGE_TWIN_IS_COUPLED (__NPU_ARCH__ == 1001)
 
 #ifdef OPFORGE_TWIN_PROGRAM
 // `opforge cc` reads these words after macro expansion, and replaces them.
@@ -46,9 +60,11 @@
 
 // On the device, both expand to `constexpr (..)` in two separate programs: write `if ASCEND_IS_AIV { }` without
 // parentheses. On the twin, one program runs on both core types and tests the core. The declaration prevents
-// parentheses.
+// parentheses. A core with both units (architecture 1001) is neither.
 #define ASCEND_IS_AIC (const bool opforgeIsAic = opforge::twin::kernel::IsCubeCore(); opforgeIsAic)
-#define ASCEND_IS_AIV (const bool opforgeIsAiv = !opforge::twin::kernel::IsCubeCore(); opforgeIsAiv)
+#define ASCEND_IS_AIV (const bool opforgeIsAiv = opforge::twin::kernel::IsVectorCore(); opforgeIsAiv)
+#define ASCEND_IS_NOT_AIC (const bool opforgeIsNotAic = !opforge::twin::kernel::IsCubeCore(); opforgeIsNotAic)
+#define ASCEND_IS_NOT_AIV (const bool opforgeIsNotAiv = !opforge::twin::kernel::IsVectorCore(); opforgeIsNotAiv)
 
 namespace opforge::twin::kernel {
 

@@ -28,6 +28,7 @@ template <typename T, bool isSetMask = true>
 OPFORGE_API void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,
                            const int32_t count)
 {
+    twin::GateReduceSum<T>();
     twin::RequireReducible<T>();
     twin::Reduce(twin::ReduceOp::kSum, dst.View(), src.View(), sharedTmpBuffer.View(), twin::Lanes::Count(count), 8,
                  false, {"ReduceSum", twin::Here()});
@@ -37,6 +38,7 @@ template <typename T>
 OPFORGE_API void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,
                            const int32_t mask, const int32_t repeatTime, const int32_t srcRepStride)
 {
+    twin::GateReduceSum<T>();
     twin::RequireReducible<T>();
     twin::Reduce(twin::ReduceOp::kSum, dst.View(), src.View(), sharedTmpBuffer.View(),
                  twin::Lanes::Leading<true>(static_cast<uint64_t>(mask), repeatTime), srcRepStride, false,
@@ -47,6 +49,7 @@ template <typename T>
 OPFORGE_API void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer,
                            const uint64_t mask[], const int32_t repeatTime, const int32_t srcRepStride)
 {
+    twin::GateReduceSum<T>();
     twin::RequireReducible<T>();
     twin::Reduce(twin::ReduceOp::kSum, dst.View(), src.View(), sharedTmpBuffer.View(),
                  twin::Lanes::Bits<true>(mask, repeatTime), srcRepStride, false, {"ReduceSum", twin::Here()});
@@ -57,6 +60,7 @@ OPFORGE_API void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
     OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LocalTensor<T>& sharedTmpBuffer, \
                           const int32_t count, bool calIndex = false)                                                  \
     {                                                                                                                  \
+        twin::Gate##name<T>();                                                                                         \
         twin::RequireReducible<T>();                                                                                   \
         twin::Reduce(op, dst.View(), src.View(), sharedTmpBuffer.View(), twin::Lanes::Count(count), 8, calIndex,       \
                      {#name, twin::Here()});                                                                           \
@@ -66,6 +70,7 @@ OPFORGE_API void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                           const int32_t mask, const int32_t repeatTime, const int32_t srcRepStride,                    \
                           bool calIndex = false)                                                                       \
     {                                                                                                                  \
+        twin::Gate##name<T>();                                                                                         \
         twin::RequireReducible<T>();                                                                                   \
         twin::Reduce(op, dst.View(), src.View(), sharedTmpBuffer.View(),                                               \
                      twin::Lanes::Leading<true>(static_cast<uint64_t>(mask), repeatTime), srcRepStride, calIndex,      \
@@ -76,6 +81,7 @@ OPFORGE_API void ReduceSum(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                           const uint64_t mask[], const int32_t repeatTime, const int32_t srcRepStride,                 \
                           bool calIndex = false)                                                                       \
     {                                                                                                                  \
+        twin::Gate##name<T>();                                                                                         \
         twin::RequireReducible<T>();                                                                                   \
         twin::Reduce(op, dst.View(), src.View(), sharedTmpBuffer.View(), twin::Lanes::Bits<true>(mask, repeatTime),    \
                      srcRepStride, calIndex, {#name, twin::Here()});                                                   \
@@ -90,12 +96,14 @@ OPFORGE_REDUCE_EXTREME(ReduceMin, twin::ReduceOp::kMin)
     template <OPFORGE_LIST head, bool isSetMask = true>                                         \
     OPFORGE_API void name(OPFORGE_LIST before, const int32_t mask, OPFORGE_LIST after)          \
     {                                                                                           \
+        twin::Gate##name<T>();                                                                  \
         const auto lanes = twin::Lanes::Of<isSetMask>(static_cast<uint64_t>(mask), repeatTime); \
         __VA_ARGS__;                                                                            \
     }                                                                                           \
     template <OPFORGE_LIST head, bool isSetMask = true>                                         \
     OPFORGE_API void name(OPFORGE_LIST before, const uint64_t mask[], OPFORGE_LIST after)       \
     {                                                                                           \
+        twin::Gate##name<T>();                                                                  \
         const auto lanes = twin::Lanes::Of<isSetMask>(mask, repeatTime);                        \
         __VA_ARGS__;                                                                            \
     }
@@ -207,6 +215,7 @@ template <typename T>
 OPFORGE_API void Brcb(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int64_t repeatTime,
                       const BrcbRepeatParams& repeatParams)
 {
+    twin::GateBrcb<T>();
     static_assert(twin::kIsAnyOf<T, int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float>,
                   "Brcb: Ascend 910B has 2- and 4-byte types");
     twin::BroadcastBlocks(dst.View(), src.View(), repeatTime,

@@ -435,6 +435,7 @@ void WaitCrossCore(int64_t flag, const Call& call);
 int64_t BlockIndex();
 int64_t BlockCount();
 bool IsCubeCore();
+bool IsVectorCore();
 int64_t SubBlockIndex();
 /// Returns the number of cores of this type per AI core.
 int64_t SubBlockCount();

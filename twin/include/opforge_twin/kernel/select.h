@@ -21,6 +21,13 @@ constexpr void RequireSelectable()
     static_assert(kIsAnyOf<U, uint8_t, uint16_t, uint32_t, uint64_t>, "Select: the mask holds bits");
 }
 
+inline void RequireSelectMode(AscendC::SELMODE mode, const Call& call)
+{
+    if constexpr (kIsCoupled) {
+        Field("selMode (Ascend 910 has VSEL_CMPMASK_SPR)", static_cast<int64_t>(mode), 0, 0, call);
+    }
+}
+
 }  // namespace opforge::twin::kernel
 
 namespace AscendC {
@@ -30,6 +37,7 @@ template <typename T, typename U>
 OPFORGE_API void Compare(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
                          CMPMODE cmpMode, uint32_t count)
 {
+    twin::GateCompare<T>();
     twin::RequireComparable<T, U>();
     twin::CompareTensors(dst.View(), src0.View(), src1.View(), cmpMode, twin::Lanes::Count(count), {}, {},
                          {"Compare", twin::Here()});
@@ -47,6 +55,7 @@ template <typename T, bool isSetMask = true>
 OPFORGE_API void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask,
                          const BinaryRepeatParams& repeatParams)
 {
+    twin::GateCompareToRegister<T>();
     twin::RequireComparable<T, uint8_t>();
     const twin::BinaryStrides s(repeatParams);
     twin::CompareToRegister(src0.View(), src1.View(), cmpMode, twin::Lanes::Leading<isSetMask>(mask, 1), s.src0, s.src1,
@@ -57,6 +66,7 @@ template <typename T, bool isSetMask = true>
 OPFORGE_API void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1, CMPMODE cmpMode, const uint64_t mask[],
                          const BinaryRepeatParams& repeatParams)
 {
+    twin::GateCompareToRegister<T>();
     twin::RequireComparable<T, uint8_t>();
     const twin::BinaryStrides s(repeatParams);
     twin::CompareToRegister(src0.View(), src1.View(), cmpMode, twin::Lanes::Bits<isSetMask>(mask, 1), s.src0, s.src1,
@@ -69,6 +79,7 @@ OPFORGE_API void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1,
     OPFORGE_API void name(const LocalTensor<U>& dst, const LocalTensor<T>& src0, const T src1Scalar, CMPMODE cmpMode, \
                           uint32_t count)                                                                             \
     {                                                                                                                 \
+        twin::Gate##name<T>();                                                                                        \
         twin::RequireComparable<T, U>();                                                                              \
         twin::CompareWithScalar(dst.View(), src0.View(), twin::ScalarBits(src1Scalar), cmpMode,                       \
                                 twin::Lanes::Count(count), {}, {#name, twin::Here()});                                \
@@ -86,6 +97,8 @@ template <typename T, typename U>
 OPFORGE_API void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
                         const LocalTensor<T>& src1, SELMODE selMode, uint32_t count)
 {
+    twin::GateSelect<T>();
+    twin::RequireSelectMode(selMode, {"Select", twin::Here()});
     twin::RequireSelectable<T, U>();
     twin::Choose(dst.View(), selMask.View(), src0.View(), &src1.View(), 0, selMode, twin::Lanes::Count(count), {}, {},
                  {}, {"Select", twin::Here()});
@@ -95,6 +108,7 @@ template <typename T, typename U>
 OPFORGE_API void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
                         SELMODE selMode, uint32_t count)
 {
+    twin::GateSelectScalar<T>();
     twin::RequireSelectable<T, U>();
     twin::Choose(dst.View(), selMask.View(), src0.View(), nullptr, twin::ScalarBits(src1), selMode,
                  twin::Lanes::Count(count), {}, {}, {}, {"Select", twin::Here()});
@@ -104,15 +118,15 @@ OPFORGE_REPEATS(Select, (typename T, typename U, bool isSetMask = true),
                 (const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
                  const LocalTensor<T>& src1, SELMODE selMode),
                 , (const BinaryRepeatParams& repeatParams), twin::RequireSelectable<T, U>();
-                const twin::BinaryStrides s(repeatParams);
+                twin::RequireSelectMode(selMode, {"Select", twin::Here()}); const twin::BinaryStrides s(repeatParams);
                 twin::Choose(dst.View(), selMask.View(), src0.View(), &src1.View(), 0, selMode, lanes, s.dst, s.src0,
                              s.src1, {"Select", twin::Here()}))
 
 OPFORGE_REPEATS(Select, (typename T, typename U, bool isSetMask = true),
                 (const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0, T src1,
                  SELMODE selMode),
-                , (const BinaryRepeatParams& repeatParams), twin::RequireSelectable<T, U>();
-                const twin::BinaryStrides s(repeatParams);
+                , (const BinaryRepeatParams& repeatParams), twin::GateSelectScalar<T>();
+                twin::RequireSelectable<T, U>(); const twin::BinaryStrides s(repeatParams);
                 twin::Choose(dst.View(), selMask.View(), src0.View(), nullptr, twin::ScalarBits(src1), selMode, lanes,
                              s.dst, s.src0, s.src1, {"Select", twin::Here()}))
 
@@ -120,6 +134,7 @@ OPFORGE_REPEATS(Select, (typename T, typename U, bool isSetMask = true),
 template <typename T>
 OPFORGE_API void GetCmpMask(const LocalTensor<T>& dst)
 {
+    twin::GateGetCmpMask<T>();
     twin::StoreCompareMask(dst.View(), {"GetCmpMask", twin::Here()});
 }
 
@@ -127,6 +142,7 @@ OPFORGE_API void GetCmpMask(const LocalTensor<T>& dst)
 template <typename T>
 OPFORGE_API void SetCmpMask(const LocalTensor<T>& src)
 {
+    twin::GateSetCmpMask<T>();
     twin::LoadCompareMask(src.View(), {"SetCmpMask", twin::Here()});
 }
 

@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_SORT_H
 #define OPFORGE_TWIN_KERNEL_SORT_H
 
+#include "opforge_twin/kernel/gates.h"
 #include "opforge_twin/kernel/params.h"
 #include "opforge_twin/kernel/tensor.h"
 
@@ -55,6 +56,7 @@ template <typename T>
 OPFORGE_API void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<uint32_t>& src1,
                         const int32_t repeatTime)
 {
+    twin::GateSort32<T>();
     twin::RequireSortable<T>();
     twin::SortRepeats(dst.View(), src0.View(), src1.View(), repeatTime, {"Sort32", twin::Here()});
 }
@@ -63,6 +65,7 @@ OPFORGE_API void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, c
 template <typename T>
 OPFORGE_API void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src, const MrgSort4Info& params)
 {
+    twin::GateMrgSort<T>();
     twin::RequireSortable<T>();
     const twin::ListMerge merge{
         {&src.src1.View(), &src.src2.View(), &src.src3.View(), &src.src4.View()},
@@ -74,9 +77,11 @@ OPFORGE_API void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& src
 }
 
 /// Returns the number of entries that the last MrgSort took from each list.
-OPFORGE_API inline void GetMrgSortResult(uint16_t& mrgSortList1, uint16_t& mrgSortList2, uint16_t& mrgSortList3,
-                                         uint16_t& mrgSortList4)
+template <bool isUsed = true>
+OPFORGE_API void GetMrgSortResult(uint16_t& mrgSortList1, uint16_t& mrgSortList2, uint16_t& mrgSortList3,
+                                  uint16_t& mrgSortList4)
 {
+    twin::GateGetMrgSortResult<twin::ValueType<isUsed>>();
     uint16_t taken[4];
     twin::MergedCounts(taken, {"GetMrgSortResult", twin::Here()});
     mrgSortList1 = taken[0];
@@ -90,6 +95,7 @@ OPFORGE_API void MrgSort(const LocalTensor<T>& dst, const MrgSortSrcList<T>& sor
                          const uint16_t elementCountList[4], uint32_t sortedNum[4], uint16_t validBit,
                          const int32_t repeatTime)
 {
+    twin::GateMrgSort<T>();
     const twin::ComposedCall call;
     MrgSort(dst, sortList, MrgSort4Info(elementCountList, isExhaustedSuspension, validBit, repeatTime));
     uint16_t taken[4];
@@ -113,6 +119,7 @@ template <typename T, bool isFullSort>
 OPFORGE_API void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, const LocalTensor<uint32_t>& index,
                       LocalTensor<T>& tmp, const int32_t repeatTime)
 {
+    twin::GateSort<T>();
     twin::RequireSortable<T>();
     twin::SortRepeats(dst.View(), concat.View(), index.View(), repeatTime, {"Sort", twin::Here()});
     if constexpr (isFullSort) {

@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_SYNC_H
 #define OPFORGE_TWIN_KERNEL_SYNC_H
 
+#include "opforge_twin/kernel/gates.h"
 #include "opforge_twin/kernel/tensor.h"
 
 namespace AscendC {
@@ -25,8 +26,10 @@ OPFORGE_API inline void ResetMask()
     twin::ResetMaskRegister({"ResetMask", twin::Here()});
 }
 
-OPFORGE_API inline void SetMaskCount()
+template <bool isSet = true>
+OPFORGE_API void SetMaskCount()
 {
+    twin::GateSetMaskCount<twin::ValueType<isSet>>();
     twin::SetCounterMode(true, {"SetMaskCount", twin::Here()});
 }
 
@@ -76,6 +79,7 @@ OPFORGE_API inline void WaitPreTaskEnd()
 template <bool isAIVOnly = true>
 OPFORGE_API void SyncAll()
 {
+    twin::GateSyncAll<twin::ValueType<isAIVOnly>>();
     twin::SyncCores(isAIVOnly, {"SyncAll", twin::Here()});
 }
 
@@ -122,6 +126,7 @@ OPFORGE_API inline void NotifyNextBlock(GlobalTensor<int32_t>& gmWorkspace, Loca
 template <uint8_t modeId, pipe_t pipe>
 OPFORGE_API void CrossCoreSetFlag(int64_t flagId)
 {
+    twin::GateCrossCoreSetFlag<twin::ValueType<modeId>>();
     static_assert(modeId <= 2, "CrossCoreSetFlag: the modes are 0, 1 and 2");
     static_assert(pipe != PIPE_S && pipe != PIPE_ALL, "CrossCoreSetFlag: name the pipe whose work must be finished");
     twin::SetCrossCore(modeId, pipe, flagId, {"CrossCoreSetFlag", twin::Here()});
@@ -130,6 +135,7 @@ OPFORGE_API void CrossCoreSetFlag(int64_t flagId)
 template <uint8_t modeId = 0, pipe_t pipe = PIPE_S>
 OPFORGE_API void CrossCoreWaitFlag(int64_t flagId)
 {
+    twin::GateCrossCoreWaitFlag<twin::ValueType<modeId>>();
     twin::WaitCrossCore(flagId, {"CrossCoreWaitFlag", twin::Here()});
 }
 
@@ -159,7 +165,7 @@ inline int64_t GetTaskRation()
     return twin::SubBlockCount();
 }
 
-/// As on the device, the argument is ignored: the user part starts at byte 16 MiB of the workspace.
+/// As on the device, the argument is ignored: the user part starts behind that of the system.
 inline __gm__ uint8_t* GetUserWorkspace(__gm__ uint8_t* /*workspace*/)
 {
     return twin::UserWorkspace();

@@ -94,11 +94,19 @@ OPFORGE_API inline void DeclareTaskType(KernelMetaType type, const char* macro)
 
 #define TILING_KEY_LIST(first, second) (TILING_KEY_IS(first) || TILING_KEY_IS(second))
 
+#if OPFORGE_TWIN_IS_COUPLED
+#define KERNEL_TASK_TYPE_DEFAULT(type) \
+    static_assert(false,               \
+                  "KERNEL_TASK_TYPE_DEFAULT: the compiler of Ascend 910 stops at it; guard it with __CCE_AICORE__")
+#define KERNEL_TASK_TYPE(key, type) \
+    static_assert(false, "KERNEL_TASK_TYPE: the compiler of Ascend 910 stops at it; guard it with __CCE_AICORE__")
+#else
 #define KERNEL_TASK_TYPE_DEFAULT(type) opforge::twin::kernel::DeclareTaskType(type, "KERNEL_TASK_TYPE_DEFAULT")
 
 #define KERNEL_TASK_TYPE(key, type)                                         \
     (opforge::twin::kernel::TilingKey() == static_cast<uint64_t>(key)       \
          ? opforge::twin::kernel::DeclareTaskType(type, "KERNEL_TASK_TYPE") \
          : static_cast<void>(0))
+#endif
 
 #endif  // OPFORGE_TWIN_KERNEL_TILING_H

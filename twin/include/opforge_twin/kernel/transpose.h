@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_TRANSPOSE_H
 #define OPFORGE_TWIN_KERNEL_TRANSPOSE_H
 
+#include "opforge_twin/kernel/gates.h"
 #include "opforge_twin/kernel/params.h"
 #include "opforge_twin/kernel/tensor.h"
 
@@ -85,6 +86,7 @@ OPFORGE_API void TransDataTo5HD(const LocalTensor<T> (&dstList)[NCHW_CONV_ADDR_L
                                 const LocalTensor<T> (&srcList)[NCHW_CONV_ADDR_LIST_SIZE],
                                 const TransDataTo5HDParams& nchwconvParams)
 {
+    twin::GateTransDataTo5HD<T>();
     twin::TransposeBlocks<T>([&](size_t index) { return dstList[index].View(); },
                              [&](size_t index) { return srcList[index].View(); }, nchwconvParams,
                              {"TransDataTo5HD", twin::Here()});
@@ -95,6 +97,7 @@ template <typename T>
 OPFORGE_API void TransDataTo5HD(uint64_t dstList[NCHW_CONV_ADDR_LIST_SIZE], uint64_t srcList[NCHW_CONV_ADDR_LIST_SIZE],
                                 const TransDataTo5HDParams& nchwconvParams)
 {
+    twin::GateTransDataTo5HD<T>();
     const twin::Call call{"TransDataTo5HD", twin::Here()};
     const auto viewOf = [&call](uint64_t address) {
         return twin::ViewOf(address, twin::DtypeOf<T>(), sizeof(T), call);
@@ -108,6 +111,7 @@ template <typename T>
 OPFORGE_API void TransDataTo5HD(const LocalTensor<uint64_t>& dst, const LocalTensor<uint64_t>& src,
                                 const TransDataTo5HDParams& nchwconvParams)
 {
+    twin::GateTransDataTo5HD<T>();
     const twin::Call call{"TransDataTo5HD", twin::Here()};
     const auto viewOf = [&call](const LocalTensor<uint64_t>& list, size_t index) {
         return twin::ViewOf(twin::ReadLocal(list.View(), static_cast<int64_t>(index), call), twin::DtypeOf<T>(),
@@ -121,6 +125,7 @@ OPFORGE_API void TransDataTo5HD(const LocalTensor<uint64_t>& dst, const LocalTen
 template <typename T>
 OPFORGE_API void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src)
 {
+    twin::GateTranspose<T>();
     static_assert(twin::kIsAnyOf<T, int16_t, uint16_t, half>, "Transpose: Ascend 910B has int16_t, uint16_t, half");
     twin::TransposeSquare(dst, src, {"Transpose", twin::Here()});
 }
@@ -130,6 +135,7 @@ template <typename T>
 OPFORGE_API void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                            const LocalTensor<uint8_t>& sharedTmpBuffer, const TransposeParamsExt& transposeParams)
 {
+    twin::GateTranspose<T>();
     static_assert(twin::kIsAnyOf<T, int8_t, uint8_t, int16_t, uint16_t, half, int32_t, uint32_t, float>,
                   "Transpose: Ascend 910B has types of 1, 2 and 4 bytes");
     const twin::Call call{"Transpose", twin::Here()};

@@ -3,6 +3,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_VECTOR_H
 #define OPFORGE_TWIN_KERNEL_VECTOR_H
 
+#include "opforge_twin/kernel/gates.h"
 #include "opforge_twin/kernel/params.h"
 #include "opforge_twin/kernel/tensor.h"
 
@@ -72,6 +73,7 @@ namespace AscendC {
     template <OPFORGE_LIST head>                                                                             \
     OPFORGE_API void name(OPFORGE_LIST operands, uint64_t mask, const uint8_t repeatTime, OPFORGE_LIST tail) \
     {                                                                                                        \
+        twin::Gate##name<T>();                                                                               \
         const twin::Lanes lanes = twin::Lanes::Of<isSetMask>(mask, repeatTime);                              \
         __VA_ARGS__;                                                                                         \
     }                                                                                                        \
@@ -79,12 +81,14 @@ namespace AscendC {
     OPFORGE_API void name(OPFORGE_LIST operands, constant uint64_t mask[], const uint8_t repeatTime,         \
                           OPFORGE_LIST tail)                                                                 \
     {                                                                                                        \
+        twin::Gate##name<T>();                                                                               \
         const twin::Lanes lanes = twin::Lanes::Of<isSetMask>(mask, repeatTime);                              \
         __VA_ARGS__;                                                                                         \
     }                                                                                                        \
     template <OPFORGE_LIST head, typename M, typename R, twin::IfWide<R> = 0>                                \
     OPFORGE_API void name(OPFORGE_LIST operands, M mask, const R repeatTime, OPFORGE_LIST tail)              \
     {                                                                                                        \
+        twin::Gate##name<T>();                                                                               \
         const twin::Lanes lanes = twin::Lanes::Of<isSetMask>(mask, static_cast<int64_t>(repeatTime));        \
         __VA_ARGS__;                                                                                         \
     }
@@ -94,6 +98,7 @@ namespace AscendC {
     OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, \
                           const int32_t& count)                                                              \
     {                                                                                                        \
+        twin::Gate##name<T>();                                                                               \
         static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                     \
         twin::Binary(op, dst.View(), src0.View(), src1.View(), twin::Lanes::Count(count), {}, {}, {},        \
                      {#name, twin::Here()});                                                                 \
@@ -130,6 +135,7 @@ OPFORGE_BINARY(MulAddRelu, twin::BinaryOp::kMulDstAddRelu, "half, float", half, 
     template <typename T>                                                                                              \
     OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const int32_t& count)                  \
     {                                                                                                                  \
+        twin::Gate##name<T>();                                                                                         \
         static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                               \
         twin::Unary(op, dst.View(), src.View(), twin::Lanes::Count(count), {}, {}, {#name, twin::Here()});             \
     }                                                                                                                  \
@@ -154,6 +160,7 @@ OPFORGE_UNARY(Not, twin::UnaryOp::kNot, "int16_t, uint16_t", int16_t, uint16_t)
     OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,                  \
                           const int32_t& count)                                                                        \
     {                                                                                                                  \
+        twin::Gate##name<T>();                                                                                         \
         static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                               \
         twin::WithScalar(op, dst.View(), src.View(), twin::ScalarBits(scalarValue), twin::Lanes::Count(count), {}, {}, \
                          {#name, twin::Here()});                                                                       \
@@ -180,6 +187,7 @@ template <typename T, bool isSetMask = true>
 OPFORGE_API void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,
                             const int32_t& count)
 {
+    twin::GateShiftRight<T>();
     twin::RequireShiftable<T>();
     twin::WithScalar(twin::ScalarOp::kShiftRight, dst.View(), src.View(), twin::ScalarBits(scalarValue),
                      twin::Lanes::Count(count), {}, {}, {"ShiftRight", twin::Here()});
@@ -197,6 +205,7 @@ OPFORGE_REPEATS(ShiftRight, (typename T, bool isSetMask = true),
 template <typename T, typename U>
 OPFORGE_API void Axpy(const LocalTensor<T>& dst, const LocalTensor<U>& src, const U& scalarValue, const int32_t& count)
 {
+    twin::GateAxpy<T>();
     twin::RequireFusedTypes<T, U>();
     twin::WithScalar(twin::ScalarOp::kAxpy, dst.View(), src.View(), twin::ScalarBits(scalarValue),
                      twin::Lanes::Count(count), {}, {}, {"Axpy", twin::Here()});
@@ -214,6 +223,7 @@ template <typename T, typename U>
 OPFORGE_API void MulAddDst(const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1,
                            const int32_t& count)
 {
+    twin::GateMulAddDst<T>();
     twin::RequireFusedTypes<T, U>();
     twin::Binary(twin::BinaryOp::kMulAddDst, dst.View(), src0.View(), src1.View(), twin::Lanes::Count(count), {}, {},
                  {}, {"MulAddDst", twin::Here()});
@@ -229,6 +239,7 @@ OPFORGE_REPEATS(MulAddDst, (typename T, typename U, bool isSetMask = true),
 template <typename T>
 OPFORGE_API void Duplicate(const LocalTensor<T>& dst, const T& scalarValue, const int32_t& count)
 {
+    twin::GateDuplicate<T>();
     twin::RequireFillable<T>();
     twin::Fill(dst.View(), twin::ScalarBits(scalarValue), twin::Lanes::Count(count), {}, {"Duplicate", twin::Here()});
 }

@@ -102,11 +102,6 @@ void* FindKernel(const Registered& operation, const CallDtypes& dtypes, const So
         problem = Text(operation.opType, ": ", product, " is none of its products: ", Joined(definition.socs, ", "));
         return nullptr;
     }
-    if (soc.arch != __NPU_ARCH__) {
-        problem = Text(operation.opType, ": ", product, " is documented, not built: there are kernels of architecture ",
-                       __NPU_ARCH__, " only, this product has ", soc.arch);
-        return nullptr;
-    }
     const std::vector<std::string> words = WordsOf(definition, dtypes);
     if (!IsSupported(definition, words, problem)) {
         problem = Text(operation.opType, ": ", problem);

@@ -270,6 +270,7 @@ LaunchRequest RequestOf(const OperatorCall& call, void* function)
     request.blockNum = call.tiling.blockDim;
     request.taskType = "AIV_ONLY";
     request.soc = call.soc->name;
+    request.arch = call.soc->arch;  // the folder of the kernel is that of the SoC
     return request;
 }
 

@@ -9,8 +9,9 @@ namespace opforge::twin::kernel {
 namespace {
 
 constexpr TaskType kTaskTypes[] = {
-    {"AIV_ONLY", 0, 1, false},   {"AIC_ONLY", 1, 0, false},   {"MIX_AIV_1_0", 0, 1, true},
-    {"MIX_AIC_1_0", 1, 0, true}, {"MIX_AIC_1_1", 1, 1, true}, {"MIX_AIC_1_2", 1, 2, true},
+    {"AIV_ONLY", 0, 1, false, false},   {"AIC_ONLY", 1, 0, false, false},   {"MIX_AIV_1_0", 0, 1, true, false},
+    {"MIX_AIC_1_0", 1, 0, true, false}, {"MIX_AIC_1_1", 1, 1, true, false}, {"MIX_AIC_1_2", 1, 2, true, false},
+    {"AICORE", 0, 1, false, true},
 };
 
 std::vector<uint32_t> Range(uint32_t begin, uint32_t count)
@@ -24,13 +25,13 @@ std::vector<uint32_t> Range(uint32_t begin, uint32_t count)
 
 const char* Name(CoreKind kind)
 {
-    return kind == CoreKind::kCube ? "AIC" : "AIV";
+    return kind == CoreKind::kCube ? "AIC" : kind == CoreKind::kVector ? "AIV" : "AICore";
 }
 
-const TaskType* FindTaskType(const std::string& name)
+const TaskType* FindTaskType(const std::string& name, bool isCoupled)
 {
     for (const TaskType& type : kTaskTypes) {
-        if (name == type.name) {
+        if (name == type.name && isCoupled == type.isCoupled) {
             return &type;
         }
     }
@@ -41,7 +42,8 @@ CorePosition CoreLayout::At(uint32_t core) const
 {
     const CoreKind kind = core < Begin(CoreKind::kVector) ? CoreKind::kCube : CoreKind::kVector;
     const uint32_t blockIndex = core - Begin(kind);
-    return {kind, blockIndex / PerGroup(kind), blockIndex % PerGroup(kind), blockIndex};
+    return {type_.isCoupled ? CoreKind::kCoupled : kind, blockIndex / PerGroup(kind), blockIndex % PerGroup(kind),
+            blockIndex};
 }
 
 std::vector<uint32_t> CoreLayout::CoresOf(CoreKind kind, uint32_t group) const
@@ -80,7 +82,7 @@ uint32_t CoreLayout::PhysicalOf(uint32_t core, const SocFigures& soc) const
 CoreKind CoreLayout::PhysicalKind(uint32_t physical, const SocFigures& soc) const
 {
     const bool isCube = type_.cubes > 0 && physical < static_cast<uint32_t>(soc.cubeCores);
-    return isCube ? CoreKind::kCube : CoreKind::kVector;
+    return isCube ? CoreKind::kCube : type_.isCoupled ? CoreKind::kCoupled : CoreKind::kVector;
 }
 
 bool CoreLayout::FitsOn(const SocFigures& soc) const

@@ -10,7 +10,8 @@
 
 namespace opforge::twin::kernel {
 
-enum class CoreKind : uint8_t { kVector, kCube };
+/// kCoupled: a cube and a vector unit in one core.
+enum class CoreKind : uint8_t { kVector, kCube, kCoupled };
 
 const char* Name(CoreKind kind);
 
@@ -19,10 +20,11 @@ struct TaskType {
     uint32_t cubes;    ///< of an AI core: 0 or 1
     uint32_t vectors;  ///< of an AI core that has a cube core: 0..2; else 1
     bool hasBarrier;   ///< the device can synchronize its cores
+    bool isCoupled;    ///< its "vector" cores have a cube unit, too
 };
 
-/// Null when there is no such type, or no core of this architecture runs it.
-const TaskType* FindTaskType(const std::string& name);
+/// Null when there is no such type, or no core of this kind runs it.
+const TaskType* FindTaskType(const std::string& name, bool isCoupled);
 
 /// A core of a launch as the kernel sees it.
 struct CorePosition {

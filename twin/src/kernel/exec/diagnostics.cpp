@@ -55,7 +55,7 @@ void Diagnostics::Stop()
 
 void Diagnostics::Require(CoreKind kind, const Call& call)
 {
-    if (position_.kind != kind) {
+    if (position_.kind != kind && position_.kind != CoreKind::kCoupled) {
         Fail("core_kind", Pipe::kScalar, call,
              Text("this is for ", Name(kind), " cores, the block runs on an ", Name(position_.kind),
                   " core; put it under `if ASCEND_IS_", Name(kind), "`"));
@@ -69,8 +69,9 @@ void Diagnostics::RequirePipe(Pipe wanted, const Call& call)
     if (!(position_.kind == CoreKind::kCube ? cube : vector).Has(wanted)) {
         Fail("core_kind", wanted, call,
              Text(Name(position_.kind), " cores have no pipe ", Name(wanted),
-                  position_.kind == CoreKind::kCube ? "; put it under `if ASCEND_IS_AIV`"
-                                                    : "; put it under `if ASCEND_IS_AIC`"));
+                  position_.kind == CoreKind::kCoupled ? "; the twin emulates only the vector unit of such cores"
+                  : position_.kind == CoreKind::kCube  ? "; put it under `if ASCEND_IS_AIV`"
+                                                       : "; put it under `if ASCEND_IS_AIC`"));
     }
 }
 

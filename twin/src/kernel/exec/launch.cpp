@@ -79,13 +79,20 @@ LaunchReport Titled(const LaunchRequest& request)
     return report;
 }
 
+/// Cores with both units run one type of task, which no kernel declares.
+const kernel::TaskType* TaskTypeOf(const LaunchRequest& request, const SocFigures& soc)
+{
+    const std::string& wanted = request.taskType;
+    return kernel::FindTaskType(soc.IsCoupled() ? "AICORE" : wanted.empty() ? "AIV_ONLY" : wanted, soc.IsCoupled());
+}
+
 std::string Refusal(const LaunchRequest& request, const SocFigures* soc, const kernel::TaskType* type)
 {
     if (soc == nullptr) {
         return Text("soc is '", request.soc, "', expected a chip of codegen/data/tables.json");
     }
-    if (soc->arch != __NPU_ARCH__) {
-        return Text(request.soc, " has arch ", soc->arch, "; the twin runs kernels of arch ", __NPU_ARCH__, " only");
+    if (const int64_t arch = request.arch != 0 ? request.arch : DefaultSoc().arch; soc->arch != arch) {
+        return Text(request.soc, " has arch ", soc->arch, "; the kernel is compiled for arch ", arch);
     }
     if (type == nullptr) {
         return Text("task type is '", request.taskType,
@@ -184,7 +191,7 @@ LaunchReport LaunchChecked(const LaunchRequest& request, const Options& options)
 {
     LaunchReport refused = Titled(request);
     const SocFigures* soc = FindSoc(request.soc);
-    const kernel::TaskType* type = kernel::FindTaskType(request.taskType.empty() ? "AIV_ONLY" : request.taskType);
+    const kernel::TaskType* type = soc == nullptr ? nullptr : TaskTypeOf(request, *soc);
     if (const std::string refusal = Refusal(request, soc, type); !refusal.empty()) {
         refused.findings.push_back({"launch", -1, "", "", Text(request.opType, ": ", refusal), true});
         return refused;

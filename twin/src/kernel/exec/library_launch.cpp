@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernel/exec/report_json.h"
+#include "kernel/exec/soc.h"
 #include "kernel/exec/text.h"
 #include "opforge_twin/options.h"
 #include "opforge_twin/launch.h"
@@ -74,6 +75,9 @@ const char* opforgeTwinLaunch(const char* libraryPath, const char* symbol, const
     request.blockNum = blocks;
     request.taskType = taskType;
     request.soc = soc;
+    if (const SocFigures* figures = FindSoc(soc)) {
+        request.arch = figures->arch;  // the caller has compiled the library for this SoC
+    }
     answer = ToJson(Launch(request, ProcessOptions()));
     return answer.c_str();
 }

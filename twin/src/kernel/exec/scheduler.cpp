@@ -256,7 +256,7 @@ std::string Scheduler::Laggards(SyncScope scope, uint32_t barriers) const
     std::string names;
     size_t count = 0;
     for (const auto& [core, ended] : endedAfter_) {
-        const bool isExpected = scope == SyncScope::kAll || launch_.layout.At(core).kind == CoreKind::kVector;
+        const bool isExpected = scope == SyncScope::kAll || launch_.layout.At(core).kind != CoreKind::kCube;
         if (isExpected && ended[static_cast<size_t>(scope)] < barriers && ++count <= 4) {
             const CorePosition position = launch_.layout.At(core);
             names += Text(names.empty() ? "" : ", ", launch_.layout.IsMixed() ? Text(Name(position.kind), " ") : "",

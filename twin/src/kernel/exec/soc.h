@@ -20,6 +20,15 @@ struct SocFigures {
     int64_t l0bBytes;
     int64_t l0cBytes;
     int64_t l2Bytes;
+
+    /// Whether each core has a cube and a vector unit.
+    bool IsCoupled() const { return arch == 1001; }
+    /// Bytes of a workspace that belong to the system.
+    uint64_t SystemWorkspaceBytes() const { return uint64_t{IsCoupled() ? 2U : 16U} << 20; }
+    /// Event ids of a pair of pipes.
+    int64_t EventIds() const { return IsCoupled() ? 4 : 8; }
+    /// Buffers of all queues of one position.
+    int64_t MostQueueBuffers() const { return IsCoupled() ? 4 : INT64_MAX; }
 };
 
 /// The SoC of a process that names none.

@@ -89,8 +89,9 @@ void Antiquantize(Composite& run)
     const bool isTransposed = run.Size(2) != 0;
     run.Expect(k > 0 && count % k == 0, Text("src has ", count, " elements, expected a multiple of k = ", k));
     const int64_t n = count / k;
-    const int64_t groups = run.Has(2) ? run.Size(3) : 1;
-    run.Expect(groups > 0 && k % groups == 0, Text("k is ", k, ", expected a multiple of the ", groups, " groups"));
+    // Without shapeInfo, all rows have one scale per column.
+    const int64_t groups = run.Has(2) ? std::max<int64_t>(run.Size(3), 1) : 1;
+    run.Expect(k % groups == 0, Text("k is ", k, ", expected a multiple of the ", groups, " groups"));
     const Numbers x = run.Read(1, "src", count);
     const Numbers scale = LoadFactors(run, 2, "scale", groups * n, run.Number(0));
     const Numbers offset = LoadFactors(run, 3, "offset", groups * n, run.Number(1));

@@ -113,6 +113,21 @@ void CheckPlan(Block& block)
                       Describe(RequestsOf(local, unit))));
 }
 
+/// Reports a queue whose buffers, with those of other queues of its position, are too many.
+void RequireQueueBuffers(Block& block, TPosition position, int64_t buffers, const Call& call)
+{
+    const LocalMemory& local = block.local;
+    const auto taken = std::count_if(local.buffers.begin(), local.buffers.end(), [&](const Buffer& buffer) {
+        return buffer.queue != LocalView::kNoBuffer && buffer.position == position;
+    });
+    const int64_t most = block.launch.soc.MostQueueBuffers();
+    if (taken + buffers > most) {
+        block.Fail("queue_buffers", Pipe::kScalar, call,
+                   Text("the queues of this position have ", taken + buffers, " buffers, ", block.launch.soc.name,
+                        " has ids for ", most, "; use fewer buffers, or a TBuf with flags"));
+    }
+}
+
 /// The end of a TPipe waits for the flags of its queues; buffers must be back by then.
 void ReleaseAll(Block& block, const Call& call, bool checked)
 {
@@ -249,10 +264,11 @@ uint32_t AddQueue(uint32_t pool, TPosition source, TPosition destination, int64_
     const Entry block(call);
     RequirePipe(*block, call);
     Field("num", buffers, 1, LocalMemory::kMaxBuffers, call);
-    Field("len", bytes, 1, 4294967295, call);
+    Field("len", bytes, kEmptyBuffer.Has(block->launch.options.level) ? 1 : 0, 4294967295, call);
     LocalUnit& unit = ArenaOf(*block, pool, PositionOf(source, destination), buffers, call);
     const BufferRequest request{PositionOf(source, destination), buffers, RoundUp(bytes, kBlockBytes), call.at};
     RequireBudget(*block, unit, request, call);
+    RequireQueueBuffers(*block, request.position, buffers, call);
     const auto id = static_cast<uint32_t>(block->local.firstQueue + block->local.queues.size());
     Queue queue;
     queue.source = source;
@@ -273,7 +289,7 @@ LocalView AddScratch(uint32_t pool, TPosition position, int64_t bytes, const Cal
 {
     const Entry block(call);
     RequirePipe(*block, call);
-    Field("len", bytes, 1, 4294967295, call);
+    Field("len", bytes, kEmptyBuffer.Has(block->launch.options.level) ? 1 : 0, 4294967295, call);
     LocalUnit& unit = ArenaOf(*block, pool, position, 1, call);
     const BufferRequest request{position, 1, RoundUp(bytes, kBlockBytes), call.at};
     RequireBudget(*block, unit, request, call);
@@ -311,7 +327,8 @@ void Enqueue(uint32_t queue, const LocalView& view, const Call& call)
     const Entry block(call);
     Queue& to = QueueOf(*block, queue, call);
     Buffer& buffer = BufferOf(*block, queue, view, call);
-    if (buffer.state != BufferState::kAllocated) {
+    const bool isPassedOn = buffer.state == BufferState::kDequeued && !kEnqueAgain.Has(block->launch.options.level);
+    if (buffer.state != BufferState::kAllocated && !isPassedOn) {
         block->Fail("queue_order", Pipe::kScalar, call,
                     Text("the tensor is not fresh from AllocTensor (last change at ", Where(buffer.changedAt),
                          "); the order is AllocTensor, EnQue, DeQue, FreeTensor"));

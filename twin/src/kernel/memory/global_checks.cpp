@@ -44,11 +44,12 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
                  ") of a GlobalTensor that SetGlobalBuffer gave ", view.end - view.begin, " bytes of '", region->name,
                  "'; shorten the last tile or row, or give SetGlobalBuffer the whole size"));
     }
-    if (index == launch_.workspaceRegion && offset < static_cast<int64_t>(kSystemWorkspaceBytes) &&
+    if (index == launch_.workspaceRegion && offset < static_cast<int64_t>(launch_.soc.SystemWorkspaceBytes()) &&
         !execution_.IsInLibrary()) {
-        diagnostics_.Fail("system_workspace", pipe, call,
-                          Text(operand, verb, " bytes [", offset, ", ", end, ") of the workspace, whose first ",
-                               kSystemWorkspaceBytes, " bytes belong to the system; take GetUserWorkspace(workspace)"));
+        diagnostics_.Fail(
+            "system_workspace", pipe, call,
+            Text(operand, verb, " bytes [", offset, ", ", end, ") of the workspace, whose first ",
+                 launch_.soc.SystemWorkspaceBytes(), " bytes belong to the system; take GetUserWorkspace(workspace)"));
     }
     if (address % static_cast<uint64_t>(view.size) != 0) {
         diagnostics_.Fail(
@@ -188,7 +189,8 @@ void AccessChecks::DropCache(const GlobalView& view, bool isWhole)
 
 void AccessChecks::ReportLeft()
 {
-    if (cache_.DirtyLines() != 0) {
+    // Ascend 910 has no function that flushes; that the stores reach memory at the end of a kernel is an assumption.
+    if (cache_.DirtyLines() != 0 && !launch_.soc.IsCoupled()) {
         diagnostics_.Report(
             "cache_not_flushed", Pipe::kScalar, {kKernelEnd, cache_.DirtyAt()},
             Text(cache_.DirtyLines(),

@@ -27,7 +27,7 @@ std::vector<LocalUnit> UnitsOf(CoreKind kind, const SocFigures& soc)
         const int64_t begin = units.empty() ? 0 : units.back().begin + units.back().bytes;
         units.push_back({id, name, budget, range, alignment, writers, readers, begin, bytes, bytes});
     };
-    if (kind == CoreKind::kVector) {
+    if (kind != CoreKind::kCube) {  // the twin emulates only the vector unit of coupled cores
         constexpr PipeSet all = PipeSet::Of(Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3);
         return {{Id::kUnifiedBuffer, "unified buffer", "ub_budget", "ub_out_of_range", "ub_misaligned", all, all, 0,
                  RoundUp(soc.ubBytes, kSizeStep), soc.ubBytes}};

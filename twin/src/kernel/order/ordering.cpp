@@ -7,13 +7,14 @@ using AscendC::HardEvent;
 int32_t Ordering::FreeEvent(HardEvent event, const Call& call)
 {
     const EventState& state = Event(event);
-    for (int32_t id = 0; id < kIds; ++id) {
+    const auto ids = static_cast<int32_t>(launch_.soc.EventIds());
+    for (int32_t id = 0; id < ids; ++id) {
         if (!state.reserved[static_cast<size_t>(id)]) {
             return id;
         }
     }
     diagnostics_.Fail("event_ids", Pipe::kScalar, call,
-                      Text("all ", kIds, " event ids of ", Name(event),
+                      Text("all ", ids, " event ids of ", Name(event),
                            " are taken; every buffer of a queue takes one in each direction, AllocEventID one more"));
 }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "kernel/exec/block.h"
+#include "kernel/exec/levels.h"
 #include "kernel/exec/scheduler.h"
 
 namespace opforge::twin::kernel {
@@ -46,7 +47,10 @@ void RequireCores(Block& block, const Call& call)
         const bool hasCubes = launch.layout.Type().cubes > 0;
         block.Fail("sync_block_num", Pipe::kScalar, call,
                    Text(launch.request.blockNum, " blocks wait for each other, but ", launch.request.soc, " has ",
-                        hasCubes ? launch.soc.cubeCores : launch.soc.vectorCores, hasCubes ? " cube" : " vector",
+                        hasCubes ? launch.soc.cubeCores : launch.soc.vectorCores,
+                        hasCubes                                    ? " cube"
+                        : block.position.kind == CoreKind::kCoupled ? ""
+                                                                    : " vector",
                         " cores: the others would never start"));
     }
 }
@@ -54,7 +58,8 @@ void RequireCores(Block& block, const Call& call)
 void RequireBarrier(Block& block, const Call& call)
 {
     const TaskType& type = block.Type();
-    if (!type.hasBarrier) {
+    const bool isForgiven = type.cubes == 0 && !kBarrierTaskType.Has(block.launch.options.level);
+    if (!type.hasBarrier && !isForgiven) {
         block.Fail("sync_task_type", Pipe::kScalar, call,
                    Text("a kernel of type ", type.name,
                         " has no scheduler between cores; declare "
@@ -81,19 +86,19 @@ int32_t AllocateEvent(HardEvent event, const Call& call)
 void ReleaseEvent(HardEvent event, int64_t id, const Call& call)
 {
     const Entry block(call);
-    block->ordering.ReleaseEvent(event, Field("event id", id, 0, Ordering::kIds - 1, call), call);
+    block->ordering.ReleaseEvent(event, Field("event id", id, 0, block->launch.soc.EventIds() - 1, call), call);
 }
 
 void Set(HardEvent event, int64_t id, const Call& call)
 {
     const Entry block(call);
-    block->ordering.SetEvent(event, Field("event id", id, 0, Ordering::kIds - 1, call), call);
+    block->ordering.SetEvent(event, Field("event id", id, 0, block->launch.soc.EventIds() - 1, call), call);
 }
 
 void Wait(HardEvent event, int64_t id, const Call& call)
 {
     const Entry block(call);
-    block->ordering.WaitEvent(event, Field("event id", id, 0, Ordering::kIds - 1, call), call);
+    block->ordering.WaitEvent(event, Field("event id", id, 0, block->launch.soc.EventIds() - 1, call), call);
 }
 
 void Barrier(pipe_t pipe, const Call& call)
@@ -255,6 +260,11 @@ bool IsCubeCore()
     return Entry({"ASCEND_IS_AIC", {}})->position.kind == CoreKind::kCube;
 }
 
+bool IsVectorCore()
+{
+    return Entry({"ASCEND_IS_AIV", {}})->position.kind == CoreKind::kVector;
+}
+
 int64_t SubBlockIndex()
 {
     return static_cast<int64_t>(Entry({"GetSubBlockIdx", {}})->position.subBlock);
@@ -269,7 +279,7 @@ int64_t SubBlockCount()
 volatile uint8_t* UserWorkspace()
 {
     volatile uint8_t* start = SystemWorkspace();
-    return start == nullptr ? nullptr : start + kSystemWorkspaceBytes;
+    return start == nullptr ? nullptr : start + Entry({"GetUserWorkspace", {}})->launch.soc.SystemWorkspaceBytes();
 }
 
 volatile uint8_t* SystemWorkspace()
@@ -283,7 +293,7 @@ void DeclareTaskType(KernelMetaType type, const Call& call)
 {
     const Entry block(call);
     const char* name = type < std::size(kTaskTypes) ? kTaskTypes[type] : "an unknown type";
-    const TaskType* declared = FindTaskType(name);
+    const TaskType* declared = FindTaskType(name, block->launch.soc.IsCoupled());
     if (declared == nullptr) {
         block->Fail("task_type", Pipe::kScalar, call,
                     Text("got ", name,

@@ -245,9 +245,11 @@ void Estimate::Write(const MinimalBytes& minimal, double cubeCycles, LaunchRepor
     report.launchUs = time_model::kLaunchSeconds * kMicro;
     // The last bytes that are written may stay in L2.
     const double kept = static_cast<double>(soc_.l2Bytes) * time_model::kL2WriteBackShare;
-    const double moved = static_cast<double>(minimal.read) + std::max(0.0, static_cast<double>(minimal.written) - kept);
-    report.boundUs = std::max(moved / time_model::kGmBandwidthBytesPerS * kMicro,
-                              cubeCycles / static_cast<double>(soc_.cubeCores) / CyclesPerMicro());
+    const double written = static_cast<double>(minimal.written);
+    const double moved = static_cast<double>(minimal.read) + std::max(0.0, written - kept);
+    report.boundUs = std::max({moved / time_model::kGmBandwidthBytesPerS * kMicro,
+                               std::min(written, kept) / time_model::kL2BandwidthBytesPerS * kMicro,
+                               cubeCycles / static_cast<double>(soc_.cubeCores) / CyclesPerMicro()});
     report.estimateUs = report.launchUs;
     for (size_t index = 0; index < phases_.size(); ++index) {
         PhaseTime time = TimeOf(phases_[index]);

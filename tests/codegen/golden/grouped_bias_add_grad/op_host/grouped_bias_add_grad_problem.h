@@ -25,6 +25,15 @@ struct GroupedBiasAddGradProblem {
     DataType groupIdxDtype = DataType::kNone;
 };
 
+namespace grouped_bias_add_grad {
+
+// With this many small groups per core, the groups are split evenly instead of the rows.
+inline constexpr int64_t kMinBatchGroups = INT64_C(16);
+// Overhead of a group in addition to its rows, as an equivalent number of DMA bytes.
+inline constexpr int64_t kGroupBytes = INT64_C(4096);
+
+}  // namespace grouped_bias_add_grad
+
 }  // namespace opforge
 
 #endif  // OPFORGE_GEN_OP_HOST_GROUPED_BIAS_ADD_GRAD_PROBLEM_H

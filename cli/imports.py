@@ -1,0 +1,106 @@
+"""Define the command `import`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opforge.codegen.printing import path_text, say
+
+from .options import JSON_BESIDE_FILES, answering, file_argument, path_option
+
+if TYPE_CHECKING:
+    from opforge.codegen.importers.draft import OperatorDraft
+
+app = typer.Typer()
+
+
+@app.command("import")
+def import_(
+    sources: Annotated[
+        list[Path],
+        file_argument("SOURCE", "msOpGen JSON files, C++ sources of CANN operators, aclnn pages, or folders of them."),
+    ],
+    out: Annotated[
+        Path | None, path_option("-o", "--output", metavar="DIR", text="New project; default: the operator name.")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="Operator type of the draft; the source has one operator."),
+    ] = None,
+    check: Annotated[
+        Path | None,
+        path_option("--check", metavar="SPEC", text="Write nothing; print the differences between SPEC and SOURCE."),
+    ] = None,
+    json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
+) -> None:
+    """Create a project with draft specs from existing operator definitions."""
+    from opforge.codegen.errors import UserError
+    from opforge.codegen.importers.sources import read_sources
+
+    found = read_sources(sources)
+    drafts = found.drafts
+    with answering(json_out) as answer:
+        for problem in found.problems:
+            say(f"not imported: {problem}", err=True)
+        answer["problems"] = found.problems
+        if check is not None:
+            _compare(check, drafts, name, answer)
+            return
+        if name is not None:
+            if len(drafts) != 1:
+                raise UserError(f"--as: got {len(drafts)} operators in the source, expected one; name the file of one")
+            from dataclasses import replace
+
+            drafts = [replace(drafts[0], op_type=name, function="")]
+        _write(drafts, out, answer)
+
+
+def _write(drafts: list[OperatorDraft], out: Path | None, answer: dict[str, object]) -> None:
+    from opforge.codegen.errors import UserError
+    from opforge.codegen.importers.new_project import write_project
+    from opforge.codegen.spec.names import snake_case
+
+    if out is None and len(drafts) > 1:
+        raise UserError(f"--output: missing, expected a folder for the {len(drafts)} operators of the source")
+    folder = out or Path(snake_case(drafts[0].op_type))
+    specs = write_project(drafts, folder)
+    answer["folder"] = str(folder)
+    answer["operators"] = [
+        {
+            "op_type": draft.op_type,
+            "kind": draft.kind,
+            "place": draft.place,
+            "notes": [{"line": note.line, "text": note.text} for note in specs[draft.op_type].notes],
+        }
+        for draft in drafts
+    ]
+    for draft in drafts:
+        notes = len(specs[draft.op_type].notes)
+        say(
+            f"{path_text(folder / 'op_proto' / snake_case(draft.op_type))}.yaml: {draft.op_type} from {draft.place}"
+            f" ({draft.kind}), {notes} statement{'s' if notes != 1 else ''} not in the spec"
+        )
+    say(f"next: complete the specs, then: cd {shlex.quote(str(folder))} && opforge generate")
+
+
+def _compare(spec_file: Path, drafts: list[OperatorDraft], name: str | None, answer: dict[str, object]) -> None:
+    from opforge.codegen.errors import UserError
+    from opforge.codegen.importers.compare import differences, draft_of
+    from opforge.codegen.spec.loader import load_specs
+    from opforge.codegen.spec.names import suggest
+
+    (spec,) = load_specs([spec_file])
+    types = {draft.op_type: draft for draft in drafts}
+    wanted = name or (spec.op_type if len(types) > 1 else next(iter(types)))
+    if wanted not in types:
+        raise UserError(f"SOURCE: got no operator {wanted!r}; {suggest(wanted, types)}")
+    found = differences(draft_of(spec, spec.products), types[wanted])
+    answer["differences"] = found
+    say(*found)
+    say(f"{path_text(spec_file)}: {len(found)} difference{'s' if len(found) != 1 else ''} from {types[wanted].place}")
+    if found:
+        raise typer.Exit(1)

@@ -1,0 +1,138 @@
+"""Define drafts: the facts about an operator that a source states, each with its line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from opforge.codegen.spec.dtypes import CANN_DTYPES
+
+REQUIRED, OPTIONAL, DYNAMIC = "required", "optional", "dynamic"
+# The kinds of sources that state combinations of dtypes; others state a set for each tensor.
+COMBINED_KINDS = ("OpDef", "msOpGen JSON", "spec")
+# Words of CANN sources and documents -> words of specs, in lower case.
+DTYPE_WORDS = {
+    **{dtype.ge.removeprefix("DT_").lower(): dtype.name for dtype in CANN_DTYPES},
+    **{dtype.name: dtype.name for dtype in CANN_DTYPES},
+    **{dtype.ops_info: dtype.name for dtype in CANN_DTYPES if dtype.ops_info},
+    **{short: dtype.name for dtype in CANN_DTYPES for short in dtype.short},
+}
+
+
+@dataclass(frozen=True)
+class Note:
+    """A statement of the source that did not become a part of the spec."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class TensorDraft:
+    """An input or output.
+
+    Attributes:
+        name: Its name in the graph IR.
+        option: `required`, `optional` or `dynamic`.
+        dtypes: Its dtype in each supported combination; empty if the source does not state them.
+        formats: Its storage format in each combination.
+        is_value_dependent: Whether the host needs the values.
+        ranks: The least and the largest number of dimensions, if the source states them.
+        line: Its line.
+        description: A text for the page.
+        c_name: Its name in the aclnn function, if the source states it.
+    """
+
+    name: str
+    option: str = REQUIRED
+    dtypes: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+    is_value_dependent: bool = False
+    ranks: tuple[int, int] | None = None
+    line: int = 0
+    description: str = ""
+    c_name: str = ""
+
+
+@dataclass(frozen=True)
+class AttrDraft:
+    """An attribute.
+
+    Attributes:
+        name: Its name in the graph IR.
+        type: A type of specs, or `list_int`, `list_float`, `list_bool`, `list_string`.
+        default: Its default value; None if it is required.
+        line: Its line.
+        description: A text for the page.
+        c_name: Its name in the aclnn function, if the source states it.
+        c_type: Its C type there.
+    """
+
+    name: str
+    type: str
+    default: bool | float | str | tuple[bool | float | str, ...] | None = None
+    line: int = 0
+    description: str = ""
+    c_name: str = ""
+    c_type: str = ""
+
+
+@dataclass(frozen=True)
+class FieldDraft:
+    """A field of the tiling data; with `count` an array."""
+
+    name: str
+    type: str
+    count: int | None = None
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class RuleDraft:
+    """A sentence of a document that became a constraint."""
+
+    check: str
+    subject: str
+    expected: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class OperatorDraft:
+    """An operator as a source describes it.
+
+    Attributes:
+        op_type: Its type.
+        place: The file with the line.
+        kind: The kind of the source, for messages.
+        products: SoC directories.
+        function: Its aclnn function, with the parameters in order, if the source states it.
+        summary: Its effect in one line, if the source states it.
+        fields: The tiling data.
+        rules: Sentences that became constraints.
+        notes: Everything that did not become a part of the draft.
+    """
+
+    op_type: str
+    place: str
+    kind: str
+    inputs: tuple[TensorDraft, ...] = ()
+    outputs: tuple[TensorDraft, ...] = ()
+    attrs: tuple[AttrDraft, ...] = ()
+    products: tuple[str, ...] = ()
+    function: str = ""
+    order: tuple[str, ...] = ()
+    summary: str = ""
+    fields: tuple[FieldDraft, ...] = ()
+    rules: tuple[RuleDraft, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def tensors(self) -> tuple[TensorDraft, ...]:
+        """Inputs, then outputs."""
+        return self.inputs + self.outputs
+
+
+def dtype_word(text: str) -> str | None:
+    """The dtype of specs that a word of a source names, or None."""
+    return DTYPE_WORDS.get(text.strip().lower().removeprefix("ge::").removeprefix("dt_"))

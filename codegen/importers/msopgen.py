@@ -1,0 +1,248 @@
+"""Read the JSON files of msOpGen (IR definitions of one operator or several)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
+from opforge.codegen.spec.names import ir_name_refusal, suggest
+
+from .draft import DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, OperatorDraft, TensorDraft, dtype_word
+
+_KEYS = {"op", "language", "input_desc", "output_desc", "attr"}
+_TENSOR_KEYS = {"name", "param_type", "format", "type", "dynamic_shape"}
+_ATTR_KEYS = {"name", "param_type", "type", "default_value", "value", "default"}
+_OPTIONS = (REQUIRED, OPTIONAL, DYNAMIC)
+_COMMON_DTYPES = ("fp16", "float16", "float32", "bf16", "int32", "int64", "int8", "uint8", "bool")
+# Types of msOpGen -> types of drafts.
+_ATTR_TYPES = {
+    "int": "int", "float": "float", "bool": "bool", "string": "string", "str": "string",
+    "list_int": "list_int", "list_float": "list_float", "list_bool": "list_bool", "list_string": "list_string",
+    "listint": "list_int", "listfloat": "list_float", "listbool": "list_bool", "liststring": "list_string",
+}  # fmt: skip
+_FORMATS = (
+    "ND", "NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "NCL", "NC1HWC0", "FRACTAL_Z", "FRACTAL_NZ",
+    "NDC1HWC0", "CHWN", "DHWCN", "NC1HWC0_C04", "FRACTAL_Z_3D", "NC", "NCW",
+)  # fmt: skip
+_WORDS = {"true": True, "false": False}
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_MOST_OPERATORS, _MOST_PARAMETERS, _MOST_COLUMNS = 512, 64, 512
+
+
+def drafts(data: Any, text: str, place: str) -> list[OperatorDraft]:
+    """The operators of a JSON file.
+
+    Args:
+        data: The parsed file.
+        text: The file, in which the lines are found.
+        place: Its path in messages.
+
+    Raises:
+        UserError: The file has errors; the message lists all of them.
+    """
+    entries = data if isinstance(data, list) else [data]
+    reader = _Reader(text, place)
+    found = [
+        reader.operator(entry, f"[{index}]" if isinstance(data, list) else "")
+        for index, entry in enumerate(entries[:_MOST_OPERATORS])
+    ]
+    if not entries or len(entries) > _MOST_OPERATORS:
+        reader.refuse("", f"got {len(entries)} operators, expected 1 to {_MOST_OPERATORS}")
+    names = [draft.op_type for draft in found]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        reader.refuse("", f"got the operator {shown(name)} again, expected each once; remove one of them", name)
+    if reader.problems:
+        raise UserError("\n".join(reader.problems))
+    return found
+
+
+class _Reader:
+    """Reads operators, and collects all problems."""
+
+    def __init__(self, text: str, place: str) -> None:
+        self.problems: list[str] = []
+        self._place = place
+        self._lines = text.splitlines()
+        self._start = 0
+
+    def refuse(self, where: str, problem: str, near: object = "") -> None:
+        line = self._line(near)
+        place = f"{self._place}:{line}" if line else self._place
+        self.problems.append(f"{place}: {where + ': ' if where else ''}{problem}")
+
+    def _line(self, near: object) -> int:
+        """The first line with a JSON text, from the present operator on."""
+        word = f'"{near}"' if isinstance(near, str) and near else ""
+        lines = range(self._start, len(self._lines))
+        return next((index + 1 for index in lines if word and word in self._lines[index]), 0)
+
+    def operator(self, entry: Any, where: str) -> OperatorDraft:
+        if not isinstance(entry, dict):
+            self.refuse(where, f'got {shown(entry)}, expected an operator, as in {{"op": "AddCustom", ...}}')
+            return OperatorDraft("", self._place, "msOpGen JSON")
+        name = entry.get("op")
+        self._start = max(self._line(name) - 1, self._start)
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name):
+            self.refuse(f"{where}op", f"got {shown(name)}, expected a type in CamelCase, as in 'AddCustom'", name)
+            name = ""
+        self._check_keys(entry, _KEYS, where)
+        inputs = self._tensors(entry, "input_desc", where)
+        outputs = self._tensors(entry, "output_desc", where)
+        attrs = tuple(self._attr(item, f"{where}attr[{i}]") for i, item in enumerate(self._list(entry, "attr", where)))
+        for key, tensors in (("input_desc", inputs), ("output_desc", outputs)):
+            if not tensors:
+                self.refuse(f"{where}{key}", "got none, expected one tensor at least; add it", key)
+        self._check_names([*inputs, *outputs], where)
+        self._check_names(attrs, where)
+        lengths = {len(tensor.dtypes) for tensor in inputs + outputs if len(tensor.dtypes) > 1}
+        if len(lengths) > 1:
+            got = ", ".join(f"{tensor.name} {len(tensor.dtypes)}" for tensor in inputs + outputs)
+            self.refuse(
+                f"{where}type",
+                f"got lists of different lengths ({got}), expected one dtype for each combination in every list",
+                "type",
+            )
+        width = max(lengths, default=1)
+        place = f"{self._place}:{self._line(name) or 1}"
+        inputs, outputs = (tuple(_widen(tensor, width) for tensor in tensors) for tensors in (inputs, outputs))
+        return OperatorDraft(name, place, "msOpGen JSON", inputs, outputs, attrs)
+
+    def _check_keys(self, entry: Mapping[str, Any], known: set[str], where: str) -> None:
+        for key in entry:
+            if key not in known:
+                self.refuse(where, f"unknown key {shown(key)}; {suggest(str(key), known)}", key)
+
+    def _check_names(self, parameters: Sequence[TensorDraft | AttrDraft], where: str) -> None:
+        seen: set[str] = set()
+        for parameter in parameters:
+            if parameter.name in seen:
+                self.refuse(
+                    f"{where}name",
+                    f"got {shown(parameter.name)} again, expected each name once; rename one of them",
+                    parameter.name,
+                )
+            seen.add(parameter.name)
+
+    def _list(self, entry: Mapping[str, Any], key: str, where: str) -> list[Any]:
+        value = entry.get(key, [])
+        if not isinstance(value, list) or len(value) > _MOST_PARAMETERS:
+            self.refuse(
+                f"{where}{key}", f"got {shown(value)}, expected a list of at most {_MOST_PARAMETERS} objects", key
+            )
+            return []
+        return value
+
+    def _tensors(self, entry: Mapping[str, Any], key: str, where: str) -> tuple[TensorDraft, ...]:
+        found = [self._tensor(item, f"{where}{key}[{i}]") for i, item in enumerate(self._list(entry, key, where))]
+        return tuple(found)
+
+    def _name(self, item: Any, known: set[str], where: str) -> str:
+        if not isinstance(item, dict):
+            self.refuse(where, f"got {shown(item)}, expected an object with the key 'name'")
+            return ""
+        self._check_keys(item, known, where)
+        name = item.get("name")
+        if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name) or len(name) > 64:
+            self.refuse(f"{where}.name", f"got {shown(name)}, expected an identifier, as in 'x'", name)
+            return ""
+        if refusal := ir_name_refusal(name):
+            self.refuse(f"{where}.name", refusal, name)
+        return name
+
+    def _option(self, item: Mapping[str, Any], where: str) -> str:
+        value = item.get("param_type", REQUIRED)
+        if value not in _OPTIONS:
+            self.refuse(f"{where}.param_type", f"got {shown(value)}; {suggest(str(value), _OPTIONS)}", value)
+            return REQUIRED
+        return str(value)
+
+    def _tensor(self, item: Any, where: str) -> TensorDraft:
+        name = self._name(item, _TENSOR_KEYS, where)
+        if not isinstance(item, dict):
+            return TensorDraft(name)
+        dtypes = []
+        words = self._words(item, "type", where)
+        if not words:
+            self.refuse(f"{where}.type", 'got no dtype, expected one at least, as in ["float16"]', name)
+        for word in words:
+            if (dtype := dtype_word(word)) is None:
+                hint = suggest(word, _COMMON_DTYPES)
+                self.refuse(f"{where}.type", f"unknown dtype {shown(word)}; {hint}", word)
+            else:
+                dtypes.append(dtype)
+        formats = self._words(item, "format", where)
+        for word in formats:
+            if word not in _FORMATS:
+                self.refuse(f"{where}.format", f"unknown format {shown(word)}; {suggest(word, _FORMATS)}", word)
+        return TensorDraft(name, self._option(item, where), tuple(dtypes), tuple(formats), line=self._line(name))
+
+    def _words(self, item: Mapping[str, Any], key: str, where: str) -> list[str]:
+        value = item.get(key, [])
+        words = value.split(",") if isinstance(value, str) else value
+        if (
+            not isinstance(words, list)
+            or not all(isinstance(word, str) for word in words)
+            or len(words) > _MOST_COLUMNS
+        ):
+            self.refuse(f"{where}.{key}", f"got {shown(value)}, expected a list of texts", key)
+            return []
+        return [word.strip() for word in words]
+
+    def _attr(self, item: Any, where: str) -> AttrDraft:
+        name = self._name(item, _ATTR_KEYS, where)
+        if not isinstance(item, dict):
+            return AttrDraft(name, "int")
+        word = item.get("type")
+        kind = _ATTR_TYPES.get(str(word).lower())
+        if kind is None:
+            self.refuse(
+                f"{where}.type", f"unknown type {shown(word)} of an attribute; {suggest(str(word), _ATTR_TYPES)}", word
+            )
+            return AttrDraft(name, "int")
+        default = next((item[key] for key in ("default_value", "default", "value") if key in item), None)
+        if self._option(item, where) == OPTIONAL and default is None:
+            self.refuse(
+                f"{where}.default_value",
+                f"got none for the optional attribute {shown(name)}, expected a value of the type {kind}; add it",
+                name,
+            )
+        return AttrDraft(name, kind, self._default(default, kind, where, name), self._line(name))
+
+    def _default(self, value: Any, kind: str, where: str, name: str) -> Any:
+        if value is None:
+            return None
+        if kind.startswith("list_"):
+            if isinstance(value, list):
+                return tuple(self._default(item, kind.removeprefix("list_"), where, name) for item in value)
+        elif (converted := _scalar(value, kind)) is not None:
+            return converted
+        self.refuse(f"{where}.default_value", f"got {shown(value)}, expected a value of the type {kind}", name)
+        return None
+
+
+def _scalar(value: Any, kind: str) -> bool | float | str | None:
+    """A JSON value, or the text of one, as a value of a type; None if it is none."""
+    if isinstance(value, str) and kind != "string":
+        try:
+            value = _WORDS[value.lower()] if kind == "bool" else float(value) if kind == "float" else int(value)
+        except (KeyError, ValueError):
+            return None
+    if kind == "bool":
+        return value if isinstance(value, bool) else None
+    if kind == "string":
+        return value if isinstance(value, str) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if kind == "float":
+        return float(value)
+    return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
+
+
+def _widen(tensor: TensorDraft, width: int) -> TensorDraft:
+    """The tensor with one dtype for each combination, if it has one for all."""
+    if len(tensor.dtypes) != 1:
+        return tensor
+    return TensorDraft(tensor.name, tensor.option, tensor.dtypes * width, tensor.formats, line=tensor.line)

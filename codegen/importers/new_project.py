@@ -1,0 +1,106 @@
+"""Write drafts as a project: spec, reference stub and tests of each operator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.new import common_texts, write_texts
+from opforge.codegen.printing import shown
+from opforge.codegen.spec.names import op_type_refusal, snake_case
+
+from .draft import OperatorDraft
+from .spec_text import SpecDraft, spec_of
+
+_MOST_TENSORS = 64
+_REFERENCE = '''"""Compute the expected result of {op_type}; written by you from its formula."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def reference(inputs: Mapping[str, Array], attrs: Mapping[str, Any]) -> dict[str, Array]:
+    """Return {outputs} by name, computed from {inputs}."""
+    raise NotImplementedError(
+        "tests/reference/{name}.py: the formula of {op_type} is not written; expected the outputs {outputs}; write it"
+    )
+'''
+_TEST = '''"""Test {op_type}: its spec, and its kernel against the reference on the test shapes of the spec."""
+
+from pathlib import Path
+
+import pytest
+
+from opforge.codegen.spec.loader import load_specs
+from opforge.frontend.run.agreement import spec_calls
+
+ROOT = Path(__file__).resolve().parent.parent
+KERNEL = ROOT / "op_kernel" / "{name}.h"
+
+
+def test_spec_is_valid():
+    (spec,) = load_specs([ROOT / "op_proto" / "{name}.yaml"])
+    assert spec.op_type == "{op_type}"
+
+
+@pytest.mark.skipif(not KERNEL.exists(), reason="op_kernel/{name}.h is not written")
+@pytest.mark.parametrize("call", [call for call in spec_calls() if call.op_type == "{op_type}"], ids=str)
+def test_kernel_computes_the_reference(call, agree):
+    agree(call.op_type, call.inputs(), call.attrs)
+'''
+
+
+def project_files(drafts: Sequence[OperatorDraft]) -> tuple[dict[str, str], dict[str, SpecDraft]]:
+    """The files of a project by path, and the specs by operator.
+
+    Raises:
+        UserError: An operator has a name that no spec can have.
+    """
+    for draft in drafts:
+        if refusal := op_type_refusal(draft.op_type):
+            raise UserError(f"{refusal}; choose one with --as", draft.place)
+        for what, group in (("input", draft.inputs), ("output", draft.outputs)):
+            if not 1 <= len(group) <= _MOST_TENSORS:
+                got = f"{draft.op_type}: got {len(group)} {what}s, expected 1 to {_MOST_TENSORS}"
+                raise UserError(f"{got}; a spec cannot describe this operator", draft.place)
+    files = {path: text for path, text in common_texts(drafts[0].op_type).items() if path != "tests/test_specs.py"}
+    specs = {}
+    for draft in drafts:
+        name = snake_case(draft.op_type)
+        if f"op_proto/{name}.yaml" in files:
+            raise UserError(f"got the operator {shown(draft.op_type)} again; import one of the files", draft.place)
+        specs[draft.op_type] = spec = spec_of(draft)
+        words = {
+            "op_type": draft.op_type,
+            "name": name,
+            "inputs": ", ".join(spec.names[tensor.name] for tensor in draft.inputs),
+            "outputs": ", ".join(spec.names[f"output {tensor.name}"] for tensor in draft.outputs),
+        }
+        files[f"op_proto/{name}.yaml"] = spec.text
+        files[f"tests/reference/{name}.py"] = _filled(_REFERENCE, words)
+        files[f"tests/test_{name}.py"] = _filled(_TEST, words)
+    return files, specs
+
+
+def write_project(drafts: Sequence[OperatorDraft], folder: Path) -> dict[str, SpecDraft]:
+    """Write a project, all of it or nothing; returns the specs by operator.
+
+    Raises:
+        UserError: An operator cannot be a spec, the folder exists or cannot be written.
+    """
+    files, specs = project_files(drafts)
+    write_texts(files, folder)
+    return specs
+
+
+def _filled(template: str, words: Mapping[str, str]) -> str:
+    for word, value in words.items():
+        template = template.replace(f"{{{word}}}", value)
+    return template

@@ -1,0 +1,119 @@
+"""Read operators from C++ sources: OpDef classes, REG_OP prototypes and tiling data. Nothing is executed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from opforge.codegen.errors import UserError
+
+from .cpp_tree import Source
+from .draft import AttrDraft, Note, OperatorDraft, TensorDraft, dtype_word
+from .op_def_values import Calls, Value, class_calls
+from .reg_op import prototypes, tiling_data
+
+_OPTIONS = {"REQUIRED": "required", "OPTIONAL": "optional", "DYNAMIC": "dynamic"}
+_ATTR_METHODS = {
+    "Int": "int", "Float": "float", "Bool": "bool", "String": "string",
+    "ListInt": "list_int", "ListFloat": "list_float", "ListBool": "list_bool", "ListString": "list_string",
+}  # fmt: skip
+# The defaults that OpDef has if none is stated.
+_ZEROS: dict[str, bool | float | str | tuple[bool | float | str, ...]] = {
+    "int": 0, "float": 0.0, "bool": False, "string": "",
+}  # fmt: skip
+# Methods without a meaning for specs: they describe the build, or repeat a fact.
+_SILENT = {
+    "ParamType", "DataType", "DataTypeList", "Format", "FormatList", "UnknownShapeFormat", "AutoContiguous", "AttrType",
+    "ValueDepend", "Follow", "Version", "Comment", *_ATTR_METHODS,
+}  # fmt: skip
+
+
+def drafts(text: str, place: str) -> list[OperatorDraft]:
+    """The operators of a C++ source; one without a type has the tiling data of a file without an operator.
+
+    Raises:
+        UserError: The source has no operator.
+    """
+    source = Source(text, place)
+    found = [_draft(source, name, calls) for name, calls in class_calls(source)]
+    known = {draft.op_type for draft in found}
+    found += [draft for draft in prototypes(source) if draft.op_type not in known]
+    found += tiling_data(source)
+    if not found:
+        more = f"; it uses the macro {source.macro}, which another file defines" if source.macro else ""
+        raise UserError(f"got no OpDef class, REG_OP or tiling data{more}; name the file that has it", place)
+    return found
+
+
+def _draft(source: Source, name: str, calls: Calls) -> OperatorDraft:
+    notes = [Note(line, text) for line, text in calls.notes]
+    inputs, outputs = ([_tensor(entry, notes) for entry in group.values()] for group in (calls.inputs, calls.outputs))
+    tensors = {tensor.name: tensor for tensor in inputs + outputs}
+    width = max((len(tensor.dtypes) for tensor in tensors.values()), default=0)
+    followed = {
+        entry["name"].text: entry["Follow"].text
+        for entry in (*calls.inputs.values(), *calls.outputs.values())
+        if "Follow" in entry
+    }
+    for group in (inputs, outputs):
+        for index, tensor in enumerate(group):
+            leader = tensors.get(followed.get(tensor.name, ""))
+            if leader is not None and not tensor.dtypes:
+                group[index] = replace(tensor, dtypes=leader.dtypes, formats=tensor.formats or leader.formats)
+            elif len(tensor.dtypes) == 1 and width > 1:
+                group[index] = replace(tensor, dtypes=tensor.dtypes * width)
+    attrs = [attr for entry in calls.attrs.values() if (attr := _attr(entry, notes))]
+    return OperatorDraft(
+        name,
+        f"{source.place}:{calls.line}",
+        "OpDef",
+        tuple(inputs),
+        tuple(outputs),
+        tuple(attrs),
+        tuple(dict.fromkeys(calls.products)),
+        notes=tuple(notes),
+    )
+
+
+def _tensor(entry: dict[str, Value], notes: list[Note]) -> TensorDraft:
+    name, line = entry["name"].text, entry["name"].line
+    for method, value in entry.items():
+        if method not in _SILENT and method != "name":
+            notes.append(Note(value.line, f"tensor {name}: {method}({value.shown})"))
+    listed = entry.get("DataType") or entry.get("DataTypeList")
+    dtypes = []
+    words = listed.words if listed else ()
+    if "None" in words and listed:
+        notes.append(Note(line, f"tensor {name}: its dtypes {listed.shown} are no constants"))
+        words = ()
+    for word in words:
+        dtype = dtype_word(word)
+        if dtype is None:
+            notes.append(Note(line, f"tensor {name}: unknown dtype {word}"))
+        dtypes.append(dtype or word.removeprefix("DT_").lower())
+    formats = entry.get("Format") or entry.get("FormatList")
+    storage = [word.removeprefix("FORMAT_") for word in formats.words if word != "None"] if formats else []
+    option = entry["ParamType"].text if "ParamType" in entry else "REQUIRED"
+    return TensorDraft(
+        name,
+        _OPTIONS.get(option, "required"),
+        tuple(dtypes),
+        tuple(storage),
+        is_value_dependent="ValueDepend" in entry,
+        line=line,
+    )
+
+
+def _attr(entry: dict[str, Value], notes: list[Note]) -> AttrDraft | None:
+    name, line = entry["name"].text, entry["name"].line
+    for method, kind in _ATTR_METHODS.items():
+        if method in entry:
+            value = entry[method]
+            is_required = "AttrType" in entry and entry["AttrType"].text == "REQUIRED"
+            default = None if is_required else value.of_type(kind)
+            if default is None and not is_required and "AttrType" in entry:
+                default = _ZEROS.get(kind, ())
+                if value.shown:
+                    notes.append(Note(line, f"attribute {name}: the default {value.shown} is not a constant"))
+            return AttrDraft(name, kind, default, line)
+    notes.append(Note(line, f"attribute {name}: its type is not stated"))
+    return None

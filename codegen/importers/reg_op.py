@@ -1,0 +1,174 @@
+"""Read REG_OP prototypes and the macros of tiling data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from opforge.codegen.spec.field_types import SCALAR_BYTES
+from opforge.codegen.spec.names import parameter_refusal, snake_case
+
+from .cpp_tree import Source
+from .draft import DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, FieldDraft, Note, OperatorDraft, TensorDraft, dtype_word
+
+_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_REG_OP = re.compile(r"\bREG_OP\s*\(\s*(\w+)\s*\)")
+_CLAUSE = re.compile(r"\s*\.\s*(\w+)\s*\(")
+_TENSORS = {
+    "INPUT": (REQUIRED, False), "OPTIONAL_INPUT": (OPTIONAL, False), "DYNAMIC_INPUT": (DYNAMIC, False),
+    "OUTPUT": (REQUIRED, True), "DYNAMIC_OUTPUT": (DYNAMIC, True),
+}  # fmt: skip
+_ATTR_TYPES = {"int": "int", "float": "float", "bool": "bool", "string": "string"} | {
+    f"list{name}": f"list_{name}" for name in ("int", "float", "bool", "string")
+}
+_TILING = re.compile(
+    r"\b(BEGIN_TILING_DATA_DEF|TILING_DATA_FIELD_DEF|TILING_DATA_FIELD_DEF_ARR|TILING_DATA_FIELD_DEF_STRUCT"
+    r"|REGISTER_TILING_DATA_CLASS)\s*\(([^()]*)\)"
+)
+_SCALARS = {"int32_t": "int32", "uint32_t": "uint32", "float": "float32", "int64_t": "int64", "uint64_t": "uint64"}
+_MOST_CLAUSES = 256
+
+
+def _without_comments(text: str) -> str:
+    """The text with blanks in place of comments, so that all lines keep their numbers."""
+    return _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0]), text)
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def _arguments(text: str, start: int) -> tuple[list[str], int]:
+    """The arguments of a call from behind its parenthesis on, and the position behind it."""
+    parts, depth, begin = [], 0, start
+    for position in range(start, min(len(text), start + 20_000)):
+        letter = text[position]
+        if letter in "({[":
+            depth += 1
+        elif letter in ")}]" and depth:
+            depth -= 1
+        elif letter in ",)" and not depth:
+            parts.append(text[begin:position].strip())
+            begin = position + 1
+            if letter == ")":
+                return parts, begin
+    return parts, len(text)
+
+
+def prototypes(source: Source) -> Iterator[OperatorDraft]:
+    """The operators of the REG_OP macros of a source."""
+    if "REG_OP" not in source.text:
+        return
+    text = _without_comments(source.text)
+    for found in _REG_OP.finditer(text):
+        tensors: dict[bool, list[TensorDraft]] = {False: [], True: []}
+        attrs: list[AttrDraft] = []
+        notes: list[Note] = []
+        position = found.end()
+        for _ in range(_MOST_CLAUSES):
+            clause = _CLAUSE.match(text, position)
+            if clause is None or clause[1].startswith("OP_END"):
+                break
+            arguments, position = _arguments(text, clause.end())
+            line = _line(text, clause.start(1))
+            if clause[1] in _TENSORS and arguments:
+                option, is_output = _TENSORS[clause[1]]
+                tensors[is_output].append(_tensor(arguments, option, line, notes))
+            elif clause[1] in {"ATTR", "REQUIRED_ATTR"} and len(arguments) > 1:
+                attrs.append(_attr(arguments, line, notes, is_required=clause[1] != "ATTR"))
+            elif clause[1] != "DATATYPE":
+                notes.append(Note(line, f"{clause[1]}({', '.join(arguments)})"))
+        place = f"{source.place}:{_line(text, found.start())}"
+        yield OperatorDraft(
+            found[1], place, "REG_OP", tuple(tensors[False]), tuple(tensors[True]), tuple(attrs), notes=tuple(notes)
+        )
+
+
+def _tensor(arguments: list[str], option: str, line: int, notes: list[Note]) -> TensorDraft:
+    """A tensor; the lists of a prototype are sets, so they state no combinations."""
+    name = arguments[0]
+    words = re.findall(r"\bDT_\w+", " ".join(arguments[1:]))
+    dtypes = tuple(dict.fromkeys(dtype for word in words if (dtype := dtype_word(word))))
+    if not dtypes:
+        notes.append(Note(line, f"tensor {name}: dtypes {' '.join(arguments[1:])[:120] or 'none'}"))
+    return TensorDraft(name, option, dtypes, line=line)
+
+
+def _attr(arguments: list[str], line: int, notes: list[Note], *, is_required: bool) -> AttrDraft:
+    name, word = arguments[0], arguments[1]
+    kind = _ATTR_TYPES.get(word.lower())
+    if kind is None:
+        notes.append(Note(line, f"attribute {name}: the type {word} is not read"))
+        kind = "int"
+    if is_required or len(arguments) < 3:
+        return AttrDraft(name, kind, None, line)
+    text = ", ".join(arguments[2:])
+    items = [
+        _constant(item.strip(), kind.removeprefix("list_")) for item in text.strip("{}").split(",") if item.strip()
+    ]
+    if None in items:
+        notes.append(Note(line, f"attribute {name}: the default {text} is not a constant"))
+        items = []
+    known = tuple(item for item in items if item is not None)
+    if kind.startswith("list_"):
+        return AttrDraft(name, kind, known, line)
+    none: bool | int | str = "" if kind == "string" else False if kind == "bool" else 0
+    return AttrDraft(name, kind, known[0] if known else none, line)
+
+
+def _constant(text: str, kind: str) -> bool | float | str | None:
+    try:
+        if kind == "string":
+            return text.strip('"')
+        if kind == "bool":
+            return {"true": True, "false": False, "True": True, "False": False}[text]
+        return int(text.rstrip("uUlL"), 0) if kind == "int" else float(text.rstrip("fF"))
+    except (KeyError, ValueError):
+        return None
+
+
+def tiling_data(source: Source) -> Iterator[OperatorDraft]:
+    """Drafts without a type, with the fields of the first tiling data that a source defines.
+
+    The function of a draft is the operator that the data is registered for, or the name of the data.
+    """
+    if "BEGIN_TILING_DATA_DEF" not in source.text:
+        return
+    text = _without_comments(source.text)
+    structures: dict[str, list[FieldDraft]] = {}
+    operators: dict[str, str] = {}
+    notes: list[Note] = []
+    current: list[FieldDraft] = []
+    for found in _TILING.finditer(text):
+        arguments = [argument.strip() for argument in found[2].split(",")]
+        line = _line(text, found.start())
+        if found[1] == "BEGIN_TILING_DATA_DEF":
+            current = structures.setdefault(arguments[0], [])
+        elif found[1] == "REGISTER_TILING_DATA_CLASS" and len(arguments) > 1:
+            operators.setdefault(arguments[1], arguments[0])
+        elif (field := _field(found[1], arguments, line)) is not None:
+            current.append(field)
+        else:
+            notes.append(Note(line, f"tiling data: {found[1]}({', '.join(arguments)})"))
+    for name, fields in structures.items():
+        place = f"{source.place}:1"
+        yield OperatorDraft(
+            "", place, "tiling data", function=operators.get(name, name), fields=tuple(fields), notes=tuple(notes)
+        )
+        notes = []
+
+
+def _field(macro: str, arguments: list[str], line: int) -> FieldDraft | None:
+    kind = _SCALARS.get(arguments[0])
+    if kind not in SCALAR_BYTES or len(arguments) < 2:
+        return None
+    name = snake_case(arguments[-1])
+    if parameter_refusal(name):
+        name = f"{name.strip('_')}_value"
+    if parameter_refusal(name):
+        return None
+    if macro == "TILING_DATA_FIELD_DEF":
+        return FieldDraft(name, kind, None, line)
+    if macro == "TILING_DATA_FIELD_DEF_ARR" and len(arguments) == 3 and arguments[1].isdigit() and int(arguments[1]):
+        return FieldDraft(name, kind, int(arguments[1]), line)
+    return None

@@ -1,0 +1,156 @@
+"""Find the kind of a source by its content, and read it as drafts."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import read_regular
+from opforge.codegen.printing import path_text
+from opforge.codegen.untrusted import FormError, parse_json
+
+from . import aclnn_page, msopgen, op_def
+from .draft import OperatorDraft
+
+MOST_BYTES, MOST_FILES = 4 << 20, 20_000
+_KINDS = (
+    "an msOpGen JSON file, a C++ source with OpDef, REG_OP or tiling data, or the Markdown page of an aclnn function"
+)
+_JSON: TypeAdapter[Any] = TypeAdapter(Any)
+_CPP = (".cpp", ".cc", ".cxx", ".h", ".hpp")
+_PAGES = (".md", ".markdown", ".html", ".htm")
+_DIRECTORY_SUFFIXES = ("_def.cpp", "_proto.h", "_tiling.h", "_tiling_data.h")
+
+
+@dataclass
+class Imported:
+    """The operators of some sources, and what was wrong with the others."""
+
+    drafts: list[OperatorDraft] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    files: int = 0
+
+
+def read_sources(paths: Sequence[Path]) -> Imported:
+    """Read files and folders; facts of several files about one operator are joined.
+
+    Raises:
+        UserError: A named file cannot be read, or no operator was found.
+    """
+    result = Imported()
+    found: dict[str, OperatorDraft] = {}
+    fields: list[OperatorDraft] = []
+    for path, is_named in _files(paths):
+        result.files += 1
+        try:
+            drafts = read_file(path)
+        except UserError as error:
+            if is_named:
+                raise
+            result.problems.append(str(error))
+            continue
+        for draft in drafts:
+            if not draft.op_type:
+                fields.append(draft)
+            elif draft.op_type in found:
+                found[draft.op_type] = _joined(found[draft.op_type], draft)
+            else:
+                found[draft.op_type] = draft
+    result.drafts = [_with_fields(draft, fields, is_only=len(found) == 1) for draft in found.values()]
+    if not result.drafts:
+        reason = result.problems[0] if result.problems else f"expected {_KINDS}"
+        raise UserError(f"got no operator in {result.files} files; {reason}", path_text(paths[0]))
+    return result
+
+
+def _joined(first: OperatorDraft, second: OperatorDraft) -> OperatorDraft:
+    """One draft of an operator: an OpDef decides, and a page adds its rules, function and summary."""
+    if second.kind == "OpDef" and first.kind != "OpDef":
+        first, second = second, first
+    names = {tensor.name for tensor in first.tensors} | {attr.name for attr in first.attrs}
+    rules = tuple(rule for rule in second.rules if rule.subject in names)
+    return replace(
+        first,
+        summary=first.summary or second.summary,
+        products=first.products or second.products,
+        rules=first.rules or rules,
+        fields=first.fields or second.fields,
+        notes=first.notes,
+    )
+
+
+def _with_fields(draft: OperatorDraft, fields: Sequence[OperatorDraft], *, is_only: bool) -> OperatorDraft:
+    """The draft with the tiling data of a file that registers it for the operator, or of the only such file."""
+    if draft.fields:
+        return draft
+    own = [other for other in fields if draft.op_type in {other.function, other.function.removesuffix("TilingData")}]
+    own = own or (list(fields) if is_only and len(fields) == 1 else [])
+    return replace(draft, fields=own[0].fields, notes=draft.notes + own[0].notes) if own else draft
+
+
+def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
+    """The files, and whether the caller named them; of folders those whose names are usual for operators."""
+    for path in paths:
+        if not path.is_dir():
+            yield path, True
+            continue
+        count = 0
+        for folder, folders, names in os.walk(path):
+            folders.sort()
+            for name in sorted(names):
+                is_page = name.startswith("aclnn") and name.endswith(_PAGES)
+                if name.endswith(_DIRECTORY_SUFFIXES) or is_page or name.endswith(".json"):
+                    count += 1
+                    if count > MOST_FILES:
+                        raise UserError(f"got more than {MOST_FILES} files; name a smaller folder", path_text(path))
+                    yield Path(folder, name), False
+
+
+def read_file(path: Path) -> list[OperatorDraft]:
+    """The operators of one file; a draft without a type has the tiling data of a file without an operator.
+
+    Raises:
+        UserError: It cannot be read, is no source, or has errors.
+    """
+    data = read_regular(path, "source", MOST_BYTES, "name a smaller file")
+    text = decoded(data, path)
+    start = text.lstrip()[:1]
+    place = path_text(path)
+    if path.suffix == ".json" or (start in ("{", "[") and path.suffix not in (*_CPP, *_PAGES)):
+        try:
+            value = parse_json(text, _JSON)
+        except FormError as error:
+            raise UserError(f"{error}; correct the JSON text", place) from error
+        return msopgen.drafts(value, text, place)
+    if path.suffix in _CPP or any(word in text for word in ("OP_ADD(", "REG_OP(", "BEGIN_TILING_DATA_DEF(")):
+        return op_def.drafts(text, place)
+    if path.suffix in _PAGES or "GetWorkspaceSize" in text:
+        return aclnn_page.drafts(text, place)
+    raise UserError(f"got a file of another kind, expected {_KINDS}", place)
+
+
+def decoded(data: bytes, path: Path) -> str:
+    """The text of a file in UTF-8, UTF-16 with a mark, or GB 18030.
+
+    Raises:
+        UserError: It is binary.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encodings = ["utf-16"]
+    elif b"\0" in data:
+        encodings = []
+    else:
+        encodings = ["utf-8-sig", "gb18030"]
+    for encoding in encodings:
+        try:
+            return data.decode(encoding).replace("\r\n", "\n")
+        except UnicodeDecodeError:
+            continue
+    raise UserError(f"got binary data, expected text in UTF-8 or GBK: {_KINDS}", path_text(path))

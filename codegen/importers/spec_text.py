@@ -1,0 +1,362 @@
+"""Write a draft as the text of a spec, with a comment for each statement that the spec does not contain."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from dataclasses import dataclass, field
+
+from opforge.codegen.printing import escaped
+from opforge.codegen.spec.dtypes import DTYPES, FORMATS
+from opforge.codegen.spec.names import (
+    attribute_refusal,
+    camel_refusal,
+    ir_name_refusal,
+    lower_camel,
+    parameter_refusal,
+    snake_case,
+)
+from opforge.codegen.spec.products import BUILT_PRODUCTS, PRODUCTS
+
+from .draft import COMBINED_KINDS, DYNAMIC, OPTIONAL, AttrDraft, Note, OperatorDraft, TensorDraft
+
+_SPEC_TYPES = ("int", "float", "bool", "string")
+_DEFAULT_FORMATS = {"ND", ""}
+_MOST_TEXT, _MOST_FORMULA = 300, 900
+
+
+@dataclass
+class SpecDraft:
+    """The text of a spec, and the statements of the source that it does not contain."""
+
+    text: str = ""
+    notes: list[Note] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+
+
+def spec_of(draft: OperatorDraft) -> SpecDraft:
+    """Write a draft as a spec."""
+    return _Writer(draft).spec()
+
+
+def spec_names(draft: OperatorDraft) -> dict[str, str]:
+    """The names of the spec by those of the graph IR: snake case, and free for generated code."""
+    names: dict[str, str] = {}
+    parameters: list[TensorDraft | AttrDraft] = [*draft.inputs, *draft.attrs, *draft.outputs]
+    for parameter in parameters:
+        refusal = attribute_refusal if isinstance(parameter, AttrDraft) else parameter_refusal
+        name = "_".join(filter(None, snake_case(parameter.name).split("_"))) or "value"
+        if name[0].isdigit():
+            name = f"value_{name}"
+        while refusal(name) or name in names.values():
+            name += "_value"
+        names[_key(draft, parameter)] = name
+    return names
+
+
+def _key(draft: OperatorDraft, parameter: TensorDraft | AttrDraft) -> str:
+    """The key of a parameter in the names: an output may have the name of an input."""
+    is_output = isinstance(parameter, TensorDraft) and any(parameter is output for output in draft.outputs)
+    return f"{'output ' if is_output else ''}{parameter.name}"
+
+
+class _Writer:
+    """Writes one spec."""
+
+    def __init__(self, draft: OperatorDraft) -> None:
+        self._draft = draft
+        self._names = spec_names(draft)
+        self._notes = list(draft.notes)
+        self._attrs = [attr for attr in draft.attrs if self._is_known_attr(attr)]
+        self._columns = self._known_columns()
+
+    def _note(self, line: int, text: str) -> None:
+        self._notes.append(Note(line, text))
+
+    def _name(self, parameter: TensorDraft | AttrDraft) -> str:
+        return self._names[_key(self._draft, parameter)]
+
+    def _is_known_attr(self, attr: AttrDraft) -> bool:
+        if attr.type in _SPEC_TYPES:
+            return True
+        self._note(attr.line, f"attribute {attr.name}: specs have no attributes of the type {attr.type}")
+        return False
+
+    def _known_columns(self) -> list[tuple[str, ...]]:
+        """The dtypes of all tensors for each combination of dtypes that specs have."""
+        tensors = self._draft.tensors
+        width = max((len(tensor.dtypes) for tensor in tensors), default=0)
+        if (
+            not width
+            or self._draft.kind not in COMBINED_KINDS
+            or any(len(tensor.dtypes) not in (1, width) for tensor in tensors)
+        ):
+            for tensor in tensors:
+                if not tensor.dtypes:
+                    self._note(
+                        tensor.line,
+                        f"tensor {tensor.name}: the source does not state its dtypes; the draft has float32",
+                    )
+                elif len(tensor.dtypes) not in (1, width) and self._draft.kind in COMBINED_KINDS:
+                    self._note(
+                        tensor.line, f"tensor {tensor.name}: {len(tensor.dtypes)} dtypes, other tensors have {width}"
+                    )
+            return []
+        rows = list(dict.fromkeys(zip(*(t.dtypes * (width // len(t.dtypes)) for t in tensors), strict=True)))
+        known = [row for row in rows if all(dtype in DTYPES for dtype in row)]
+        if unknown := sorted({dtype for row in rows for dtype in row if dtype not in DTYPES}):
+            self._note(
+                tensors[0].line,
+                f"{len(rows) - len(known)} of {len(rows)} dtype combinations: specs have no {', '.join(unknown)}",
+            )
+        return known
+
+    def _dtype_keys(self) -> list[str]:
+        """The key `dtype` or `dtypes` of each tensor."""
+        tensors = self._draft.tensors
+        known = self._columns
+        columns: list[tuple[str, ...]] = list(zip(*known, strict=True)) if known else []
+        if not columns:
+            columns = [tuple(dict.fromkeys(d for d in t.dtypes if d in DTYPES)) or ("float32",) for t in tensors]
+        keys: list[str] = []
+        leaders: list[tuple[str, tuple[str, ...]]] = []
+        free: list[tuple[str, ...]] = []
+        for index, (tensor, column) in enumerate(zip(tensors, columns, strict=True)):
+            is_output = index >= len(self._draft.inputs)
+            leader = next((name for name, other in leaders if other == column and len(set(column)) > 1), None)
+            is_free = leader is None and not (is_output and len(set(column)) > 1)
+            if not is_free and leader is None:
+                leader = leaders[0][0] if leaders else None
+                self._note(
+                    tensor.line, f"tensor {tensor.name}: its dtypes {', '.join(column)} follow no required input"
+                )
+            if leader is not None:
+                keys.append(f"dtype: {leader}")
+                continue
+            free.append(tuple(dict.fromkeys(column[:1] if is_output else column)))
+            keys.append(f"dtypes: [{', '.join(free[-1])}]")
+            if not is_output and tensor.option != OPTIONAL:
+                leaders.append((self._name(tensor), column))
+        if known and math.prod(map(len, free)) != len(known):
+            total = math.prod(map(len, free))
+            text = f"dtype combinations: the source has {len(known)} of the {total} combinations of the draft"
+            self._note(tensors[0].line, text)
+        return keys
+
+    def _tensor(self, tensor: TensorDraft, dtypes: str) -> str:
+        parts = [f"name: {self._name(tensor)}"]
+        parts += self._ir(tensor)
+        is_output = any(tensor is output for output in self._draft.outputs)
+        if tensor.option == OPTIONAL and not is_output:
+            parts.append("optional: true")
+        elif tensor.option == OPTIONAL:
+            self._note(tensor.line, f"output {tensor.name}: specs have no optional outputs")
+        if tensor.option == DYNAMIC:
+            self._note(tensor.line, f"tensor {tensor.name}: specs have no lists of tensors; the draft has one tensor")
+        parts.append(dtypes)
+        formats = list(dict.fromkeys(tensor.formats))
+        if set(formats) - _DEFAULT_FORMATS:
+            known = [name for name in formats if name in FORMATS]
+            parts += [f"formats: [{', '.join(known)}]"] if known else []
+            if len(formats) > 1 or len(known) != len(formats):
+                self._note(
+                    tensor.line,
+                    f"tensor {tensor.name}: a spec has no format for each dtype combination ({', '.join(formats)})",
+                )
+        if tensor.is_value_dependent and dtypes == "dtypes: [int64]":
+            parts.append("host_values: true")
+        elif tensor.is_value_dependent:
+            self._note(tensor.line, f"tensor {tensor.name}: only inputs with int64 can have values on the host")
+        parts += [f"description: {_quoted(tensor.description)}"] if tensor.description else []
+        return f"  - {{{', '.join(parts)}}}"
+
+    def _attr(self, attr: AttrDraft) -> str:
+        parts = [f"name: {self._name(attr)}"]
+        parts += self._ir(attr)
+        parts.append(f"type: {attr.type}")
+        if attr.default == "" and attr.type == "string":
+            self._note(attr.line, f"attribute {attr.name}: specs have no empty text as default; the draft has none")
+        elif attr.default is not None and not isinstance(attr.default, tuple):
+            parts.append(f"default: {json.dumps(attr.default)}")
+        parts += [f"description: {_quoted(attr.description)}"] if attr.description else []
+        return f"  - {{{', '.join(parts)}}}"
+
+    def spec(self) -> SpecDraft:
+        """Write the spec; the comments stand in front."""
+        draft = self._draft
+        products = [name for name in draft.products if name in PRODUCTS]
+        if unknown := sorted(set(draft.products) - set(products)):
+            self._note(0, f"products that specs do not have: {', '.join(unknown)}")
+        if not set(products) & set(BUILT_PRODUCTS):
+            products.append("ascend910b")
+            self._note(0, "no product of the source has kernels of opforge; the draft also has ascend910b")
+        keys = iter(self._dtype_keys())
+        inputs = [self._tensor(tensor, next(keys)) for tensor in draft.inputs]
+        outputs = [self._tensor(tensor, next(keys)) for tensor in draft.outputs]
+        attrs = [self._attr(attr) for attr in self._attrs]
+        body = [
+            f"op_type: {draft.op_type}",
+            f"summary: {_quoted(draft.summary or f'{draft.op_type}, imported from {draft.kind}.')}",
+            f"formula: {json.dumps(self._formula())}",
+            "",
+            f"products: [{', '.join(products)}]",
+            "",
+            "inputs:",
+            *inputs,
+            *(["attrs:", *attrs] if attrs else []),
+            "outputs:",
+            *outputs,
+            "",
+            *self._cases(),
+            "",
+            *self._constraints(),
+            "",
+            *self._functions(),
+            *self._tiling(),
+            *self._tests(),
+        ]
+        text = "\n".join([*self._comments(), *body]).rstrip() + "\n"
+        return SpecDraft(text, self._notes, self._names)
+
+    def _formula(self) -> str:
+        """A function with the name of the operator; of all inputs, or of the first one if the line were long."""
+        names = [self._name(tensor) for tensor in self._draft.inputs]
+        results = [self._names[_key(self._draft, output)] for output in self._draft.outputs]
+        name = f"{snake_case(self._draft.op_type)}_result"
+        for arguments in (names, names[:1]):
+            text = "; ".join(f"{result} = {name}({', '.join(arguments)})" for result in results)
+            if len(text) < _MOST_FORMULA:
+                break
+        return text
+
+    def _ir(self, parameter: TensorDraft | AttrDraft) -> list[str]:
+        """The key `ir`, if the name in the graph IR differs."""
+        if self._name(parameter) == parameter.name:
+            return []
+        if refusal := ir_name_refusal(parameter.name):
+            self._note(parameter.line, f"name {parameter.name} in the graph IR: {refusal}")
+            return []
+        return [f"ir: {parameter.name}"]
+
+    def _comments(self) -> list[str]:
+        place, _, _ = self._draft.place.rpartition(":")
+        lines = [f"# Draft of {self._draft.op_type} from {_cut(self._draft.place)} ({self._draft.kind})."]
+        lines += ["# Complete it: formula, shapes (cases), constraints, tiling, tests."]
+        if self._notes:
+            lines.append("# Statements of the source that are not in this spec:")
+        for note in sorted(self._notes, key=lambda note: note.line):
+            where = f"line {note.line}: " if note.line and place else ""
+            lines.append(f"# - {where}{_cut(note.text)}")
+        return lines
+
+    def _shape(self, tensor: TensorDraft, number: int) -> str:
+        if tensor.ranks and tensor.ranks[0] == tensor.ranks[1]:
+            letters = itertools.islice("abcdefgh", tensor.ranks[0])
+            return f"[{', '.join(f'S{number}{letter}' for letter in letters)}]"
+        return f"['*S{number}']"
+
+    def _cases(self) -> list[str]:
+        shapes = {self._name(t): self._shape(t, number) for number, t in enumerate(self._draft.inputs, 1)}
+        required = (t for t in self._draft.inputs if t.option != OPTIONAL)
+        like = next(required, None)
+        for output in self._draft.outputs:
+            shapes[self._names[_key(self._draft, output)]] = shapes[self._name(like)] if like else "[1]"
+        entries = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
+        return [
+            "# The source states no shape rules: replace them. Now each output has the shape of the first input.",
+            "cases:",
+            f"  - {{name: every, shapes: {{{entries}}}}}",
+        ]
+
+    def _constraints(self) -> list[str]:
+        lines = ["constraints:"]
+        rules = [("required", 161001), ("dtypes", 161002), ("ranks", 161002), ("shapes", 161002)]
+        for number, (rule, status) in enumerate(rules, 1):
+            lines.append(f"  - {{label: C{number}, rule: {rule}, status: {status}}}")
+        for number, condition in enumerate(self._draft.rules, len(rules) + 1):
+            subject = self._names.get(condition.subject, condition.subject)
+            lines.append(f"  # line {condition.line}: {_cut(condition.text)}")
+            check = json.dumps(condition.check.replace("{}", subject))
+            message = f"subject: {subject}, status: 161002, expected: {_quoted(condition.expected)}"
+            lines.append(f"  - {{label: C{number}, check: {check}, {message}}}")
+        return lines
+
+    def _functions(self) -> list[str]:
+        """The aclnn function, with the names of the source or of CANN's op_build."""
+        draft = self._draft
+        c_names: dict[str, str] = {}
+        parameters: list[TensorDraft | AttrDraft] = [*draft.inputs, *self._attrs, *draft.outputs]
+        if draft.order:
+            place = {name: index for index, name in enumerate(draft.order)}
+            parameters.sort(key=lambda parameter: place.get(parameter.c_name, len(place)))
+        for parameter in parameters:
+            name = parameter.c_name or self._c_name(parameter)
+            while camel_refusal(name) or name in c_names:
+                name += "Value"
+            c_names[name] = self._name(parameter)
+        params = ", ".join(f"{name}: {of}" for name, of in c_names.items())
+        function = draft.function or f"aclnn{draft.op_type}"
+        types = ", ".join(f"{attr.c_name}: {attr.c_type}" for attr in self._attrs if attr.c_type)
+        typed = f", types: {{{types}}}" if types else ""
+        return ["aclnn:", f"  - {{function: {function}, params: {{{params}}}{typed}}}", ""]
+
+    def _c_name(self, parameter: TensorDraft | AttrDraft) -> str:
+        name = lower_camel(self._name(parameter))
+        if any(parameter is output for output in self._draft.outputs):
+            return "out" if len(self._draft.outputs) == 1 else f"{name}Out"
+        is_optional = isinstance(parameter, TensorDraft) and parameter.option == OPTIONAL
+        return f"{name}Optional" if is_optional else name
+
+    def _tiling(self) -> list[str]:
+        if not self._draft.fields:
+            return []
+        lines = ["tiling:", "  data:"]
+        for one in self._draft.fields:
+            count = f", count: {one.count}" if one.count else ""
+            lines.append(f"    - {{name: {one.name}, type: {one.type}{count}}}")
+        return [*lines, ""]
+
+    def _tests(self) -> list[str]:
+        """One call with small sizes, if all inputs can have any dimensions."""
+        if any(t.is_value_dependent for t in self._draft.inputs):
+            return []
+        symbols = []
+        for number, tensor in enumerate(self._draft.inputs, 1):
+            if tensor.ranks and tensor.ranks[0] == tensor.ranks[1]:
+                symbols += [
+                    f"S{number}{letter}: {size}"
+                    for letter, size in zip("abcdefgh"[: tensor.ranks[0]], itertools.cycle((4, 8)), strict=False)
+                ]
+            else:
+                symbols.append(f"S{number}: [4, 8]")
+        attrs = [
+            f"{self._name(attr)}: {_EXAMPLES[attr.type]}"
+            for attr in self._attrs
+            if attr.default is None or attr.default == ""
+        ]
+        dtypes = dict.fromkeys(d for output in self._draft.outputs for d in output.dtypes if d in _TOLERANCES)
+        lines = ["tests:"]
+        if dtypes:
+            lines.append("  tolerance:")
+            lines += [f"    {d}: {{rtol: {_TOLERANCES[d]}, atol: {_TOLERANCES[d]}}}" for d in dtypes]
+        given = f", attrs: {{{', '.join(attrs)}}}" if attrs else ""
+        return [
+            *lines,
+            "  shapes:",
+            f"    - {{case: every, symbols: {{{', '.join(symbols)}}}{given}, note: small sizes}}",
+        ]
+
+
+_EXAMPLES = {"int": "1", "float": "1.0", "bool": "true", "string": '"text"'}
+_TOLERANCES = {"float16": "1.0e-3", "bfloat16": "8.0e-3", "float32": "1.0e-6"}
+
+
+def _quoted(text: str) -> str:
+    """A text as a YAML scalar in double quotes, in one line."""
+    return json.dumps(_cut(" ".join(text.split())), ensure_ascii=False)
+
+
+def _cut(text: str) -> str:
+    clean = escaped(text)
+    return clean if len(clean) <= _MOST_TEXT else f"{clean[: _MOST_TEXT - 3]}..."

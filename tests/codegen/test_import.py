@@ -1,0 +1,314 @@
+"""Test drafts of specs from msOpGen JSON, C++ sources and aclnn pages, with small sources of these tests."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.generate import rendered
+from opforge.codegen.importers.compare import differences, draft_of
+from opforge.codegen.importers.new_project import write_project
+from opforge.codegen.importers.sources import MOST_BYTES, read_file, read_sources
+from opforge.codegen.spec.loader import load_specs
+
+OPFORGE = str(Path(sys.executable).with_name("opforge"))
+X = {"name": "x", "param_type": "required", "format": ["ND", "ND"], "type": ["fp16", "fp32"]}
+SCALE = {"name": "scale", "param_type": "optional", "format": ["ND", "ND"], "type": ["fp16", "fp32"]}
+OUT = {"name": "y", "param_type": "required", "format": ["ND", "ND"], "type": ["fp16", "fp32"]}
+ALPHA = {"name": "alpha", "param_type": "optional", "type": "float", "default_value": "1.5"}
+ENTRY = {"op": "BiasScale", "language": "cpp", "input_desc": [X, SCALE], "output_desc": [OUT], "attr": [ALPHA]}
+
+OP_DEF = """
+#include "register/op_def_registry.h"
+namespace ops {
+constexpr int DEFAULT_AXIS = -1;
+static const std::vector<ge::DataType> VALUES = {ge::DT_FLOAT16, ge::DT_FLOAT16, ge::DT_FLOAT, ge::DT_FLOAT};
+class PickRows : public OpDef {
+public:
+    explicit PickRows(const char* name) : OpDef(name)
+    {
+        // this->Input("no");
+        this->Input("x").ParamType(REQUIRED).DataType(VALUES).FormatList({ge::FORMAT_ND});
+        this->Input("rowIndex")
+            .ParamType(REQUIRED)
+            .DataType({ge::DT_INT32, ge::DT_INT64, ge::DT_INT32, ge::DT_INT64})
+            .Format({ge::FORMAT_ND, ge::FORMAT_ND, ge::FORMAT_ND, ge::FORMAT_ND});
+        this->Output("y").ParamType(REQUIRED).DataType(VALUES).FormatList({ge::FORMAT_ND});
+        AddAttributes();
+        OpAICoreConfig config;
+        config.DynamicRankSupportFlag(true).ExtendCfgInfo("opFile.value", "pick_rows");
+        this->AICore().AddConfig("ascend910b", config);
+        this->AICore().AddConfig("ascend910_93");
+    }
+private:
+    void AddAttributes()
+    {
+        this->Attr("axis").AttrType(OPTIONAL).Int(DEFAULT_AXIS);
+        this->Attr("mode").AttrType(REQUIRED).String();
+        this->Attr("sizes").AttrType(OPTIONAL).ListInt({1, 2});
+    }
+};
+OP_ADD(PickRows);
+}
+"""
+TILING = """
+BEGIN_TILING_DATA_DEF(PickRowsTilingData)
+TILING_DATA_FIELD_DEF(uint32_t, rowCount);
+TILING_DATA_FIELD_DEF_ARR(int64_t, 4, sizes);
+// TILING_DATA_FIELD_DEF(uint32_t, old);
+END_TILING_DATA_DEF;
+REGISTER_TILING_DATA_CLASS(PickRows, PickRowsTilingData)
+"""
+REG_OP = """
+REG_OP(PickRows)
+    .INPUT(x, TensorType({DT_FLOAT16, DT_FLOAT}))
+    .OPTIONAL_INPUT(mask, TensorType({DT_BOOL}))
+    .OUTPUT(y, TensorType({DT_FLOAT16, DT_FLOAT}))
+    .ATTR(axis, Int, -1)
+    .ATTR(sizes, ListInt, {1, 2})
+    .REQUIRED_ATTR(mode, String)
+    .OP_END_FACTORY_REG(PickRows)
+"""
+PAGE = """# aclnnScaleRows
+## 产品支持情况
+| 产品 | 是否支持 |
+|---|---|
+| Atlas A2 训练系列产品 | √ |
+| Atlas 训练系列产品 | × |
+## 功能说明
+- 接口功能：按行缩放。
+## 函数原型
+```cpp
+aclnnStatus aclnnScaleRowsGetWorkspaceSize(const aclTensor *x, const aclTensor *scaleOptional, int64_t mode,
+    aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
+```
+## 参数说明
+<table>
+<tr><th>参数名</th><th>输入/输出</th><th>描述</th><th>数据类型</th><th>维度(shape)</th></tr>
+<tr><td>x</td><td>输入</td><td>待缩放</td><td>FLOAT16、FLOAT</td><td>2-4</td></tr>
+<tr><td>scaleOptional</td><td>输入</td><td>系数</td><td>与x一致</td><td>1</td></tr>
+<tr><td>mode</td><td>输入</td><td>取值范围为[0, 2]</td><td>-</td><td>-</td></tr>
+<tr><td>out</td><td>输出</td><td>结果</td><td>FLOAT16、FLOAT</td><td>2-4</td></tr>
+</table>
+## 约束说明
+- 行数不超过4096。
+"""
+ENGLISH = """# aclnnScaleRows
+aclnnStatus aclnnScaleRowsGetWorkspaceSize(const aclTensor *x, aclTensor *out, uint64_t *workspaceSize,
+    aclOpExecutor **executor)
+
+| Parameter | Input/Output | Description | Data Type | Dimension |
+|---|---|---|---|---|
+| x | Input | The rows. | FLOAT, BFLOAT16 | 2 |
+| out | Output | The result. | Same as x | 2 |
+
+## Constraints
+- At most 4096 rows.
+"""
+
+
+@pytest.fixture
+def draft(tmp_path):
+    """Provide `draft(text, name)`, the only operator of a source."""
+
+    def read(text, name="source.cpp"):
+        file = tmp_path / name
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        (one,) = read_file(file)
+        return one
+
+    return read
+
+
+def spec_text(found, folder):
+    return write_project([found], folder)[found.op_type].text
+
+
+def only_spec(folder):
+    (file,) = (folder / "op_proto").glob("*.yaml")
+    (spec,) = load_specs([file])
+    return spec
+
+
+def test_json_becomes_a_project_that_generates(draft, tmp_path):
+    found = draft(json.dumps(ENTRY), "op.json")
+    write_project([found], tmp_path / "made")
+    spec = only_spec(tmp_path / "made")
+    assert spec.tensor("x").dtypes == ("float16", "float32")
+    assert spec.tensor("scale").optional
+    assert spec.tensor("y").dtype == "x"
+    assert spec.attr("alpha").default == 1.5
+    tree = rendered([(spec, tmp_path / "made")], is_complete=True).tree
+    assert "op_host/bias_scale_def.cpp" in tree.files
+    assert differences(draft_of(spec, spec.products), found) == []
+    names = {path.name for path in (tmp_path / "made" / "tests").rglob("*.py")}
+    assert {"bias_scale.py", "test_bias_scale.py", "conftest.py"} <= names
+
+
+def test_reference_stub_names_the_missing_formula(draft, tmp_path):
+    write_project([draft(json.dumps(ENTRY), "op.json")], tmp_path / "made")
+    scope = {}
+    source = (tmp_path / "made" / "tests" / "reference" / "bias_scale.py").read_text()
+    exec(source, scope)  # noqa: S102
+    with pytest.raises(NotImplementedError, match="the formula of BiasScale is not written"):
+        scope["reference"]({}, {})
+
+
+def test_array_becomes_one_project(tmp_path):
+    (tmp_path / "two.json").write_text(json.dumps([ENTRY, {**ENTRY, "op": "Other"}]))
+    result = read_sources([tmp_path / "two.json"])
+    write_project(result.drafts, tmp_path / "made")
+    assert sorted(path.stem for path in (tmp_path / "made" / "op_proto").iterdir()) == ["bias_scale", "other"]
+
+
+BAD = {
+    "attribute type": ({"attr": [{**ALPHA, "type": "int64"}]}, r"attr\[0\].type: unknown type 'int64'"),
+    "unknown key": ({"atrt": []}, r"unknown key 'atrt'; did you mean 'attr'\?"),
+    "parameter type": ({"input_desc": [{**X, "param_type": "optinal"}]}, r"'optinal'; did you mean 'optional'\?"),
+    "duplicate input": ({"input_desc": [X, X]}, "got 'x' again"),
+    "keyword": ({"input_desc": [{**X, "name": "class"}]}, "got 'class', a keyword"),
+    "no outputs": ({"output_desc": []}, "output_desc: got none"),
+    "list default": ({"attr": [{**ALPHA, "default_value": [1]}]}, r"got \[1\], expected a value of the type float"),
+    "format": ({"input_desc": [{**X, "format": ["XX"]}]}, "unknown format 'XX'"),
+    "lengths": ({"output_desc": [{**OUT, "type": ["fp16", "fp32", "bf16"]}]}, "lists of different lengths"),
+    "dtype": ({"input_desc": [{**X, "type": ["flaot16"]}]}, r"unknown dtype 'flaot16'; did you mean 'float16'\?"),
+    "operator": ({"op": "../../x"}, "expected a type in CamelCase"),
+    "not a list": ({"input_desc": {}}, "expected a list"),
+    "no default": ({"attr": [{"name": "n", "param_type": "optional", "type": "int"}]}, "got none for the optional"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_forms_are_errors_with_a_place(name, draft):
+    change, message = BAD[name]
+    with pytest.raises(UserError, match=message) as caught:
+        draft(json.dumps({**ENTRY, **change}, indent=1), "op.json")
+    assert "op.json" in str(caught.value)
+
+
+def test_op_def_is_read_with_constants_and_functions(draft, tmp_path):
+    found = draft(OP_DEF)
+    assert [tensor.name for tensor in found.tensors] == ["x", "rowIndex", "y"]
+    assert found.tensors[0].dtypes == ("float16", "float16", "float32", "float32")
+    assert [(attr.name, attr.type, attr.default) for attr in found.attrs] == [
+        ("axis", "int", -1),
+        ("mode", "string", None),
+        ("sizes", "list_int", (1, 2)),
+    ]
+    assert found.products == ("ascend910b", "ascend910_93")
+    assert found.notes == ()
+    spec_text(found, tmp_path / "made")
+    spec = only_spec(tmp_path / "made")
+    assert spec.tensor("row_index").ir == "rowIndex"
+    found_differences = differences(draft_of(spec, spec.products), found)
+    assert [one for one in found_differences if "sizes" not in one] == []
+
+
+def test_statements_that_are_not_read_are_comments_with_their_line(draft, tmp_path):
+    source = OP_DEF.replace("        AddAttributes();\n", '        if (on) { this->Output("z"); }\n')
+    line = source.split("\n").index('        if (on) { this->Output("z"); }') + 1
+    assert f"# - line {line}: statement is not read: if (on)" in spec_text(draft(source), tmp_path / "made")
+
+
+def test_reg_op_is_read(draft):
+    found = draft(REG_OP, "rows_proto.h")
+    assert [(t.name, t.option, t.dtypes) for t in found.tensors] == [
+        ("x", "required", ("float16", "float32")),
+        ("mask", "optional", ("bool",)),
+        ("y", "required", ("float16", "float32")),
+    ]
+    assert [(attr.name, attr.default) for attr in found.attrs] == [("axis", -1), ("sizes", (1, 2)), ("mode", None)]
+
+
+def test_tiling_data_joins_its_operator(tmp_path):
+    (tmp_path / "pick_rows_def.cpp").write_text(OP_DEF)
+    (tmp_path / "pick_rows_tiling.h").write_text(TILING)
+    (found,) = read_sources([tmp_path]).drafts
+    spec_text(found, tmp_path / "made")
+    fields = only_spec(tmp_path / "made").tiling.data
+    assert [(one.name, one.type, one.count) for one in fields] == [("row_count", "uint32", None), ("sizes", "int64", 4)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "gb18030", "utf-16"])
+def test_page_is_read_in_each_encoding(encoding, draft, tmp_path):
+    found = draft(PAGE.encode(encoding), "aclnnScaleRows.md")
+    assert found.function == "aclnnScaleRows"
+    assert found.products == ("ascend910b",)
+    assert [t.dtypes for t in found.tensors] == [("float16", "float32")] * 3
+    text = spec_text(found, tmp_path / "made")
+    spec = only_spec(tmp_path / "made")
+    assert [one.check for one in spec.constraints[4:]] == ["len(S1) >= 2 and len(S1) <= 4", "mode >= 0 and mode <= 2"]
+    assert list(spec.aclnn[0].params) == ["x", "scaleOptional", "mode", "out"]
+    line = PAGE.split("\n").index("- 行数不超过4096。") + 1
+    assert f"# - line {line}: - 行数不超过4096。" in text
+
+
+def test_english_page_is_read(draft):
+    found = draft(ENGLISH, "aclnnScaleRows.md")
+    assert [(t.name, t.dtypes, t.ranks) for t in found.tensors] == [
+        ("x", ("float32", "bfloat16"), (2, 2)),
+        ("out", ("float32", "bfloat16"), (2, 2)),
+    ]
+    assert "- At most 4096 rows." in {note.text for note in found.notes}
+
+
+def test_differences_name_each_part(draft, tmp_path):
+    spec_text(draft(OP_DEF), tmp_path / "made")
+    spec = only_spec(tmp_path / "made")
+    other = OP_DEF.replace(
+        'Input("rowIndex")\n            .ParamType(REQUIRED)', 'Input("rowIndex").ParamType(OPTIONAL)'
+    )
+    other = other.replace("DEFAULT_AXIS = -1", "DEFAULT_AXIS = 0").replace('"ascend910_93"', '"ascend950"')
+    other = other.replace("VALUES = {ge::DT_FLOAT16", "VALUES = {ge::DT_INT8").replace('Attr("mode")', 'Attr("kind")')
+    assert differences(draft_of(spec, spec.products), draft(other)) == [
+        "input rowIndex: the spec has required, the source has optional",
+        "attribute kind: only the source has it",
+        "attribute sizes: only the source has it",
+        "attribute mode: only the spec has it",
+        "attribute axis: the spec has the default -1, the source has the default 0",
+        "dtypes x int8, rowIndex int32, y int8: only the source has this combination",
+        "dtypes x float16, rowIndex int32, y float16: only the spec has this combination",
+        "configuration ascend950: only the source has it",
+        "configuration ascend910_93: only the spec has it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "message"),
+    [
+        (b"\x7fELF\0\0\0", "def.cpp", "got binary data"),
+        (b"\xff\xff\xff\xff", "def.cpp", "got binary data"),
+        (b"[" * 100_000, "op.json", "correct the JSON text"),
+        (b"{" * 200_000, "def.cpp", "got no OpDef class"),
+        (b"(" * 200_000, "def.cpp", "got no OpDef class"),
+        (b"MAKE_ALL_OPERATORS(A)\n", "def.cpp", "the macro MAKE_ALL_OPERATORS, which another file defines"),
+        (b"<table><tr><td rowspan=99999999>" * 2000, "aclnnX.md", "the page has no declaration"),
+        (b"some text", "notes.txt", "got a file of another kind"),
+        (b"", "op.json", "correct the JSON text"),
+        (b" " * (MOST_BYTES + 1), "op.json", "expected at most"),
+    ],
+)
+def test_bad_sources_are_one_message(data, name, message, draft):
+    with pytest.raises(UserError, match=message):
+        draft(data, name)
+
+
+def test_command_writes_checks_and_refuses(tmp_path):
+    def opforge(*arguments):
+        return subprocess.run(
+            [OPFORGE, "import", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    (tmp_path / "op.json").write_text(json.dumps(ENTRY))
+    made = opforge("op.json", "--as", "MyScale", "-o", "made", "--json", "facts.json")
+    assert made.returncode == 0, made.stderr
+    assert json.loads((tmp_path / "facts.json").read_text())["operators"][0]["op_type"] == "MyScale"
+    assert opforge("--check", "made/op_proto/my_scale.yaml", "op.json").returncode == 0
+    (tmp_path / "op.json").write_text(json.dumps({**ENTRY, "attr": []}))
+    other = opforge("--check", "made/op_proto/my_scale.yaml", "op.json")
+    assert (other.returncode, "attribute alpha: only the spec has it" in other.stdout) == (1, True)
+    again = opforge("op.json", "-o", "made")
+    assert (again.returncode, "Traceback" in again.stderr) == (2, False)

@@ -1,0 +1,118 @@
+"""Planted mistakes in kernels of the Matmul API: positions, workspace, quantization and formats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from planted import Planted, kernels_of
+
+from .test_kernel_matmul import HEADER, tiling
+
+M, N, K = 32, 32, 64
+OPEN = (
+    """
+extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR, GM_ADDR c, GM_ADDR workspace, GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_TASK_NAME);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Matmul<MatmulType<TPosition::GM, CubeFormat::ND, IN_T>, MatmulType<TPosition::GM, CubeFormat::ND, IN_T>,
+           MatmulType<TPosition::C_PLACE, CubeFormat::ND, OUT_T>, MatmulType<TPosition::GM, CubeFormat::ND, float>> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    GlobalTensor<IN_T> aGm, bGm;
+    GlobalTensor<OUT_T> cGm;
+    aGm.SetGlobalBuffer((__gm__ IN_T*)a, M * K);
+    bGm.SetGlobalBuffer((__gm__ IN_T*)b, K * N);
+    cGm.SetGlobalBuffer((__gm__ OUT_T*)c, M * N);
+    mm.SetTensorA(aGm);
+    mm.SetTensorB(bGm);
+    (void)workspace;
+""".replace("M * K", str(M * K))
+    .replace("K * N", str(K * N))
+    .replace("M * N", str(M * N))
+)
+TO_UB = """    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 4096);
+    LocalTensor<float> local = buffer.Get<float>();
+    mm.IterateAll(local);
+    DataCopy(cGm, local, 1024);
+    mm.End();
+}
+"""
+TILES = """    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 4096);
+    LocalTensor<float> local = buffer.Get<float>();
+    GlobalTensor<float> results;
+    results.SetGlobalBuffer((__gm__ float*)GetUserWorkspace(workspace));
+    mm.SetWorkspace(results);
+    mm.template Iterate<false>();
+    mm.template GetTensorC<false>(local, 0, true);
+    mm.WaitGetTensorC();
+    SetFlag<HardEvent::MTE2_MTE3>(EVENT_ID0);
+    WaitFlag<HardEvent::MTE2_MTE3>(EVENT_ID0);
+    DataCopy(cGm, local, 1024);
+    mm.End();
+}
+"""
+SCALED = "    mm.SetQuantScalar(0x3F800000ull);\n    mm.IterateAll(cGm);\n    mm.End();\n}\n"
+# Task type, type of the factors, type and position of C, the kernel, and the mistakes.
+CASES = {
+    "whole": (
+        ("MIX_AIC_1_1", "half", "float", "VECIN", TO_UB),
+        [Planted("no_workspace", "GetSysWorkSpacePtr()", "(__gm__ uint8_t*)nullptr", "matmul_workspace", "GetSysWork")],
+    ),
+    "tiles": (
+        ("MIX_AIC_1_1", "half", "float", "VECIN", TILES),
+        [Planted("tile_to_gm", "GetTensorC<false>(local", "GetTensorC<false>(cGm", "matmul_position", "copies a tile")],
+    ),
+    "scaled": (
+        ("AIC_ONLY", "int8_t", "int8_t", "GM", SCALED),
+        [
+            Planted("no_scale", "    mm.SetQuantScalar(0x3F800000ull);\n", "", "matmul_quant", "SetQuantScalar"),
+            Planted("int8_fractals", "CubeFormat::ND, int8_t>, MatmulType<TPosition::GM, CubeFormat::ND, float>",
+                    "CubeFormat::NZ, int8_t>, MatmulType<TPosition::GM, CubeFormat::ND, float>", "matmul_format", "ND"),
+        ],
+    ),
+}  # fmt: skip
+PLANTED = [(clean, planted) for clean, (_, mistakes) in CASES.items() for planted in mistakes]
+
+
+@pytest.fixture(scope="module")
+def kernels(compile_kernels):
+    parts = {True: "", False: ""}
+    for name, ((task, factor, out, place, rest), mistakes) in CASES.items():
+        text = OPEN + rest
+        for field, value in (("TASK_NAME", task), ("IN_T", factor), ("OUT_T", out), ("C_PLACE", place)):
+            text = text.replace(field, value)
+        parts[task == "AIC_ONLY"] += "".join(kernels_of(text, name, mistakes))
+    return {
+        is_cube: compile_kernels(("#define CUBE_KERNEL\n" if is_cube else "") + HEADER + text)
+        for is_cube, text in parts.items()
+    }
+
+
+def _launched(kernels, clean: str, name: str):
+    (task, factor, out, _, _), _ = CASES[clean]
+    types = {"half": np.float16, "int8_t": np.int8, "float": np.float32}
+    random = np.random.default_rng(3)
+    a, b = (random.integers(-2, 3, shape).astype(types[factor]) for shape in ((M, K), (K, N)))
+    c = np.zeros((M, N), types[out])
+    data = tiling(M, N, K, base=(32, 32, 64))
+    report = kernels[task == "AIC_ONLY"].launch(name, a, b, np.zeros(8), c, tiling=data, task_type=task)
+    return report["findings"], c, np.clip(a.astype(np.int64) @ b.astype(np.int64), -128, 127)
+
+
+@pytest.mark.parametrize("clean", CASES)
+def test_the_clean_kernels_are_right(kernels, clean):
+    findings, c, expected = _launched(kernels, clean, clean)
+    assert findings == []
+    np.testing.assert_array_equal(c, expected.astype(c.dtype))
+
+
+@pytest.mark.parametrize(("clean", "planted"), PLANTED, ids=[planted.name for _, planted in PLANTED])
+def test_planted_mistakes(kernels, record_planted, clean, planted):
+    findings, _, _ = _launched(kernels, clean, planted.name)
+    found = [finding for finding in findings if finding["kind"] == planted.kind]
+    assert found, findings
+    assert planted.says in found[0]["message"]
+    record_planted(planted.name, found[0])

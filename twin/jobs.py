@@ -1,0 +1,129 @@
+"""Run jobs in parallel, here or on a dask cluster, and keep their rows for the next run."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import TypeAdapter
+
+from opforge.codegen.errors import MissingToolError, UserError
+from opforge.codegen.printing import first_line, path_text, shown
+from opforge.twin.compiler.cache import digest
+from opforge.twin.compiler.npu_model import TWIN
+from opforge.twin.compiler.units import compiler
+
+_MOST_STATE_BYTES = 256 << 20
+Job = TypeVar("Job")
+Row = TypeVar("Row")
+
+
+def run_all(
+    work: Callable[[Job], Row], jobs: Sequence[Job], count: int, executor: str, finished: Callable[[Row], None]
+) -> None:
+    """Run jobs; `finished` receives each row when it is there.
+
+    Args:
+        work: The function that runs a job; a module has it, so that other processes find it.
+        jobs: Its arguments.
+        count: How many run at once here; 0: one per core.
+        executor: `local`, or `dask:ADDRESS` of a scheduler whose workers see the same files.
+        finished: Receives the rows in the order in which they end.
+
+    Raises:
+        UserError: There is no such executor, or it does not answer.
+        MissingToolError: dask is not installed.
+    """
+    kind, _, address = executor.partition(":")
+    if kind == "local" and not address:
+        with ThreadPoolExecutor(count or os.cpu_count() or 1) as pool:
+            futures = [pool.submit(work, job) for job in jobs]
+            try:
+                for future in as_completed(futures):
+                    finished(future.result())
+            finally:
+                pool.shutdown(cancel_futures=True)
+    elif kind == "dask" and address:
+        _run_on_dask(work, jobs, address, finished)
+    else:
+        raise UserError(
+            f"--executor: got {shown(executor)}, expected 'local' or 'dask:ADDRESS', as dask:tcp://host:8786"
+        )
+
+
+def _run_on_dask(
+    work: Callable[[Job], Row], jobs: Sequence[Job], address: str, finished: Callable[[Row], None]
+) -> None:
+    try:
+        distributed: Any = importlib.import_module("distributed")
+    except ModuleNotFoundError as error:
+        raise MissingToolError(
+            "--executor: got dask, which is not installed; expected the package distributed; "
+            "install it with `pip install 'opforge[dask]'`"
+        ) from error
+    try:
+        client = distributed.Client(address, timeout="20s")
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"--executor: got '{first_line(error)}' from {shown(address)}, expected the address of a dask scheduler"
+        ) from error
+    with client:
+        futures = [client.submit(work, job, pure=False) for job in jobs]
+        for _, row in distributed.as_completed(futures, with_results=True):
+            finished(row)
+
+
+def twin_version() -> str:
+    """A digest of the sources of the CPU twin and of this package, and the compiler."""
+    total = hashlib.sha256(compiler()[1].encode())
+    for path in sorted(TWIN.rglob("*")):
+        if path.suffix in {".h", ".cpp", ".py", ".json", ".j2"} and path.is_file():
+            total.update(f"{path.relative_to(TWIN)} {digest(path)}\n".encode())
+    return total.hexdigest()[:16]
+
+
+class State(Generic[Row]):
+    """The rows of earlier runs, one line of JSON each, by a digest of everything that they depend on."""
+
+    def __init__(self, path: Path, kind: type[Row]) -> None:
+        self._path = path
+        self._kind: TypeAdapter[Row] = TypeAdapter(kind)
+        self._rows: dict[str, Row] = {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists() and path.stat().st_size > _MOST_STATE_BYTES:
+                raise UserError(f"{path_text(path)}: got more than {_MOST_STATE_BYTES} bytes of results; remove it")
+            self._file = path.open("a+", encoding="utf-8", errors="replace")
+            self._file.seek(0)
+            for line in self._file:
+                self._add(line)
+        except OSError as error:
+            raise UserError(
+                f"{path_text(path)}: got '{error.strerror}', expected a file for results; name another one by --state"
+            ) from error
+
+    def _add(self, line: str) -> None:
+        try:
+            entry = json.loads(line)
+            self._rows[entry["key"]] = self._kind.validate_python(entry["row"])
+        except (ValueError, KeyError, TypeError):
+            return  # a line that a killed run left, or of another program: the job runs again
+
+    def get(self, key: str) -> Row | None:
+        """The row of an earlier run."""
+        return self._rows.get(key)
+
+    def put(self, key: str, row: Row) -> None:
+        """Keep a row at once: a run that is interrupted goes on after it."""
+        self._rows[key] = row
+        try:
+            self._file.write(json.dumps({"key": key, "row": self._kind.dump_python(row)}) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise UserError(f"{path_text(self._path)}: got '{error.strerror}', expected space for results") from error

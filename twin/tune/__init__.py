@@ -1,0 +1,1 @@
+"""Search the constants of a plan for the least estimated time."""

@@ -1,0 +1,210 @@
+"""`opforge tune`: search the constants of a plan for the least estimated time of some calls."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import json_file, require_writable, write_files
+from opforge.codegen.printing import escaped, say
+from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.codegen.spec.products import DEFAULT_SOC
+from opforge.twin.build import build_project
+from opforge.twin.compiler.cache import digest
+from opforge.twin.compiler.npu_model import range_text
+from opforge.twin.jobs import State, run_all, twin_version
+from opforge.twin.profile.command import calls_to_profile, find_operator
+from opforge.twin.profile.inputs import make_inputs, parse_attrs
+
+from .worker import ACCEPTED, FAILED, Job, Row, run_one
+
+if TYPE_CHECKING:
+    from opforge.codegen.spec.model import OpSpec
+
+SCHEMA = 1
+_SOURCES = (".h", ".yaml", ".cpp")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where and how long settings are tried.
+
+    Attributes:
+        jobs: Settings at once; 0: one per core.
+        executor: `local` or `dask:ADDRESS`.
+        seconds: Time limit of a setting.
+        state: File with the rows of earlier runs; None: in the build folder.
+    """
+
+    jobs: int = 0
+    executor: str = "local"
+    seconds: float = 600
+    state: Path | None = None
+
+
+def tune_command(
+    op_type: str,
+    shapes: Sequence[str],
+    attrs: Sequence[str],
+    *,
+    cases: Sequence[str],
+    dtype: str | None,
+    soc: str = DEFAULT_SOC,
+    options: Options,
+    json_out: Path | None,
+) -> int:
+    """Search the constants of the plan of an operator, and print the best setting.
+
+    Args:
+        op_type: The operator.
+        shapes: Values of `--shape`.
+        attrs: Values of `--attr`.
+        cases: Values of `--case`.
+        dtype: The dtype of the inputs that support it.
+        soc: The chip.
+        options: Where and how long settings are tried.
+        json_out: The JSON file to write.
+
+    Returns:
+        1 if the operator does not run without findings as it is.
+
+    Raises:
+        UserError: An argument is wrong, or the plan has no constants.
+    """
+    values = parse_attrs(attrs)
+    project, spec = find_operator(op_type)
+    if not spec.tiling.constants:
+        raise UserError(
+            f"{op_type}: its spec has no tiling.constants, expected constants with the values to try; add them to the"
+            " spec, and use them in the plan"
+        )
+    calls = calls_to_profile(spec, shapes, cases, values, given=None, trace=None)
+    for call in calls:
+        make_inputs(spec, call.shapes, call.attrs, dtype, option=f"--case {call.name}" if call.name else "--shape")
+    if json_out is not None:
+        require_writable(json_out, project.spec_paths(), "report")
+    built = build_project(project, [soc], [op_type])
+    if op_type in built.missing:
+        raise UserError(f"{op_type}: {built.missing[op_type]} is missing; write it")
+    job = Job(
+        root=str(project.root),
+        op_suffix=project.op_suffix,
+        op_type=op_type,
+        soc=soc,
+        dtype=dtype,
+        cases=tuple((call.name, dict(call.shapes), dict(call.attrs)) for call in calls),
+        vendor=str(built.vendor_dir),
+        setting={constant.name: constant.value for constant in spec.tiling.constants},
+        seconds=options.seconds,
+    )
+    search = _Search(project, job, options)
+    first = search.rows([job])[0]
+    if first.status == FAILED:
+        raise UserError(f"{op_type}: the call does not run with the values of the spec: {escaped(first.reason)}")
+    if first.status != ACCEPTED:
+        say(f"{op_type}: the values of the spec have a finding: {escaped(first.reason)}; repair the operator first")
+        return 1
+    best = _best(search, spec, replace(job, expected=first.results), first)
+    _print_result(op_type, first, best)
+    if json_out is not None:
+        facts: dict[str, Any] = {"schema": SCHEMA, "operator": op_type, "soc": soc}
+        facts |= {"before": _facts(first), "best": _facts(best)}
+        facts["settings"] = [_facts(row) for row in search.tried.values()]
+        write_files([json_file(json_out, facts, "report")])
+    return 0
+
+
+def _best(search: _Search, spec: OpSpec, job: Job, first: Row) -> Row:
+    """Change one constant at a time, all of them in each round, until no change is faster."""
+    best = first
+    while True:
+        jobs = [
+            replace(job, setting=best.setting | {constant.name: value}, limit_us=best.estimate_us)
+            for constant in spec.tiling.constants
+            for value in constant.choices
+        ]
+        accepted = [row for row in search.rows(jobs) if row.status == ACCEPTED]
+        if not accepted:
+            return best
+        best = min(accepted, key=lambda row: row.estimate_us)
+
+
+class _Search:
+    """Tries settings, or takes their rows from the state of earlier runs."""
+
+    def __init__(self, project: Project, job: Job, options: Options) -> None:
+        path = options.state or project.build_dir / "twin" / "tune" / "state.jsonl"
+        self._state = State(path, Row)
+        self._options = options
+        self._version = _version(project)
+        self._shown = job.setting
+        self.tried: dict[str, Row] = {}  # by setting; a setting that was slower stays slower
+
+    def rows(self, jobs: Sequence[Job]) -> list[Row]:
+        """The rows of settings that were not tried yet, in the order of the jobs."""
+        names = {json.dumps(job.setting, sort_keys=True): job for job in jobs}
+        keys = {name: self._key(job) for name, job in names.items() if name not in self.tried}
+        found = {name: row for name, key in keys.items() if (row := self._state.get(key)) is not None}
+        for row in found.values():
+            self._print(row)
+
+        def finished(row: Row) -> None:
+            name = json.dumps(row.setting, sort_keys=True)
+            found[name] = row
+            if row.status != FAILED:  # a job whose process failed runs again
+                self._state.put(keys[name], row)
+            self._print(row)
+
+        left = [names[name] for name in keys if name not in found]
+        if left:
+            run_all(run_one, left, self._options.jobs, self._options.executor, finished)
+        rows = {name: found[name] for name in keys}
+        self.tried |= rows
+        return list(rows.values())
+
+    def _key(self, job: Job) -> str:
+        facts = asdict(job) | {"seconds": 0, "vendor": "", "version": self._version}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+    def _print(self, row: Row) -> None:
+        changed = {name: value for name, value in row.setting.items() if value != self._shown[name]}
+        text = _text(changed) or "values of the spec"
+        time = f"{row.estimate_us:.2f} us" if row.estimate_us else "-"
+        say(f"{row.status:<11} {time:>12}  {text}" + (f" - {escaped(row.reason)}" if row.reason else ""))
+
+
+def _version(project: Project) -> str:
+    """Return a digest of the twin and of all sources of the operators."""
+    total = hashlib.sha256(twin_version().encode())
+    for root in dict.fromkeys((project.root, BUILTIN_ROOT)):
+        for folder in ("op_proto", "op_host", "op_kernel"):
+            for path in sorted((root / folder).rglob("*")):
+                if path.suffix in _SOURCES:
+                    total.update(f"{path.relative_to(root)} {digest(path)}\n".encode())
+    return total.hexdigest()
+
+
+def _text(setting: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in setting.items())
+
+
+def _facts(row: Row) -> dict[str, Any]:
+    return {name: value for name, value in asdict(row).items() if name != "results"}
+
+
+def _print_result(op_type: str, first: Row, best: Row) -> None:
+    if best is first:
+        say(f"{op_type}: {first.estimate_us:.2f} us ({range_text()}); no other setting is faster")
+        return
+    gain = 1 - best.estimate_us / first.estimate_us
+    changed = {name: value for name, value in best.setting.items() if value != first.setting[name]}
+    say(
+        f"{op_type}: {first.estimate_us:.2f} us -> {best.estimate_us:.2f} us, {gain:.1%} less (estimates, "
+        f"{range_text()})",
+        f"setting: {_text(changed)}; write these values to tiling.constants of the spec",
+    )

@@ -1,0 +1,204 @@
+"""Build the host code of an operator with one setting, and measure and check calls, in a process of its own.
+
+`python -m opforge.twin.tune.worker PLACE` is the process: it reads the job and writes the row of the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic import TypeAdapter, ValidationError
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.generate import write_project
+from opforge.codegen.printing import first_line
+from opforge.codegen.project import Project
+from opforge.codegen.spec.loader import load_project
+from opforge.codegen.spec.model import OpSpec
+from opforge.twin.compiler.folder import locked
+from opforge.twin.compiler.operators import TILING_LIBRARY, host_libraries
+from opforge.twin.compiler.runtime_library import twin_dir
+from opforge.twin.compiler.units import CompileError, build
+from opforge.twin.profile.inputs import make_inputs
+from opforge.twin.runtime.acl import Array
+from opforge.twin.runtime.isolation import run_command
+from opforge.twin.runtime.kernel_process import end_at_exit, finish
+from opforge.twin.runtime.operator_run import run, use_built
+from opforge.twin.runtime.results import AclnnError, FindingsError
+from opforge.twin.samples import calls_of
+
+ACCEPTED, SLOWER, REJECTED, FAILED = "accepted", "not faster", "rejected", "failed"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One setting and the calls that it is tried with.
+
+    Attributes:
+        root: The project.
+        op_suffix: Suffix of its operators.
+        op_type: The operator.
+        soc: The SoC.
+        dtype: The dtype of the inputs that support it.
+        cases: Name, shapes and attributes of each call.
+        vendor: The folder of the built operators.
+        setting: The values of constants.
+        seconds: Time limit.
+        limit_us: A setting is only checked if the sum of its estimates is less.
+        expected: The digest of the results of each call; empty: there is none yet.
+    """
+
+    root: str
+    op_suffix: str
+    op_type: str
+    soc: str
+    dtype: str | None
+    cases: tuple[tuple[str, dict[str, tuple[int, ...]], dict[str, Any]], ...]
+    vendor: str
+    setting: dict[str, int]
+    seconds: float
+    limit_us: float | None = None
+    expected: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Row:
+    """The result of a setting: the sum of the estimates, and whether all calls gave the expected results."""
+
+    setting: dict[str, int]
+    status: str = FAILED
+    estimate_us: float = 0.0
+    reason: str = ""
+    results: dict[str, str] = field(default_factory=dict)
+
+
+_ROW, _JOB = TypeAdapter(Row), TypeAdapter(Job)
+
+
+def run_one(job: Job) -> Row:
+    """Try one setting in a process of its own, which is ended with all that it started."""
+    folder = tempfile.mkdtemp(prefix="opforge-tune-")
+    given = {"job": asdict(job), "folder": str(Path(folder).resolve())}
+    command = [sys.executable, "-m", "opforge.twin.tune.worker"]
+    try:
+        status, answer = run_command(command, json.dumps(given).encode(), os.environ, job.seconds)
+        return _ROW.validate_json(answer)
+    except OSError as error:
+        reason = f"no process can be started: {error.strerror}"
+    except ValidationError:
+        end = f"did not end within {job.seconds:g} s" if status is None else f"ended with {status}"
+        reason = f"its process {end}"
+    finally:
+        subprocess.run(["/bin/rm", "-rf", "--", folder], check=False, stderr=subprocess.DEVNULL)
+    return Row(job.setting, reason=reason)
+
+
+def work(job: Job, folder: Path) -> Row:
+    """Build, measure and check one setting in an empty folder."""
+    row = Row(job.setting)
+    try:
+        project = Project(Path(job.root), job.op_suffix, folder / "build")
+        spec = next(spec for spec in load_project(project) if spec.op_type == job.op_type)
+        _build(project, spec.with_constants(job.setting), Path(job.vendor), job.soc)
+        row.estimate_us = sum(
+            run(
+                job.op_type, inputs, attrs, soc=job.soc, strict=False, seed=1, threads=1, project=project
+            ).report.estimate_us
+            for _, inputs, attrs in _calls(spec, job)
+        )
+        if job.limit_us is not None and row.estimate_us >= job.limit_us:
+            row.status = SLOWER
+            return row
+        row.results = _results(project, spec, job)
+    except CompileError as error:
+        row.status, row.reason = REJECTED, _compile_error(str(error))
+        return row
+    except FindingsError as error:
+        row.status, row.reason = REJECTED, first_line(error)
+        return row
+    except AclnnError as error:  # a call that the operator refuses, unless another setting accepts it
+        row.status, row.reason = FAILED if job.limit_us is None else REJECTED, first_line(error)
+        return row
+    except UserError as error:
+        row.reason = " ".join(str(error).split())[:300]
+        return row
+    other = [name for name, result in job.expected.items() if row.results.get(name) != result]
+    row.status = REJECTED if other else ACCEPTED
+    row.reason = f"{other[0]}: other numbers" if other else ""
+    return row
+
+
+def _build(project: Project, spec: OpSpec, vendor: Path, soc: str) -> None:
+    """Compile the plan of the spec, and put its library beside the other files of the built operators."""
+    generated = write_project(project, [spec]).present
+    libraries = host_libraries(project, [spec.name], generated)
+    tiling = [library for library in libraries if library.path.name == TILING_LIBRARY]
+    with locked(twin_dir(project)) as scratch:
+        build(tiling, scratch, jobs=1)
+    mine = Path(os.path.commonpath([library.path for library in libraries]))
+    for path in vendor.rglob("*"):
+        copy = mine / path.relative_to(vendor)
+        if path.is_file() and path.name != TILING_LIBRARY:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+    use_built(project, soc, spec, mine)
+
+
+def _compile_error(text: str) -> str:
+    """The first error of a compiler without its place, for example a static_assert of the plan."""
+    found = next((line for line in text.splitlines() if "error:" in line), text.strip())
+    return f"the plan does not compile: {found.rpartition('error:')[2].strip()[:200]}"
+
+
+def _calls(spec: OpSpec, job: Job) -> Iterable[tuple[str, Mapping[str, Array], Mapping[str, Any]]]:
+    for name, shapes, attrs in job.cases:
+        yield name, make_inputs(spec, shapes, attrs, job.dtype), attrs
+
+
+def _results(project: Project, spec: OpSpec, job: Job) -> dict[str, str]:
+    """Run the cases and the test shapes of the spec with all checks; return a digest of the outputs of each."""
+    results = {}
+    for name, inputs, attrs in _calls(spec, job):
+        result = run(job.op_type, inputs, attrs, soc=job.soc, seed=1, project=project)
+        results[name or "call"] = _digest(result)
+    for call in calls_of(spec):
+        try:
+            result = run(job.op_type, call.inputs(), call.attrs, soc=job.soc, seed=1, project=project)
+            results[f"test {call}"] = _digest(result)
+        except AclnnError as error:  # a test may be beyond a limit of this chip
+            results[f"test {call}"] = f"status {error.status}"
+    return results
+
+
+def _digest(outputs: Mapping[str, Array]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(outputs):
+        array = outputs[name]
+        total.update(f"{name} {array.dtype} {array.shape}\n".encode() + array.tobytes())
+    return total.hexdigest()[:16]
+
+
+def main() -> NoReturn:
+    """Read the job, do it and write the row."""
+    end_at_exit()
+    place = json.loads(sys.argv[1])
+    with open(place["buffers"], "rb") as file:
+        file.seek(0)  # the caller wrote it through the same open file
+        given = json.loads(file.read())
+    warnings.simplefilter("ignore")
+    finish(place["answer"], asdict(work(_JOB.validate_python(given["job"]), Path(given["folder"]))))
+
+
+if __name__ == "__main__":
+    main()
