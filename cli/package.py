@@ -45,6 +45,9 @@ def pack(
         ),
     ] = None,
     no_build: Annotated[bool, typer.Option("--no-build", help="Pack the sources only.")] = False,
+    sign: Annotated[
+        Path | None, path_option("--sign", metavar="KEY", text="SSH key that signs the manifest of the package.")
+    ] = None,
     jobs: Annotated[int, JOBS] = 0,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
@@ -58,7 +61,14 @@ def pack(
     with answering(json_out) as answer:
         answer.update(
             pack_command(
-                listed(product), listed(ops), vendor_name, out, op_suffix=op_suffix, toolkit=toolkit, jobs=jobs
+                listed(product),
+                listed(ops),
+                vendor_name,
+                out,
+                op_suffix=op_suffix,
+                toolkit=toolkit,
+                jobs=jobs,
+                key=sign,
             )
         )
 
@@ -66,12 +76,20 @@ def pack(
 @app.command()
 def verify(
     package: Annotated[Path, file_argument("PKG", "Package file (.run).")],
+    trusted_keys: Annotated[
+        Path | None,
+        path_option(
+            "--trusted-keys",
+            metavar="FILE",
+            text="Refuse a package that no key in FILE (ALLOWED SIGNERS of ssh-keygen) signed.",
+        ),
+    ] = None,
     json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
 ) -> None:
     """Compare a package with its manifest, without running it."""
     from opforge.package.verify import verify as compare
 
-    facts, problems = compare(package)
+    facts, problems = compare(package, trusted_keys)
     with answering(json_out) as answer:
         answer.update(facts | {"problems": problems})
         lines = [f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in facts.items()]

@@ -21,7 +21,9 @@ from opforge.codegen.spec.names import suggest
 
 from . import cann
 from .layout import Contents, layout, write_tree
+from .manifest import NAME as MANIFEST
 from .places import walk
+from .signature import SIGNATURE, sign
 from .socs import choose_socs, opc_chips
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ def pack_command(
     op_suffix: str,
     toolkit: Path | None,
     jobs: int,
+    key: Path | None = None,
 ) -> dict[str, Any]:
     """Write the package and print its path and content; return them as JSON data."""
     project = Project(find_project().root, op_suffix)
@@ -57,7 +60,7 @@ def pack_command(
             jobs or os.cpu_count() or 1,
             say,
         )
-    path = make_package(contents, (out or _default_out(project)) / package_name())
+    path = make_package(contents, (out or _default_out(project)) / package_name(), key)
     left_out = [] if ops else incomplete(project)
     say(str(path), contents.note, *left_out)
     operators = [spec.op_type for spec in contents.specs]
@@ -101,12 +104,15 @@ def pack(
     return make_package(gather(project, socs, ops, vendor), (out or _default_out(project)) / package_name())
 
 
-def make_package(contents: Contents, path: Path) -> Path:
-    """Write a package of `contents` to `path`; raises as `pack`."""
+def make_package(contents: Contents, path: Path, key: Path | None = None) -> Path:
+    """Write a package of `contents` to `path`, signed with `key` if one is given; raises as `pack` and `sign`."""
+    tree = layout(contents)
+    if key is not None:
+        tree[SIGNATURE] = sign(tree[f"packages/vendors/{contents.vendor}/{MANIFEST}"], key)
     try:
         with tempfile.TemporaryDirectory(prefix="opforge-pack-") as work:
             stage = Path(work) / "custom_opp"
-            write_tree(stage, layout(contents))
+            write_tree(stage, tree)
             built = _make_self_extracting(stage, f"{contents.vendor} {contents.version} ({contents.note})", Path(work))
             _place(built, path)
     except OSError as error:  # error of the temporary folder

@@ -21,6 +21,7 @@ from .archive import ArchiveError, Member, read_archive
 from .manifest import INFO, SUMS, info_text
 from .manifest import NAME as MANIFEST
 from .pack import SCRIPTS
+from .signature import SIGNATURE, read_keys, signer
 
 MAX_FILE_BYTES = 1 << 30
 _MOST_HEAD_BYTES = 1 << 20
@@ -29,6 +30,7 @@ _HEAD = re.compile(
     rb"#!/bin/sh\n\{ # [^\n]*\nheader_lines=(\d{1,6})\npayload_bytes=(\d{1,12})\npayload_sha256=([0-9a-f]{64})\n"
 )
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
+_KEPT = frozenset((MANIFEST, SUMS, INFO, SIGNATURE, "install.sh"))
 _FACTS = ("vendor", "version", "release", "cann", "operators", "socs")
 
 
@@ -41,22 +43,28 @@ class _Head(NamedTuple):
     payload_sha256: str
 
 
-def verify(package: Path) -> tuple[dict[str, Any], list[str]]:
+def verify(package: Path, trusted_keys: Path | None = None) -> tuple[dict[str, Any], list[str]]:
     """Return the properties in the manifest, and up to 1000 problems of the package.
 
+    Args:
+        package: The `.run` file.
+        trusted_keys: File of the keys that may sign; a package without a valid signature is then a problem.
+
     Raises:
-        UserError: The file cannot be read, or was not made by `opforge pack`.
+        UserError: A file cannot be read, or the package was not made by `opforge pack`.
+        MissingToolError: The signature is to be checked, and ssh-keygen is not installed.
     """
+    keys = None if trusted_keys is None else read_keys(trusted_keys)
     with open_regular(package, "package") as source:
         facts: dict[str, Any] = {}
-        found = _problems(source, package, facts)
+        found = _problems(source, package, facts, keys)
         problems = list(islice(found, _MOST_PROBLEMS))
         if next(found, None) is not None:
             problems.append(f"more than {_MOST_PROBLEMS} problems; the others are not listed")
     return facts, problems
 
 
-def _problems(source: BufferedReader, package: Path, facts: dict[str, Any]) -> Iterator[str]:
+def _problems(source: BufferedReader, package: Path, facts: dict[str, Any], keys: bytes | None) -> Iterator[str]:
     """Return the problems of a package; add the properties in its manifest to `facts`."""
     head = _head(source, package)
     if head.text != _installer_head():
@@ -71,20 +79,20 @@ def _problems(source: BufferedReader, package: Path, facts: dict[str, Any]) -> I
             yield "the payload differs from the SHA-256 in the head: the file is damaged"
             return
         source.seek(head.size)
-        members = list(read_archive(source, frozenset((MANIFEST, SUMS, INFO, "install.sh")), MOST_JSON_BYTES))
+        members = list(read_archive(source, _KEPT, MOST_JSON_BYTES))
     except ArchiveError as error:
         raise UserError(f"{path_text(package)}: cannot be unpacked: {error}; get the file again") from error
     except OSError as error:
         raise UserError(f"{path_text(package)}: cannot be read: {error.strerror}; get the file again") from error
     yield from (member.problem for member in members if member.problem)
     try:
-        yield from _content_problems({member.name: member for member in members}, facts)
+        yield from _content_problems({member.name: member for member in members}, facts, keys)
     except FormError as error:
         place = f"{path_text(package)}: cannot read {MANIFEST} of the package"
         raise UserError(f"{place}: {error}; get the file again") from error
 
 
-def _content_problems(files: dict[str, Member], facts: dict[str, Any]) -> Iterator[str]:
+def _content_problems(files: dict[str, Member], facts: dict[str, Any], keys: bytes | None) -> Iterator[str]:
     """Return the differences between the files of a package and its lists.
 
     Raises:
@@ -95,6 +103,17 @@ def _content_problems(files: dict[str, Member], facts: dict[str, Any]) -> Iterat
         yield f"got {len(manifests)} files {MANIFEST}, expected one"
         return
     root = manifests[0].removesuffix(MANIFEST)
+    # The signature is checked first: nothing is read from a manifest that no trusted key signed.
+    signature = files.get(SIGNATURE)
+    if keys is not None:
+        if signature is None:
+            yield f"{SIGNATURE}: missing; expected a package signed with `opforge pack --sign`"
+            return
+        name = signer(files[manifests[0]].content, signature.content, keys)
+        if name is None:
+            yield f"{SIGNATURE}: no valid signature of {MANIFEST} by a key in --trusted-keys"
+            return
+        facts["signed_by"] = escaped(name)
     manifest: PackedManifest = parse_json(files[manifests[0]].content, PACKED_FORM)
     stated = manifest.model_dump(mode="json")
     facts |= {key: stated[key] for key in _FACTS} | {"files": len(manifest.files)}
@@ -103,7 +122,7 @@ def _content_problems(files: dict[str, Member], facts: dict[str, Any]) -> Iterat
             yield f"{path}: missing"
         elif files[root + path].digest != digest:
             yield f"{path}: differs from the manifest"
-    expected = {*(root + path for path in manifest.files), root + MANIFEST, root + SUMS, "install.sh"}
+    expected = {*(root + path for path in manifest.files), root + MANIFEST, root + SUMS, "install.sh", SIGNATURE}
     yield from (f"{name}: not listed in the manifest" for name in sorted(set(files) - expected))
     if "install.sh" not in files or files["install.sh"].content != (SCRIPTS / "install.sh").read_bytes():
         yield "install.sh: differs from the one of this opforge"

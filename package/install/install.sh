@@ -131,7 +131,9 @@ verify_payload() (
         is_list "$package/SHA256SUMS" || { printf '  missing or damaged: SHA256SUMS\n' && exit 1; }
         # Each path, then its parent folders.
         expected="$({ listed_files "$package" && echo SHA256SUMS; } | sed "s/^/packages\/vendors\/$vendor\//")"
-        expected="$(printf '%s\n' install.sh "$expected" | sed -n ':up
+        signature=install.sh
+        [ ! -f manifest.json.sig ] || signature=manifest.json.sig
+        expected="$(printf '%s\n' install.sh "$signature" "$expected" | sed -n ':up
 p
 s/\/[^/]*$//
 t up' | sort -u)"
