@@ -32,6 +32,8 @@ inline constexpr int64_t kMaxCounters = 2048;  // maximum number of counters per
 inline constexpr int64_t kMinWorkFloats = 768;
 // The search reduces the size by 1 / kTriedPart in each step.
 inline constexpr int64_t kTriedPart = 32;
+// Numbers of pieces that are tried if the last piece must be long enough for a store of whole blocks.
+inline constexpr int64_t kMostTried = 512;
 
 /// Sizes of one problem. A single channel is one long row over all batches.
 struct Shape {
@@ -189,8 +191,8 @@ constexpr Choice ChooseRows(const Shape& shape, const Platform& platform)
         Consider(shape, {1, channels, 1, shape.inner}, platform, best);
     }
     const int64_t fewest = std::max<int64_t>(CeilDiv(shape.inner, shape.MaxTileElements()), 2);
-    for (int64_t wanted = fewest; wanted < fewest + platform.coreNum || (best.cost < 0 && wanted < shape.inner);
-         ++wanted) {
+    const int64_t tried = platform.hasBlockCopyOnly ? kMostTried : platform.coreNum;
+    for (int64_t wanted = fewest; wanted < fewest + tried; ++wanted) {
         const int64_t width = std::min(RoundUp(CeilDiv(shape.inner, wanted), granule), shape.MaxTileElements());
         Consider(shape, {1, 1, CeilDiv(shape.inner, width), width}, platform, best);
     }
