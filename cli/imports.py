@@ -43,7 +43,7 @@ def import_(
     ] = None,
     json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
 ) -> None:
-    """Create a project with draft specs from existing operator definitions."""
+    """Create a project with draft specs from operator sources."""
     from opforge.codegen.errors import UserError
     from opforge.codegen.importers.sources import read_sources
 

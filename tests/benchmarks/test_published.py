@@ -111,6 +111,9 @@ def test_constants_are_fitted_if_and_only_if_the_script_fits_them(monkeypatch):
     fits = {(name, bool(soc)) for name, soc, *_ in calibrate.FITS}
     for name, entry in constants.items():
         for is_own, facts in [(False, entry), *((True, own) for own in entry.get("soc", {}).values())]:
+            if facts["status"] == "inferred":  # a chip without published times
+                assert is_own
+                continue
             is_fitted = (name, is_own) in fits
             assert (facts["status"] == "fitted") == is_fitted, name
             if is_fitted:

@@ -242,7 +242,7 @@ def test_unusable_temporary_folder_is_named(project, tmp_path, monkeypatch):
         ({"socs": ["ascend910"], "ops": ["ConvTbcBackward"]}, "documented but not built"),
         (
             {"socs": ["Ascend910B"]},
-            "first generation .directory ascend910., .* The directory of Ascend910B1 is ascend910b",
+            "first generation; use its directory ascend910, .* The directory of Ascend910B1 is ascend910b",
         ),
         ({"ops": ["GroupedBiasGrad"]}, "operator: got 'GroupedBiasGrad'; did you mean 'GroupedBiasAddGrad'"),
         ({"vendor": "../x"}, "vendor name: got '../x', expected lower case letters"),

@@ -174,7 +174,8 @@ def cpu_flags() -> tuple[str, ...]:
     cpuinfo = Path("/proc/cpuinfo")
     if platform.machine() != "x86_64" or not cpuinfo.is_file():
         return ()
-    if not _ask(compiler()[0], "-dumpmachine").text.startswith("x86_64"):
+    name = Path(compiler()[0]).resolve().name
+    if "-linux-gnu" in name and not name.startswith("x86_64"):
         return ()
     words = set(cpuinfo.read_text(encoding="utf-8").split())
     return tuple(f"-m{name}" for name in ("avx2", "f16c") if name in words)
