@@ -1,4 +1,4 @@
-"""Define the commands of the operator author: new, generate, schema, lint."""
+"""Define the commands of the operator author: new, generate, schema, lint, lsp."""
 
 from __future__ import annotations
 
@@ -178,3 +178,17 @@ def lint(
         answer.update({"findings": [asdict(found) for found in findings]})
         say(*map(str, findings))
     raise typer.Exit(1 if findings else 0)
+
+
+@app.command()
+def lsp() -> None:
+    """Serve specs to an editor on standard input and output."""
+    from opforge.codegen.errors import MissingToolError
+
+    try:
+        from .language_server import serve
+    except ModuleNotFoundError as error:
+        raise MissingToolError(
+            "lsp: pygls is not installed, expected it for the language server; run: pip install 'opforge[lsp]'"
+        ) from error
+    serve()

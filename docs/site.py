@@ -45,6 +45,7 @@ CONTENTS = {
     "How-to guides": [
         "docs/how-to/use-your-own-project.md",
         "docs/how-to/import-an-operator.md",
+        "docs/how-to/edit-specs.md",
         "docs/how-to/run-a-kernel.md",
         "docs/how-to/run-ascend-c-programs.md",
         "docs/how-to/run-public-kernels.md",

@@ -23,7 +23,7 @@ from opforge.codegen.new import new_project
 ROOT = Path(__file__).resolve().parent.parent
 OPFORGE = str(Path(sys.executable).with_name("opforge"))
 # Commands whose output is no report: a schema, flags of a compiler, a folder.
-WITHOUT_REPORT = {"schema", "flags", "new", "cc"}
+WITHOUT_REPORT = {"schema", "flags", "new", "cc", "lsp"}
 
 
 def opforge(*arguments, cwd, **environment):

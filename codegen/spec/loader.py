@@ -101,15 +101,22 @@ def with_suffix(specs: Sequence[OpSpec], suffix: str) -> tuple[OpSpec, ...]:
     return tuple(spec.with_suffix(suffix) if suffix else spec for spec in specs)
 
 
-def _read(path: FilePath) -> tuple[OpSpec, Document]:
-    document = read_yaml(_text(path))
+def read_text(text: str) -> tuple[OpSpec | None, Document]:
+    """Read a spec from its text; without a spec, the document has its problems, sorted by place."""
+    document = read_yaml(text)
     spec = None
     too_long = [Problem(document.place(place), place, message) for place, message in _too_long(document.value, ())]
     document.problems.extend(too_long)
     if not too_long and (not document.problems or document.value is not None):
         spec = _validate(document)
-    if document.problems or spec is None:
-        problems = sorted(document.problems, key=lambda problem: (problem.place.line, problem.place.column))
+    document.problems.sort(key=lambda problem: (problem.place.line, problem.place.column))
+    return (None if document.problems else spec), document
+
+
+def _read(path: FilePath) -> tuple[OpSpec, Document]:
+    spec, document = read_text(_text(path))
+    if spec is None:
+        problems = document.problems
         lines = [*dict.fromkeys(_line(path, problem) for problem in problems[: 2 * _MOST_LINES])]
         if len(lines) > _MOST_LINES:
             lines[_MOST_LINES:] = [f"{path_text(path)}: ... and more problems, {len(problems)} in all"]

@@ -1,0 +1,130 @@
+"""Answer an editor's questions about the text of a spec: problems, completion, hover and definitions."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path as FilePath
+from typing import Any
+
+from .project import MOST_SPEC_BYTES
+from .spec.loader import read_text
+from .spec.model import OpSpec
+from .spec.yaml_nodes import Path, Place, Problem, dotted
+
+_LINE = re.compile(r"( *)((?:- +)*)(?:([\w-]+) *:(?= |$))?")
+_WORD = re.compile(r"\w+")
+_VALUE = re.compile(r"(\w+): +(\[[^\]{}]*)?[\"']?\w*$")
+
+
+def problems_in(text: str) -> list[Problem]:
+    """Return the problems of a spec with their places."""
+    if len(text) > MOST_SPEC_BYTES:
+        message = f"got {len(text)} characters, expected at most {MOST_SPEC_BYTES}; make it smaller"
+        return [Problem(Place(1, 1), (), message)]
+    return read_text(text)[1].problems
+
+
+def message_of(problem: Problem) -> str:
+    """Return a problem with the path of its key."""
+    return f"{dotted(problem.path)}: {problem.message}" if problem.path else problem.message
+
+
+def completions(text: str, line: int, column: int) -> list[str]:
+    """Return the words that the schema allows at a position, counted from 0: keys, or the values of a key."""
+    lines = text.splitlines()
+    before = lines[line][:column] if line < len(lines) else " " * column
+    if (value := _VALUE.search(before)) is not None:
+        start = value.start(1)
+        node = _schema_at((*_path_at(lines, line, start), value[1], *((0,) if value[2] else ())))
+        return [str(word) for word in node.get("enum", [True, False] if node.get("type") == "boolean" else [])]
+    word = re.search(r"\w*$", before)
+    start = word.start() if word else column
+    return [*_schema_at(_path_at(lines, line, start)).get("properties", {})]
+
+
+def hover(text: str, line: int, column: int) -> str | None:
+    """Return what the spec says about the tensor at a position, or about all tensors at the operator type."""
+    lines = text.splitlines()
+    if line >= len(lines) or len(text) > MOST_SPEC_BYTES:
+        return None
+    word = next((w[0] for w in _WORD.finditer(lines[line]) if w.start() <= column <= w.end()), "")
+    spec, _ = read_text(text)
+    if spec is None:
+        return None
+    names = [tensor.name for tensor in spec.tensors]
+    shown = names if word in {"op_type", spec.op_type} else [word] if word in names else []
+    return "\n\n".join(_tensor_text(spec, name) for name in shown) or None
+
+
+def definitions(file: FilePath, text: str, line: int) -> list[FilePath]:
+    """Return the existing kernel (from `op_type`) and own plan (from `op_type` and `tiling`) of a spec."""
+    lines = text.splitlines()
+    if line >= len(lines) or len(text) > MOST_SPEC_BYTES:
+        return []
+    section = next((match[0] for one in reversed(lines[: line + 1]) if (match := re.match(r"\w+", one))), "")
+    spec, _ = read_text(text)
+    if spec is None or section not in {"op_type", "tiling"}:
+        return []
+    root = file.resolve().parent.parent
+    kernel = root / "op_kernel" / f"{spec.source_name}.h"
+    plan = root / "op_host" / (spec.tiling.plan or f"{spec.source_name}_tiling.h")
+    return [path for path in ([kernel, plan] if section == "op_type" else [plan]) if path.is_file()]
+
+
+def _tensor_text(spec: OpSpec, name: str) -> str:
+    tensor = spec.tensor(name)
+    kind = "output" if tensor in spec.outputs else "optional input" if tensor.optional else "input"
+    text = [f"**{name}**: {kind}, {', '.join(tensor.dtypes)}"]
+    shapes = {case.name: map(str, case.shapes[name]) for case in spec.cases if name in case.shapes}
+    return "\n".join([*text, *(f"- {case}: [{', '.join(dims)}]" for case, dims in shapes.items())])
+
+
+def _path_at(lines: list[str], line: int, column: int) -> Path:
+    """Return the path of the mapping at a position by indentation, because text that is being typed is no valid YAML.
+
+    Every item of a list has the index 0.
+    """
+    path: Path = ()
+    limit = column
+    for text in reversed(lines[: line + 1]):
+        for start, part in reversed(_parts(text)):
+            is_list_below = start == limit and path[:1] == (0,) and isinstance(part, str)
+            if start < limit or is_list_below:
+                path, limit = (part, *path), start
+    return path
+
+
+def _parts(text: str) -> list[tuple[int, str | int]]:
+    """Return the columns and parts of the dashes and the first key of a line."""
+    match = _LINE.match(text)
+    if match is None or text.lstrip().startswith("#"):
+        return []
+    parts: list[tuple[int, str | int]] = [(match.start(2) + i, 0) for i, char in enumerate(match[2]) if char == "-"]
+    return [*parts, *([(match.start(3), match[3])] if match[3] else [])]
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return OpSpec.model_json_schema()
+
+
+def _schema_at(path: Path) -> dict[str, Any]:
+    node = _resolved(_schema())
+    for part in path:
+        if isinstance(part, int):
+            node = _resolved(node.get("items", {}))
+        else:
+            below = node.get("properties", {}).get(part, node.get("additionalProperties"))
+            node = _resolved(below) if isinstance(below, dict) else {}
+    return node
+
+
+def _resolved(node: dict[str, Any]) -> dict[str, Any]:
+    """Return a node of the schema without references and without the alternative `null`."""
+    if "anyOf" in node:
+        node = next((one for one in node["anyOf"] if one.get("type") != "null"), {})
+    if "$ref" in node:
+        found: dict[str, Any] = _schema()["$defs"][node["$ref"].rpartition("/")[2]]
+        return found
+    return node

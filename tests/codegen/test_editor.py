@@ -1,0 +1,118 @@
+"""The language server: what editors get for the text of a spec."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opforge.codegen import editor
+
+ROOT = Path(__file__).resolve().parents[2]
+STARTER = ROOT / "codegen/starters/row_reduction"
+SESSION = Path(__file__).parent / "specimens" / "language_server.json"
+HAS_PYGLS = importlib.util.find_spec("pygls") is not None
+
+
+@pytest.fixture
+def spec() -> tuple[Path, str]:
+    file = STARTER / "op_proto/row_max.yaml"
+    return file, file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "present", "absent"),
+    [
+        ("", {"op_type", "inputs", "tiling"}, {"dtypes"}),
+        ("inputs:\n  - name: x\n    op", {"optional", "dtypes"}, {"op_type"}),
+        ("inputs:\n- name: x\n- op", {"optional", "dtypes"}, {"op_type"}),
+        ("inputs:\n  - {name: x, op", {"optional", "dtypes"}, {"op_type"}),
+        ("inputs:\n  - {name: x, dtypes: [fl", {"float32", "float16"}, {"optional"}),
+        ("inputs:\n  - name: x\n    optional: ", {"True", "False"}, {"name"}),
+        ("attrs:\n  - name: a\n    type: ", {"int", "string"}, {"name"}),
+        ("tiling:\n  task_type: A", {"AIV_ONLY"}, {"plan"}),
+        ("tests:\n  shapes:\n    - case: a\n      sy", {"symbols", "note"}, {"tolerance"}),
+        ("nothing:\n  a", set(), {"op_type"}),
+    ],
+)
+def test_completion_offers_what_the_schema_has(text, present, absent):
+    line = text.count("\n")
+    words = set(editor.completions(text, line, len(text) - text.rfind("\n") - 1))
+    assert present <= words
+    assert not absent & words
+
+
+def test_problems_have_the_place_of_the_key(spec):
+    _, text = spec
+    assert editor.problems_in(text) == []
+    lines = text.splitlines()
+    line = next(i for i, one in enumerate(lines) if one.startswith("summary:"))
+    lines[line] = lines[line].replace("summary", "sumary")
+    first = editor.problems_in("\n".join(lines))[0]
+    assert (first.place.line, first.place.column) == (line + 1, 1)
+    assert editor.message_of(first) == "sumary: unknown key 'sumary'; did you mean 'summary'?"
+
+
+@pytest.mark.parametrize("text", ["", "[", "a: &b 1\n", "\x00", "- " * 100, "x" * (1 << 21)])
+def test_text_that_is_no_spec_has_problems_and_no_answers(text):
+    assert editor.problems_in(text)
+    assert editor.hover(text, 0, 0) is None
+    assert editor.hover(text, 9, 0) is None
+    assert editor.definitions(Path("op_proto/x.yaml"), text, 0) == []
+    assert isinstance(editor.completions(text, 3, 7), list)
+
+
+def test_definitions_are_the_kernel_and_an_own_plan():
+    file = ROOT / "op_proto/grouped_bias_add_grad.yaml"
+    text = file.read_text(encoding="utf-8")
+    names = [str(path.relative_to(ROOT)) for path in editor.definitions(file, text, 0)]
+    assert names == ["op_kernel/grouped_bias_add_grad.h", "op_host/grouped_bias_add_grad_tiling.h"]
+    line = text[: text.index("\ntiling:") + 1].count("\n")
+    assert [str(path.relative_to(ROOT)) for path in editor.definitions(file, text, line)] == names[1:]
+
+
+def _framed(message: dict[str, object]) -> bytes:
+    body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+    return b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+def _messages(stream: bytes) -> list[dict[str, object]]:
+    found = []
+    while stream:
+        head, _, rest = stream.partition(b"\r\n\r\n")
+        fields = dict(line.split(b": ", 1) for line in head.split(b"\r\n"))
+        length = int(fields[b"Content-Length"])
+        found.append(json.loads(rest[:length]))
+        stream = rest[length:]
+    return found
+
+
+@pytest.mark.skipif(not HAS_PYGLS, reason="pygls is not installed: pip install 'opforge[lsp]'")
+def test_recorded_session(spec):
+    """Send the messages of a file, and find its answers; words in braces stand for the text and the places."""
+    file, text = spec
+    recorded = SESSION.read_text(encoding="utf-8").replace('"{text}"', json.dumps(text))
+    recorded = recorded.replace('"{misspelt}"', json.dumps(text.replace("summary:", "sumary:")))
+    session = json.loads(recorded.replace("{uri}", file.as_uri()).replace("{root}", STARTER.as_uri()))
+    sent = b"".join(map(_framed, session["sent"]))
+    command = [sys.executable, "-m", "opforge.cli", "lsp"]
+    done = subprocess.run(command, input=sent, capture_output=True, timeout=120, check=False, env=os.environ)
+    got = _messages(done.stdout)
+    assert done.returncode == 0, done.stderr.decode()
+    for expected in session["received"]:
+        assert any(expected.items() <= message.items() for message in got), (expected, got)
+
+
+@pytest.mark.skipif(HAS_PYGLS, reason="pygls is installed")
+def test_a_server_without_pygls_is_one_message():
+    done = subprocess.run(
+        [sys.executable, "-m", "opforge.cli", "lsp"], input="", capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 3
+    assert done.stderr.count("\n") == 1
+    assert "pip install 'opforge[lsp]'" in done.stderr
