@@ -38,23 +38,31 @@ def import_(
         str | None, typer.Option(metavar="NAME", help="Import a node of the ONNX model SOURCE, by its name or type.")
     ] = None,
     check: Annotated[
-        Path | None,
-        path_option("--check", metavar="SPEC", text="Write nothing; print the differences between SPEC and SOURCE."),
-    ] = None,
+        bool,
+        typer.Option(
+            "--check",
+            help="Write nothing; print the differences between specs and SOURCE. The specs are the YAML files among"
+            " SOURCE, or those of the project in this folder.",
+        ),
+    ] = False,
     json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
 ) -> None:
     """Create a project with draft specs from operator sources."""
     from opforge.codegen.errors import UserError
     from opforge.codegen.importers.sources import read_sources
 
+    specs = [path for path in sources if check and path.suffix in {".yaml", ".yml"}]
+    sources = [path for path in sources if path not in specs]
+    if not sources:
+        raise UserError("SOURCE: got specs only, expected a source to compare them with")
     found = read_sources(sources) if node is None else _node(sources, node)
     drafts = found.drafts
     with answering(json_out) as answer:
         for problem in found.problems:
             say(f"not imported: {problem}", err=True)
         answer["problems"] = found.problems
-        if check is not None:
-            _compare(check, drafts, name, answer)
+        if check:
+            _compare(specs, drafts, name, answer)
             return
         if name is not None:
             if len(drafts) != 1:
@@ -103,20 +111,28 @@ def _write(drafts: list[OperatorDraft], out: Path | None, answer: dict[str, obje
     say(f"next: complete the specs, then: cd {shlex.quote(str(folder))} && opforge generate")
 
 
-def _compare(spec_file: Path, drafts: list[OperatorDraft], name: str | None, answer: dict[str, object]) -> None:
+def _compare(files: list[Path], drafts: list[OperatorDraft], name: str | None, answer: dict[str, object]) -> None:
     from opforge.codegen.errors import UserError
     from opforge.codegen.importers.compare import differences, draft_of
+    from opforge.codegen.project import find_project
     from opforge.codegen.spec.loader import load_specs
     from opforge.codegen.spec.names import suggest
 
-    (spec,) = load_specs([spec_file])
     types = {draft.op_type: draft for draft in drafts}
-    wanted = name or (spec.op_type if len(types) > 1 else next(iter(types)))
-    if wanted not in types:
-        raise UserError(f"SOURCE: got no operator {wanted!r}; {suggest(wanted, types)}")
-    found = differences(draft_of(spec, spec.products), types[wanted])
-    answer["differences"] = found
-    say(*found)
-    say(f"{path_text(spec_file)}: {len(found)} difference{'s' if len(found) != 1 else ''} from {types[wanted].place}")
-    if found:
+    specs = [(path, load_specs([path])[0]) for path in files or find_project(Path.cwd()).spec_paths()]
+    if not files:
+        specs = [(path, spec) for path, spec in specs if spec.op_type in types]
+        if not specs:
+            raise UserError(f"--check: got no spec of {', '.join(types)} in the project; name the spec beside SOURCE")
+    every: list[str] = []
+    answer["differences"] = every
+    for path, spec in specs:
+        wanted = name or (next(iter(types)) if len(types) == len(specs) == 1 else spec.op_type)
+        if wanted not in types:
+            raise UserError(f"SOURCE: got no operator {wanted!r}; {suggest(wanted, types)}")
+        found = differences(draft_of(spec, spec.products), types[wanted])
+        every += found
+        say(*found)
+        say(f"{path_text(path)}: {len(found)} difference{'s' if len(found) != 1 else ''} from {types[wanted].place}")
+    if every:
         raise typer.Exit(1)

@@ -340,7 +340,16 @@ def test_command_writes_checks_and_refuses(tmp_path):
     made = opforge("op.json", "--as", "MyScale", "-o", "made", "--json", "facts.json")
     assert made.returncode == 0, made.stderr
     assert json.loads((tmp_path / "facts.json").read_text())["operators"][0]["op_type"] == "MyScale"
-    assert opforge("--check", "made/op_proto/my_scale.yaml", "op.json").returncode == 0
+    for words in (
+        ["--check", "made/op_proto/my_scale.yaml", "op.json"],
+        ["op.json", "made/op_proto/my_scale.yaml", "--check"],
+    ):
+        assert opforge(*words).returncode == 0
+    refused = opforge("made/op_proto/my_scale.yaml", "--check")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        "SOURCE: got specs only, expected a source to compare them with\n",
+    )
     (tmp_path / "op.json").write_text(json.dumps({**ENTRY, "attr": []}))
     other = opforge("--check", "made/op_proto/my_scale.yaml", "op.json")
     assert (other.returncode, "attribute alpha: only the spec has it" in other.stdout) == (1, True)
