@@ -7,7 +7,7 @@ usage() {
     cat <<'TEXT'
 usage: bash build.sh [--install-deps] [what] [options]
 
-  --install-deps         install system packages (apt): g++, cmake, makeself, python3-venv
+  --install-deps         install system packages (apt): g++, ccache, cmake, makeself, python3-venv
 what:
   --run_example          run the sample: generate, build, pack, install, convert and run a model
   -u [--all] [--cov]     run the tests; --all adds the slower ones and those with PyTorch (versions: OPFORGE_TORCH_VERSIONS,
@@ -31,7 +31,7 @@ TEXT
 
 refuse() { echo "build.sh: $1" >&2; exit 2; }
 
-packages=(g++ cmake makeself python3-venv)
+packages=(g++ ccache cmake makeself python3-venv)
 install_deps=0 what="" all=0 cov=0 soc="" vendor="" ops="" cann="" jobs="$(nproc)"
 choose() { [ -z "$what" ] || refuse "got $what and $1, expected one of them"; what="$1"; }
 while [ $# -gt 0 ]; do

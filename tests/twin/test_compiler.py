@@ -6,7 +6,9 @@ import ctypes
 import dataclasses
 import json
 import os
+import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,29 @@ def test_compilers_are_called_through_ccache_if_it_is_there(library, tmp_path, m
         compiler._ccache.cache_clear()
     assert log.read_text().splitlines() == [compiler.compiler()[0]]
     assert build([library]) == 0, "nothing is stale when ccache goes"
+
+
+@pytest.mark.skipif(not shutil.which("ccache"), reason="needs ccache")
+def test_projects_in_other_folders_share_host_objects(tmp_path, monkeypatch):
+    monkeypatch.setenv("CCACHE_DIR", str(tmp_path / "ccache"))
+    monkeypatch.setenv("CPATH", "headers")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "headers").mkdir()
+    (tmp_path / "headers" / "answer.h").write_text("inline int Answer() { return 1; }\n")
+    hits = []
+    for name in ("a", "b"):
+        project = tmp_path / name
+        project.mkdir()
+        (project / "answer.cpp").write_text('#include <answer.h>\nextern "C" int answer() { return Answer(); }\n')
+        unit = Unit(project / "answer.cpp", project / "answer.o", (f"-I{project}",), "answer", folders=(project,))
+        with locked(project / "build") as scratch:
+            compiler.build([Library(project / "libanswer.so", (unit,))], scratch)
+        assert ctypes.CDLL(str(project / "libanswer.so")).answer() == 1
+        assert compiler.build([Library(project / "libanswer.so", (unit,))], project) == 0
+        printed = subprocess.run(["ccache", "--print-stats"], capture_output=True, text=True, check=True).stdout
+        counts = dict(line.split("\t") for line in printed.splitlines())
+        hits.append(int(counts["direct_cache_hit"]) + int(counts["preprocessed_cache_hit"]))
+    assert hits == [0, 1]
 
 
 def test_changed_flags_are_noticed(library):

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Event
 from typing import IO
 
@@ -96,6 +97,7 @@ def run_limited(
     limits: Limits,
     *,
     environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
     most_text: int = _MOST_TEXT,
     stop: Event | None = None,
 ) -> Ended:
@@ -105,6 +107,7 @@ def run_limited(
         command: Program and arguments.
         limits: What it may use.
         environment: Variables to set for it.
+        folder: The working directory; default: the caller's.
         most_text: Bytes of its output to keep; what follows is dropped.
         stop: Ends the command when it is set.
 
@@ -122,6 +125,7 @@ def run_limited(
     with subprocess.Popen(
         [*script, *command],
         env=variables,
+        cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -126,7 +126,7 @@ def compiler() -> tuple[str, str]:
     if not ended.text:
         raise _no_compiler(f"no version from `{path} --version`")
     version = ended.text.splitlines()[0].partition(" ")[2]
-    return path, f"{Path(path).resolve()} {version}"
+    return os.path.abspath(path), f"{Path(path).resolve()} {version}"
 
 
 def is_gnu() -> bool:
@@ -189,15 +189,20 @@ class _Run:
     limits: Limits
     stop: Event
 
-    def execute(self, command: Sequence[str], folder: Path, label: str) -> None:
-        """Run a compiler; its temporary files go to `folder`.
+    def execute(self, command: Sequence[str], folder: Path, label: str, base: Path | None = None) -> None:
+        """Run a compiler; its temporary files go to `folder`, and ccache names files in `base` without it.
 
         Raises:
             CompileError: It refused its input, or reached a limit.
             MissingToolError: It cannot be started.
         """
+        variables = {"TMPDIR": str(folder)}
+        if base:
+            variables |= {"CCACHE_BASEDIR": str(base), "CCACHE_ABSSTDERR": "1"}
+            folders = {name: os.environ[name].split(":") for name in _INCLUDE_VARIABLES if os.environ.get(name)}
+            variables |= {name: ":".join(map(os.path.abspath, paths)) for name, paths in folders.items()}
         try:
-            ended = run_limited(command, self.limits, environment={"TMPDIR": str(folder)}, stop=self.stop)
+            ended = run_limited(command, self.limits, environment=variables, folder=base, stop=self.stop)
         except LimitError as error:
             raise CompileError(f"{label}: {error}") from error
         except OSError as error:
@@ -246,13 +251,18 @@ def _compile(unit: Unit, run: _Run) -> Unit:
             unit.check(expanded.read_text(encoding="utf-8", errors="surrogateescape"), _own_folders())
         # ccache would take the target of the list, which is the temporary name else, for a difference.
         listing = ("-MD", "-MF", str(dependencies), "-MT", unit.object.name)
-        run.execute([*_ccache(), *command, *listing, "-o", str(made)], Path(folder), unit.label)
+        run.execute([*_ccache(), *command, *listing, "-o", str(made)], Path(folder), unit.label, _base(unit))
         _require_binary(made, unit.label)
-        inputs = _checked_inputs(unit, read_depfile(dependencies))
+        inputs = _checked_inputs(unit, [str(Path(_base(unit) or "", path)) for path in read_depfile(dependencies)])
         if unit.also:
             run.execute([*command, *unit.also, "-fsyntax-only"], Path(folder), unit.label)
         publish(made, unit.object, compiler()[1], unit.recorded, inputs, started)
     return unit
+
+
+def _base(unit: Unit) -> Path | None:
+    """Return the project folder if the object does not name it, so that ccache shares the object between projects."""
+    return unit.folders[0] if unit.folders and not {"-g", "-g1"} & {*unit.flags} else None
 
 
 def _checked_inputs(unit: Unit, read: Sequence[str]) -> list[str]:
