@@ -126,7 +126,7 @@ def compiler() -> tuple[str, str]:
     if not ended.text:
         raise _no_compiler(f"no version from `{path} --version`")
     version = ended.text.splitlines()[0].partition(" ")[2]
-    return os.path.abspath(path), f"{Path(path).resolve()} {version}"
+    return str(Path(path).absolute()), f"{Path(path).resolve()} {version}"
 
 
 def is_gnu() -> bool:
@@ -199,8 +199,8 @@ class _Run:
         variables = {"TMPDIR": str(folder)}
         if base:
             variables |= {"CCACHE_BASEDIR": str(base), "CCACHE_ABSSTDERR": "1"}
-            folders = {name: os.environ[name].split(":") for name in _INCLUDE_VARIABLES if os.environ.get(name)}
-            variables |= {name: ":".join(map(os.path.abspath, paths)) for name, paths in folders.items()}
+            for name, paths in _include_folders().items():
+                variables[name] = ":".join(str(Path(path).absolute()) for path in paths)
         try:
             ended = run_limited(command, self.limits, environment=variables, folder=base, stop=self.stop)
         except LimitError as error:
@@ -260,6 +260,11 @@ def _compile(unit: Unit, run: _Run) -> Unit:
     return unit
 
 
+def _include_folders() -> dict[str, list[str]]:
+    """Return the folders of headers that environment variables name."""
+    return {name: paths.split(":") for name in _INCLUDE_VARIABLES if (paths := os.environ.get(name))}
+
+
 def _base(unit: Unit) -> Path | None:
     """Return the project folder if the object does not name it, so that ccache shares the object between projects."""
     return unit.folders[0] if unit.folders and not {"-g", "-g1"} & {*unit.flags} else None
@@ -273,7 +278,7 @@ def _checked_inputs(unit: Unit, read: Sequence[str]) -> list[str]:
     """
     allowed = [str(unit.source.parent), *map(str, unit.folders)]
     allowed += [flag.removeprefix("-I") for flag in unit.flags if flag.startswith("-I")]
-    allowed += [folder for name in _INCLUDE_VARIABLES if (paths := os.environ.get(name)) for folder in paths.split(":")]
+    allowed += [folder for folders in _include_folders().values() for folder in folders]
     folders = tuple(f"{os.path.realpath(folder)}/" for folder in allowed)
     inputs = []
     for path in read:
