@@ -176,7 +176,7 @@ def test_only_recorded_kernels_are_removed(project):
 def test_a_full_disk_is_named(opforge, project, tmp_path):
     program = tmp_path / "cxx"
     program.write_text(
-        '#!/bin/sh\ncase "$*" in *--version*) exec g++ "$@";; esac\n'
+        '#!/bin/sh\ncase "$*" in *--version*|*-dumpmachine*) exec g++ "$@";; esac\n'
         'echo "fatal error: x.o: No space left on device" >&2\nexit 1\n',
         encoding="utf-8",
     )

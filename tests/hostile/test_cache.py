@@ -211,7 +211,8 @@ def test_the_files_of_a_killed_build_are_removed_by_the_next(library, tmp_path):
     """The compiler kills the build, as a user may."""
     program = tmp_path / "cxx"
     program.write_text(
-        '#!/bin/sh\ncase "$*" in *--version*|*-E*) exec g++ "$@";; esac\nkill -9 $PPID\n', encoding="utf-8"
+        '#!/bin/sh\ncase "$*" in *--version*|*-dumpmachine*|*-E*) exec g++ "$@";; esac\nkill -9 $PPID\n',
+        encoding="utf-8",
     )
     program.chmod(0o755)
     script = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import shutil
 import tempfile
@@ -168,14 +167,15 @@ def _ccache() -> tuple[str, ...]:
     return (found,) if (found := shutil.which("ccache")) else ()
 
 
-@lru_cache(maxsize=1)
 def cpu_flags() -> tuple[str, ...]:
     """Instruction-set flags that this CPU supports; they change speed, never results. A cross-compiler gets none."""
+    return _cpu_flags(compiler()[0])
+
+
+@lru_cache(maxsize=1)
+def _cpu_flags(path: str) -> tuple[str, ...]:
     cpuinfo = Path("/proc/cpuinfo")
-    if platform.machine() != "x86_64" or not cpuinfo.is_file():
-        return ()
-    name = Path(compiler()[0]).resolve().name
-    if "-linux-gnu" in name and not name.startswith("x86_64"):
+    if not cpuinfo.is_file() or not _ask(path, "-dumpmachine").text.startswith("x86_64"):
         return ()
     words = set(cpuinfo.read_text(encoding="utf-8").split())
     return tuple(f"-m{name}" for name in ("avx2", "f16c") if name in words)
