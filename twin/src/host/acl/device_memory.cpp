@@ -1,6 +1,7 @@
 #include "host/acl/device_memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -42,6 +43,30 @@ std::string Hex(uintptr_t address)
     std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(address));
     return text;
 }
+
+/// Memory that can be mapped at several addresses; a mapping keeps it.
+struct SharedPages {
+    explicit SharedPages(size_t bytes)
+    {
+        if (bytes != 0) {
+            file = memfd_create("device memory", MFD_CLOEXEC);
+        }
+        if (file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) != 0) {
+            close(file);
+            file = -1;
+        }
+    }
+    ~SharedPages()
+    {
+        if (file >= 0) {
+            close(file);
+        }
+    }
+    SharedPages(const SharedPages&) = delete;
+    SharedPages& operator=(const SharedPages&) = delete;
+
+    int file = -1;
+};
 
 }  // namespace
 
@@ -101,11 +126,12 @@ void* DeviceMemory::Allocate(size_t bytes)
     }
     auto allocation = std::make_shared<DeviceAllocation>();
     allocation->bytes = bytes;
+    const size_t mapped = RoundUp(std::max<size_t>(bytes, 1), kPage);
+    const SharedPages pages(isReadable_ ? mapped : 0);
     if (isReadable_) {
-        const size_t mapped = RoundUp(std::max<size_t>(bytes, 1), kPage);
-        void* const pages = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        void* const content = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, pages.file, 0);
         allocation->content = std::unique_ptr<uint8_t, DeviceAllocation::Release>(
-            pages == MAP_FAILED ? nullptr : static_cast<uint8_t*>(pages), DeviceAllocation::Release(mapped));
+            content == MAP_FAILED ? nullptr : static_cast<uint8_t*>(content), DeviceAllocation::Release(mapped));
     } else {
         allocation->content.reset(
             static_cast<uint8_t*>(::operator new(bytes, std::align_val_t(kAlignment), std::nothrow)));
@@ -122,12 +148,10 @@ void* DeviceMemory::Allocate(size_t bytes)
     allocation->begin = address;
     if (isReadable_) {
         // A second mapping of the same pages.
-        void* const pages = reinterpret_cast<void*>(address);
-        const size_t mapped = RoundUp(std::max<size_t>(bytes, 1), kPage);
-        if (mremap(allocation->content.get(), 0, mapped, MREMAP_MAYMOVE | MREMAP_FIXED, pages) == MAP_FAILED) {
+        void* const second = reinterpret_cast<void*>(address);
+        if (mmap(second, mapped, PROT_NONE, MAP_SHARED | MAP_FIXED, pages.file, 0) == MAP_FAILED) {
             return nullptr;
         }
-        mprotect(pages, mapped, PROT_NONE);
     }
     live_.emplace(address, std::move(allocation));
     used_ += bytes;

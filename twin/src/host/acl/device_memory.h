@@ -67,7 +67,8 @@ public:
 private:
     static constexpr size_t kTotalBytes = size_t{64} << 30;
     static constexpr size_t kAlignment = DeviceAllocation::kAlignment;
-    static constexpr size_t kPage = 4096;
+    /// A multiple of the page size of every host; hosts with aarch64 have pages of 4 or 64 KiB.
+    static constexpr size_t kPage = 65536;
     static constexpr size_t kWideGap = size_t{128} << 20;
 
     DeviceMemory();
