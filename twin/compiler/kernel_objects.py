@@ -14,7 +14,7 @@ from opforge.codegen.printing import escaped, shown
 _COMPILER_FUNCTIONS = {
     "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__cxa_finalize", "__gmon_start__",
     "_Unwind_Resume", "_ZSt9terminatev", "__cxa_begin_catch", "__cxa_end_catch", "__cxa_rethrow",
-    "__gxx_personality_v0", "__stack_chk_fail", "bcmp", "memcmp", "memcpy", "memmove", "memset",
+    "__gxx_personality_v0", "__stack_chk_fail", "__stack_chk_guard", "bcmp", "memcmp", "memcpy", "memmove", "memset",
 }  # fmt: skip
 _TWIN_NAMESPACES = ("7opforge4twin", "7AscendC")
 _SYMBOLS, _INIT_ARRAY, _FINI_ARRAY = 11, 14, 15  # section types of elf.h
