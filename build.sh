@@ -136,8 +136,9 @@ case "$what" in
         [ "$cov" = 0 ] || select+=(--cov --cov-report=term)
         status=0
         .venv/bin/python -m pytest -n "$jobs" --dist worksteal --durations=10 "${select[@]}" || status=$?
-        # PyTorch is large: its tests have environments of their own, one for each version.
-        [ "$all" = 0 ] || .ci/torch || status=$?
+        # Each version of PyTorch and of onnxruntime has an environment of its own.
+        [ "$all" = 0 ] || .ci/versions torch || status=$?
+        [ "$all" = 0 ] || .ci/versions onnxruntime || status=$?
         exit "$status"
         ;;
 esac

@@ -1,4 +1,4 @@
-// The part of onnxruntime's C ABI that custom operators use, in API version 17 (onnxruntime 1.17 and later).
+// The part of onnxruntime's C ABI that custom operators use, in API version 19 (onnxruntime 1.19 and later).
 //
 // The ABI fixes the position of each function in the table of functions, and the order of the members of a custom
 // operator. So this header needs no header of onnxruntime, which packages on PyPI do not contain.
@@ -10,7 +10,7 @@
 
 namespace opforge::ort {
 
-inline constexpr uint32_t kApiVersion = 17;
+inline constexpr uint32_t kApiVersion = 19;
 inline constexpr int32_t kFail = 1;
 inline constexpr int32_t kInvalidArgument = 2;
 inline constexpr int32_t kUndefined = 0;  // an element type: any

@@ -483,7 +483,7 @@ private:
 /// An operator under one name, for one combination of the element types that the outputs depend on.
 template <typename Operator>
 struct Registered : CustomOp {
-    Registered(const Api& given, const char* givenName, std::map<size_t, int32_t> givenTypes)
+    Registered(const Api& given, bool canInfer, const char* givenName, std::map<size_t, int32_t> givenTypes)
         : api(given), name(givenName), types(std::move(givenTypes))
     {
         getName = [](const CustomOp* self) { return Of(self).name; };
@@ -517,10 +517,12 @@ struct Registered : CustomOp {
             const auto& kernel = *static_cast<const Kernel<Operator>*>(given);
             return Guarded(kernel.GetApi(), [&] { kernel.Compute(context); });
         };
-        inferShapes = [](const CustomOp* self, ShapeContext* context) {
-            const Api& api = Of(self).api;
-            return Guarded(api, [&] { Of(self).Infer(context); });
-        };
+        if (canInfer) {
+            inferShapes = [](const CustomOp* self, ShapeContext* context) {
+                const Api& api = Of(self).api;
+                return Guarded(api, [&] { Of(self).Infer(context); });
+            };
+        }
         getFirstVersion = [](const CustomOp*) { return 1; };
         getLastVersion = [](const CustomOp*) { return INT32_MAX; };
     }
@@ -597,10 +599,18 @@ struct Name {
     const char* opType;
 };
 
+/// Returns whether a version of onnxruntime is 1.`minor` or later.
+inline bool IsAtLeast(const char* version, long minor)
+{
+    char* end = nullptr;
+    const long major = std::strtol(version, &end, 10);
+    return major > 1 || (major == 1 && *end == '.' && std::strtol(end + 1, nullptr, 10) >= minor);
+}
+
 /// The operators of the library for one onnxruntime, by domain.
 class Library {
 public:
-    explicit Library(const Api& api) : api_(api) {}
+    Library(const Api& api, const char* version) : api_(api), canInfer_(IsAtLeast(version, kInferringMinor)) {}
 
     template <typename Operator>
     void Add()
@@ -619,7 +629,7 @@ public:
         }
         for (const Name& name : Operator::Names()) {
             for (const auto& types : combinations) {
-                operators_.push_back(std::make_unique<Registered<Operator>>(api_, name.opType, types));
+                operators_.push_back(std::make_unique<Registered<Operator>>(api_, canInfer_, name.opType, types));
                 Require(api_, api_.AddOperator(Domain(name.domain), operators_.back().get()));
             }
         }
@@ -643,6 +653,10 @@ private:
     }
 
     Api api_;
+    // Older versions crash when they infer the shapes of a node with an absent input.
+    static constexpr long kInferringMinor = 24;
+
+    bool canInfer_;
     std::map<std::string, CustomOpDomain*> domains_;
     std::vector<std::unique_ptr<CustomOp>> operators_;
 };
@@ -651,13 +665,14 @@ private:
 template <typename AddAll>
 Status* Register(SessionOptions* options, const ApiBase* base, AddAll addAll) noexcept
 {
-    const Slot* slots = base->GetApi(kApiVersion);
-    if (slots == nullptr) {
+    const std::string version = base->GetVersionString();
+    if (!IsAtLeast(version.c_str(), kApiVersion)) {
+        const std::string text = "onnxruntime: got version " + version + ", expected 1." + std::to_string(kApiVersion) +
+                                 " or later; upgrade it";
         // The functions for errors are in the first version.
-        const std::string text = std::string("onnxruntime: got version ") + base->GetVersionString() +
-                                 ", expected 1.17 or later; upgrade it";
         return Api(base->GetApi(1)).CreateStatus(kFail, text.c_str());
     }
+    const Slot* slots = base->GetApi(kApiVersion);
     const Api api(slots);
     return Guarded(api, [&] {
         static std::mutex lock;
@@ -665,7 +680,7 @@ Status* Register(SessionOptions* options, const ApiBase* base, AddAll addAll) no
         static auto* libraries = new std::map<const Slot*, std::unique_ptr<Library>>();
         const std::lock_guard<std::mutex> guard(lock);
         if (libraries->count(slots) == 0) {
-            auto library = std::make_unique<Library>(api);
+            auto library = std::make_unique<Library>(api, version.c_str());
             addAll(*library);
             libraries->emplace(slots, std::move(library));
         }

@@ -97,18 +97,17 @@ def kernel_columns(spec: OpSpec, product: str = "") -> list[dict[str, str]]:
 
 
 def case_type(spec: OpSpec, case: str) -> str:
-    """The type of nodes of one case, for models with several cases: a function of ONNX has one body for each type."""
+    """The type of nodes of one case, for models that need several bodies: a function of ONNX has one body."""
     return f"{spec.op_type}_{case}"
 
 
 def onnx_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
-    """The spellings of an operator in ONNX models: one for each domain, and one for each of several bodies."""
+    """The spellings of an operator in ONNX models: one for each domain, and one for each body."""
     npu_type = f"{NPU_PREFIX}{spec.op_type}"
     once = range(1, 2)
-    cases = spec.onnx.bodies if len(spec.onnx.bodies) > 1 else ()
     return (
         OnnxKey(OPFORGE_DOMAIN, spec.op_type, once),
-        *(OnnxKey(OPFORGE_DOMAIN, case_type(spec, case), once) for case in cases),
+        *(OnnxKey(OPFORGE_DOMAIN, case_type(spec, case), once) for case in spec.onnx.bodies),
         OnnxKey(NPU_DOMAIN, npu_type, once),
         OnnxKey("", npu_type, ONNX_OPSETS),
     )

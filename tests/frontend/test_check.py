@@ -38,6 +38,31 @@ def test_a_good_model_has_no_findings(tmp_path):
     assert findings(parse(f"{HEAD} {{y = Relu (x)}}"), tmp_path) == []
 
 
+CASES = """(float[6, 3] x, int64[2] i, float[2, 4, 3] z) => (float[2, 3] y, float[2, 3] w) {
+    [n] y = npu.NPUGroupedBiasAddGrad (x, i) [m] w = npu.NPUGroupedBiasAddGrad (z)}"""
+
+
+def test_a_model_with_a_node_of_another_case_goes_through_all_commands(tmp_path):
+    source, model, again, inputs = (str(tmp_path / name) for name in ("s.onnx", "m.onnx", "a.onnx", "i.npz"))
+    onnx.save(parse(CASES, domains=["npu"]), source)
+    x, z = np.arange(18, dtype=np.float32).reshape(6, 3), np.ones((2, 4, 3), np.float32)
+    np.savez(inputs, x=x, i=np.array([2, 6]), z=z)
+    for arguments in (
+        ["convert", source, "-o", model, "--verify"],
+        ["check", model],
+        ["run", model, "--inputs", inputs, "--outputs", str(tmp_path / "o.npz")],
+        ["convert", model, "-o", again, "--verify"],
+    ):
+        found = CliRunner().invoke(app, arguments)
+        assert found.exit_code == 0, found.output
+    assert [node.op_type for node in onnx.load(model).graph.node] == ["GroupedBiasAddGrad", "GroupedBiasAddGrad_equal"]
+    assert "the model is unchanged" in " ".join(found.output.split())
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "m.onnx").read_bytes()
+    with np.load(tmp_path / "o.npz") as outputs:
+        np.testing.assert_array_equal(outputs["y"], [x[:2].sum(0), x[2:].sum(0)])
+        np.testing.assert_array_equal(outputs["w"], z.sum(1))
+
+
 @pytest.mark.parametrize(
     ("text", "domains", "node", "code", "words"),
     [

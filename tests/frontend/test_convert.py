@@ -14,6 +14,9 @@ from onnx.reference import ReferenceEvaluator
 
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
+from opforge.frontend.io.load import SourceModel
+from opforge.frontend.run.verify import verify
+from opforge.frontend.targets.check import check_model
 
 ATTR = "group_idx_type"
 INDEXED = "g (float[6, 3] x, int64[2] i) => (float[2, 3] y) {[n] y = npu.NPUGroupedBiasAddGrad (x, i)}"
@@ -171,6 +174,30 @@ def test_both_cases_in_one_model(rng):
     np.testing.assert_allclose(y, [x[:2].sum(0), x[2:].sum(0)], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(w, z.sum(1), rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(v, w)
+
+
+CONV_TBC = """g (float[5, 2, 4] g, float[5, 2, 3] x, float[1, 3, 4] w, float[4] b, float16[5, 2, 4] gh,
+    float16[5, 2, 3] xh, float16[1, 3, 4] wh, float16[4] bh) => (float[5, 2, 3] y, float16[5, 2, 3] z) {
+    [n] y, yw, yb = opforge.ConvTbcBackward <pad = 0> (g, x, w, b)
+    [m] z, zw, zb = opforge.ConvTbcBackward <pad = 0> (gh, xh, wh, bh)}"""
+
+
+def test_a_second_body_for_another_dtype_in_an_old_opset(rng, tmp_path):
+    model = parse(CONV_TBC, opset=13)
+    conversion = convert(model, opset=13)
+    result = conversion.model
+    types = ["ConvTbcBackward", "ConvTbcBackward_tbc"]
+    assert [node.op_type for node in result.graph.node] == [function.name for function in result.functions] == types
+    again = convert(result, opset=13)
+    assert (again.model, len(again.mapped), again.left) == (result, 2, [])
+    assert check_model(SourceModel(tmp_path / "m.onnx", b"", result), {}) == []
+    g, x, w = (rng.normal(size=shape).astype(np.float16) for shape in ((5, 2, 4), (5, 2, 3), (1, 3, 4)))
+    halves = {"gh": g, "xh": x, "wh": w, "bh": np.zeros(4, np.float16)}
+    feeds = halves | {name[0]: array.astype(np.float32) for name, array in halves.items()}
+    expected = feeds["g"] @ feeds["w"][0].T
+    for got in run_everywhere(result, feeds):
+        np.testing.assert_allclose(got, expected, rtol=1e-2, atol=1e-2)
+    assert [entry for entry in verify(model, conversion, run_kernels=False) if entry.same is False] == []
 
 
 def test_two_dtypes_need_no_second_body():
