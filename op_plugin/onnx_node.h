@@ -130,6 +130,30 @@ public:
         return true;
     }
 
+    bool GetFloats(const char* attribute, std::vector<float>& value, std::string& error) const
+    {
+        const JsonValue* field = nullptr;
+        if (!Select(attribute, Kind::kFloats, field, error)) {
+            return false;
+        }
+        if (field == nullptr) {
+            return AssignZero(attribute, value);
+        }
+        if (field->kind != JsonValue::Kind::kArray) {
+            return Refuse(attribute, *field, "a list of floats", error);
+        }
+        std::vector<float> numbers(field->items.size());
+        for (size_t i = 0; i < numbers.size(); ++i) {
+            const JsonValue& item = field->items[i];
+            const bool isText = item.kind == JsonValue::Kind::kNumber || item.kind == JsonValue::Kind::kString;
+            if (!isText || !ReadFloat(item.text, numbers[i])) {
+                return Refuse(attribute, item, "a list of finite floats", error);
+            }
+        }
+        value = numbers;
+        return true;
+    }
+
     /// Returns false if the attributes cannot be read or one of them is not in `known`. An ignored attribute could
     /// change the result.
     bool OnlyAttributes(std::initializer_list<const char*> known, std::string& error) const
@@ -154,7 +178,7 @@ public:
 
 private:
     /// Values of onnx.AttributeProto.AttributeType.
-    enum class Kind : int64_t { kFloat = 1, kInt = 2, kString = 3, kInts = 7 };
+    enum class Kind : int64_t { kFloat = 1, kInt = 2, kString = 3, kFloats = 6, kInts = 7 };
 
     struct Attribute {
         std::string name;
@@ -177,6 +201,8 @@ private:
                 return "i";
             case Kind::kString:
                 return "s";
+            case Kind::kFloats:
+                return "floats";
             default:
                 return "ints";
         }

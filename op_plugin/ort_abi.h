@@ -17,7 +17,9 @@ inline constexpr int32_t kUndefined = 0;  // an element type: any
 inline constexpr int32_t kRequired = 0;
 inline constexpr int32_t kOptional = 1;
 inline constexpr int32_t kIntAttribute = 1;
+inline constexpr int32_t kIntsAttribute = 2;
 inline constexpr int32_t kFloatAttribute = 3;
+inline constexpr int32_t kFloatsAttribute = 4;
 inline constexpr int32_t kStringAttribute = 5;
 
 struct Status;

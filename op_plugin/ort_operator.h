@@ -148,7 +148,36 @@ public:
         }
     }
 
+    void Read(const char* name, bool isRequired, std::vector<int64_t>& value) const
+    {
+        ReadList(name, isRequired, "a list of ints", value, [this](auto... rest) { return api_.GetInts(rest...); });
+    }
+
+    void Read(const char* name, bool isRequired, std::vector<float>& value) const
+    {
+        ReadList(name, isRequired, "a list of floats", value, [this](auto... rest) { return api_.GetFloats(rest...); });
+    }
+
+    void Read(const char* name, bool isRequired, std::vector<bool>& value) const
+    {
+        std::vector<int64_t> numbers(value.begin(), value.end());
+        Read(name, isRequired, numbers);
+        value.assign(numbers.begin(), numbers.end());
+    }
+
 private:
+    template <typename T, typename Get>
+    void ReadList(const char* name, bool isRequired, const char* expected, std::vector<T>& value, Get get) const
+    {
+        size_t size = 0;
+        const bool isFound = IsGood(api_, get(info_, name, static_cast<T*>(nullptr), &size));
+        Found(name, isRequired, expected, isFound);
+        if (isFound) {
+            value.resize(size);
+            Require(api_, get(info_, name, value.data(), &size));
+        }
+    }
+
     /// Returns if an attribute was read, or is absent and has a default.
     void Found(const char* name, bool isRequired, const char* expected, bool isFound) const
     {
@@ -203,7 +232,38 @@ public:
         }
     }
 
+    void Read(const char* name, bool /*isRequired*/, std::vector<int64_t>& value) const
+    {
+        TakeList(name, kIntsAttribute, value);
+    }
+
+    void Read(const char* name, bool /*isRequired*/, std::vector<float>& value) const
+    {
+        TakeList(name, kFloatsAttribute, value);
+    }
+
+    void Read(const char* name, bool /*isRequired*/, std::vector<bool>& value) const
+    {
+        std::vector<int64_t> numbers(value.begin(), value.end());
+        TakeList(name, kIntsAttribute, numbers);
+        value.assign(numbers.begin(), numbers.end());
+    }
+
 private:
+    template <typename T>
+    void TakeList(const char* name, int32_t type, std::vector<T>& value) const
+    {
+        constexpr size_t kMostItems = 256;
+        std::vector<T> items(kMostItems);
+        size_t bytes = 0;
+        if (const Attribute* found = Find(name);
+            found != nullptr &&
+            IsGood(api_, api_.ReadAttribute(found, type, items.data(), items.size() * sizeof(T), &bytes))) {
+            items.resize(bytes / sizeof(T));
+            value = items;
+        }
+    }
+
     template <typename T>
     void Take(const char* name, int32_t type, T& value) const
     {
@@ -366,6 +426,33 @@ struct Passed {
 
     aclIntArray* List() const { return list.get(); }
 };
+
+/// A list attribute in the structure of an aclnn function.
+template <typename Structure>
+class Array;
+
+#define OPFORGE_ORT_ARRAY(Name, Item)                                                                     \
+    template <>                                                                                           \
+    class Array<acl##Name> {                                                                              \
+    public:                                                                                               \
+        explicit Array(const std::vector<Item>& items) : copy_(new Item[items.size()])                    \
+        {                                                                                                 \
+            std::copy(items.begin(), items.end(), copy_.get());                                           \
+            handle_.reset(aclCreate##Name(copy_.get(), items.size()));                                    \
+        }                                                                                                 \
+        acl##Name* get() const                                                                            \
+        {                                                                                                 \
+            return handle_.get();                                                                         \
+        }                                                                                                 \
+                                                                                                          \
+    private:                                                                                              \
+        std::unique_ptr<Item[]> copy_;                                                                    \
+        std::unique_ptr<acl##Name, aclnnStatus (*)(const acl##Name*)> handle_{nullptr, aclDestroy##Name}; \
+    }
+OPFORGE_ORT_ARRAY(IntArray, int64_t);
+OPFORGE_ORT_ARRAY(FloatArray, float);
+OPFORGE_ORT_ARRAY(BoolArray, bool);
+#undef OPFORGE_ORT_ARRAY
 
 /// A node of an operator.
 template <typename Operator>

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 from opforge.codegen.escape import Code
 from opforge.codegen.spec.dtypes import DTYPES
 
-from .ops_info import ATTR_TYPES
-
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
+    from opforge.codegen.spec.parts import AttrSpec
 
 
 def dynamic_impl_text(spec: OpSpec) -> str:
@@ -51,7 +50,8 @@ def _parameters(spec: OpSpec, inputs: list[str], outputs: list[str]) -> list[Cod
         parameters.append(f"{name}=None" if has_default else name)
     for attr in spec.attrs:
         has_default = has_default or attr.default is not None
-        parameters.append(f"{attr.ir_name}={attr.default!r}" if has_default else attr.ir_name)
+        default = list(attr.default) if isinstance(attr.default, tuple) else attr.default
+        parameters.append(f"{attr.ir_name}={default!r}" if has_default else attr.ir_name)
     return [Code(text) for text in (*parameters, f'kernel_name="{spec.name}"', 'impl_mode=""')]
 
 
@@ -61,5 +61,10 @@ def _para_kinds(spec: OpSpec) -> list[str]:
     kinds += ["OPTION_OUTPUT" if tensor.optional else "REQUIRED_OUTPUT" for tensor in spec.outputs]
     for attr in spec.attrs:
         need = "REQUIRED" if attr.default is None else "OPTION"
-        kinds.append(f"{need}_ATTR_{ATTR_TYPES[attr.type].upper()}")
+        kinds.append(f"{need}_ATTR_{_para_word(attr)}")
     return [*kinds, "KERNEL_NAME"]
+
+
+def _para_word(attr: AttrSpec) -> str:
+    """Return the word of an attribute type in CANN's parameter checker: `STR`, `LIST_INT`."""
+    return attr.type.upper() if attr.kind.is_list else attr.kind.cann.upper()

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 Fields = dict[str, str]
 
-# Attribute type of the spec -> word of the file.
-ATTR_TYPES = {"int": "int", "float": "float", "bool": "bool", "string": "str"}
 # The same values as in the generated operator definition, for every SoC.
 FLAGS = {
     "dynamicCompileStatic": "true",
@@ -62,8 +60,8 @@ def ops_info_entry(spec: OpSpec, columns: Mapping[str, tuple[str, ...]]) -> dict
 
 
 def _attr_fields(attr: AttrSpec) -> Fields:
-    fields = {"type": ATTR_TYPES[attr.type], "value": "all"}
+    fields = {"type": attr.kind.cann, "value": "all"}
     if attr.default is None:
         return fields | {"paramType": "required"}
-    default = str(attr.default).lower() if isinstance(attr.default, bool) else str(attr.default)
+    default = attr.default if isinstance(attr.default, str) else json.dumps(attr.default)
     return fields | {"paramType": "optional", "defaultValue": default}

@@ -26,6 +26,7 @@ from .tree import (
     Fold,
     HostList,
     IntLiteral,
+    Item,
     Junction,
     Kind,
     Name,
@@ -110,6 +111,8 @@ def _query(query: Query, names: CppNames) -> str:
             return f"{'RankOf' if function == 'len' else 'ElementsOf'}({names.argument(tensor)})"
         case StarDims(function=function, symbol=symbol):
             return f"{'LengthOf' if function == 'len' else 'ElementsOf'}({names.symbol(symbol)})"
+        case Item(source=source, index=index):
+            return f"ItemOf({_values(source, names)}, {_text(index, names)[0]})"
         case Fold(function=function, variable=variable, body=body, source=source):
             step = f"[&]([[maybe_unused]] Int {variable}) {{ return {_text(body, names)[0]}; }}"
             return f"{_FOLDS[function]}({_values(source, names)}, {step})"

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
 
+from opforge.codegen.spec.attr_kinds import AttrValue
+
 from .operators import OPERATORS
 from .tree import (
     INT_MAX,
@@ -26,6 +28,7 @@ from .tree import (
     Fold,
     HostList,
     IntLiteral,
+    Item,
     Junction,
     Name,
     Negative,
@@ -41,7 +44,7 @@ from .tree import (
 )
 
 # None: unknown. A dtype is its name.
-Value: TypeAlias = int | float | bool | str | tuple[int, ...] | None
+Value: TypeAlias = int | float | bool | str | tuple[bool | int | float, ...] | None
 
 
 class EvaluationError(ArithmeticError):
@@ -63,7 +66,7 @@ class Environment:
     """
 
     symbols: Mapping[str, int | None] = field(default_factory=dict)
-    attributes: Mapping[str, int | float | bool | str | None] = field(default_factory=dict)
+    attributes: Mapping[str, AttrValue | None] = field(default_factory=dict)
     shapes: Mapping[str, Sequence[int | None] | None] = field(default_factory=dict)
     dtypes: Mapping[str, str | None] = field(default_factory=dict)
     stars: Mapping[str, Sequence[int | None] | None] = field(default_factory=dict)
@@ -107,6 +110,8 @@ def _answer(query: Query, environment: Environment) -> Value:
             return _dims(function, environment.shapes.get(tensor))
         case StarDims(function=function, symbol=symbol):
             return _dims(function, environment.stars.get(symbol))
+        case Item(source=source, index=index):
+            return _item(_values(source, environment), _integer(index, environment))
         case Fold():
             return _fold(query, environment)
 
@@ -205,7 +210,7 @@ def _values(source: HostList | Divisors | Fold, environment: Environment) -> Seq
     """The values that a fold iterates over; None if they are unknown."""
     match source:
         case HostList(tensor=tensor, of_steps=of_steps):
-            values = environment.lists.get(tensor)
+            values = environment.lists.get(tensor, cast("Sequence[int] | None", environment.attributes.get(tensor)))
             if values is None or not of_steps:
                 return values
             return [_difference(value, before) for value, before in zip(values, [0, *values], strict=False)]
@@ -214,6 +219,14 @@ def _values(source: HostList | Divisors | Fold, environment: Environment) -> Seq
             return None if number is None else _divisors(number)
         case Fold():
             return cast("tuple[int, ...] | None", _fold(source, environment))
+
+
+def _item(values: Sequence[int | EvaluationError] | None, index: int | None) -> int | None:
+    if values is None or index is None:
+        return None
+    if not -len(values) <= index < len(values):
+        raise EvaluationError(f"a list of {len(values)} values has no value {index}")
+    return int(_variable(values[index]))
 
 
 def _divisors(number: int) -> list[int]:

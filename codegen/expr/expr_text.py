@@ -21,6 +21,7 @@ from .tree import (
     Fold,
     HostList,
     IntLiteral,
+    Item,
     Junction,
     Name,
     Negative,
@@ -76,6 +77,8 @@ def _query(query: Query) -> tuple[str, int]:
             return f"number of elements of {name}", PHRASE
         case Dims(function=function, tensor=name) | StarDims(function=function, symbol=name):
             return f"{'rank' if function == 'len' else 'product'}({name})", ATOM
+        case Item(source=source, index=index):
+            return f"{source.tensor}[{_text(index)[0]}]", ATOM
         case Fold(function="list", variable=variable, body=body, source=source):
             return f"{_values(source, variable, 's')} with {_text(body)[0]}", PHRASE
         case Fold(function="sum", variable=variable, body=IntLiteral(value=1), source=source):

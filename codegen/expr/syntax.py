@@ -10,7 +10,8 @@ comparisons (chained too), `and or not`, `a if condition else b`, `min(..) max(.
 `dtype(x)`, `len(x)` (its rank), `prod(x)` (its number of elements); `len` and `prod` also of the dimensions `*S`, as S.
 A list can be folded: `sum(f(V) for V in x)`, `all(V >= 0 for V in x)`. `x` is an input whose values the host knows,
 `steps(x)`, the differences of its neighbours with the first value counted from 0, or `divisors(n)`, the divisors of an
-integer of at most 2**40 from the smallest. `list(V for V in x if f(V))` is a list too; a spec gives it a name, by which
+integer of at most 2**40 from the smallest; `x[0]` is one of its values. `x` may also be an attribute that is a list of
+integers or bools (0 and 1). `list(V for V in x if f(V))` is a list too; a spec gives it a name, by which
 it can be folded or counted, `len(name)`.
 """
 
@@ -22,6 +23,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from opforge.codegen.spec.attr_kinds import ATTR_KINDS
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.names import suggest, symbol_refusal
 
@@ -44,6 +46,7 @@ from .tree import (
     Fold,
     HostList,
     IntLiteral,
+    Item,
     Junction,
     Kind,
     Negative,
@@ -59,7 +62,15 @@ from .tree import (
 )
 
 MAX_TEXT = 1000
-ATTRIBUTE_KINDS: Mapping[str, Kind] = {"int": Kind.INT, "bool": Kind.BOOL, "float": Kind.REAL, "string": Kind.TEXT}
+ATTRIBUTE_KINDS: Mapping[str, Kind] = {
+    "int": Kind.INT,
+    "bool": Kind.BOOL,
+    "float": Kind.REAL,
+    "string": Kind.TEXT,
+    **{name: Kind.LIST for name, kind in ATTR_KINDS.items() if kind.is_list},
+}
+# Lists whose values expressions read; of the others they read the length.
+_LISTS_OF_INTEGERS = ("list_int", "list_bool")
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,7 @@ class Scope:
     Attributes:
         symbols: Dimension symbols.
         stars: Symbols that stand for any number of dimensions.
-        attributes: Type by name of attribute: "int", "bool", "float" or "string".
+        attributes: Type by name of attribute, as in `ATTR_KINDS`.
         tensors: Names of inputs and outputs.
         lists: Names of the inputs whose values the host knows.
         definitions: Expressions that have a name.
@@ -86,6 +97,11 @@ class Scope:
     def words(self) -> list[str]:
         """All names that may stand alone in an expression."""
         return sorted({*self.symbols, *self.attributes, *self.definitions})
+
+    @property
+    def readable_lists(self) -> set[str]:
+        """Names of the inputs and attributes whose values expressions can read."""
+        return {*self.lists, *(name for name, kind in self.attributes.items() if kind in _LISTS_OF_INTEGERS)}
 
     def list_of(self, name: str) -> Fold | None:
         """The list that a name is defined as, or None."""
@@ -189,6 +205,8 @@ class _Parser:
                 return self._name(name)
             case ast.Call():
                 return self._call(node)
+            case ast.Subscript(value=ast.Name(id=name), slice=index) if name in self._scope.readable_lists:
+                return Item(HostList(name, of_steps=False), self._operand(index, Kind.INT))
             case ast.Compare():
                 return self._comparison(node)
             case ast.IfExp(test=test, body=body, orelse=orelse):
@@ -259,13 +277,19 @@ class _Parser:
                 f"{name!r}, which stands for several dimensions, alone; expected len(..) or prod(..) of it"
             )
         if name in self._scope.attributes:
-            return Attribute(name, ATTRIBUTE_KINDS[self._scope.attributes[name]])
+            return self._attribute(name)
         if name == CORES:
             return Attribute(name, Kind.INT)
         if name in self._scope.tensors:
             raise self._refuse(f"tensor {name!r} alone; expected present(..), dtype(..), len(..) or prod(..) of it")
         hint = suggest(name, self._scope.words) if self._scope.words else "expected no name here"
         raise self._refuse(f"unknown name {name!r}; {hint}")
+
+    def _attribute(self, name: str) -> Expr:
+        kind = ATTRIBUTE_KINDS[self._scope.attributes[name]]
+        if kind is Kind.LIST:
+            raise self._refuse(f"the list {name!r} alone; expected len({name}), {name}[0], or a sum over it")
+        return Attribute(name, kind)
 
     def _call(self, node: ast.Call) -> Expr:
         name = ast.unparse(node.func)
@@ -295,6 +319,8 @@ class _Parser:
         match node.args:
             case [ast.Name(id=name)] if named := self._scope.list_of(name):
                 return Fold("sum", named.variable, IntLiteral(1), named)
+            case [ast.Name(id=name)] if ATTRIBUTE_KINDS.get(self._scope.attributes.get(name, "")) is Kind.LIST:
+                return Fold("sum", "V", IntLiteral(1), HostList(name, of_steps=False))
             case _:
                 return self._dims("len", node)
 
@@ -329,18 +355,18 @@ class _Parser:
     def _list(self, node: ast.expr) -> HostList | Divisors | Fold:
         """Parse the list of a fold."""
         match node:
-            case ast.Name(id=name) if name in self._scope.lists:
+            case ast.Name(id=name) if name in self._scope.readable_lists:
                 return HostList(name, of_steps=False)
             case ast.Name(id=name) if named := self._scope.list_of(name):
                 return named
             case ast.Call(func=ast.Name(id="divisors"), args=[of], keywords=[]):
                 return Divisors(self._operand(of, Kind.INT))
             case ast.Call(func=ast.Name(id="steps"), args=[ast.Name(id=name)], keywords=[]) if (
-                name in self._scope.lists
+                name in self._scope.readable_lists
             ):
                 return HostList(name, of_steps=True)
             case _:
-                known = [f"{name} or steps({name})" for name in sorted(self._scope.lists)]
+                known = [f"{name} or steps({name})" for name in sorted(self._scope.readable_lists)]
                 expected = " or ".join([*known, "divisors(n)"])
                 raise self._refuse(f"{ast.unparse(node)!r} to iterate over; expected {expected}")
 

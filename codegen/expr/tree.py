@@ -126,10 +126,19 @@ class Variable:
 
 @dataclass(frozen=True)
 class HostList:
-    """The values of an input that the host knows, or the steps between them."""
+    """The values of an input that the host knows or of an attribute, or the steps between them."""
 
     tensor: str
     of_steps: bool
+
+
+@dataclass(frozen=True)
+class Item:
+    """One value of a list by its index; a negative index counts from the end, and an index outside is an error."""
+
+    source: HostList
+    index: Expr
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
 
 
 @dataclass(frozen=True)
@@ -225,7 +234,7 @@ class Choice:
 Constant: TypeAlias = IntLiteral | BoolLiteral | DtypeLiteral | RealLiteral | TextLiteral
 Name: TypeAlias = Symbol | Attribute | Variable
 # What is asked of a tensor, a list or the dimensions of a symbol with a star.
-Query: TypeAlias = Present | DtypeOf | Dims | StarDims | Fold
+Query: TypeAlias = Present | DtypeOf | Dims | StarDims | Item | Fold
 Operation: TypeAlias = Negative | Arithmetic | Extreme | Comparison | Not | Junction | Choice
 Expr: TypeAlias = Constant | Name | Query | Operation
 CORES = "cores"
@@ -254,6 +263,8 @@ def walk(expression: Expr) -> Iterator[Expr]:
         case Choice(condition=condition, chosen=chosen, other=other):
             for operand in (condition, chosen, other):
                 yield from walk(operand)
+        case Item(index=index):
+            yield from walk(index)
         case Fold(body=body, source=source):
             yield from walk(body)
             if not isinstance(source, HostList):

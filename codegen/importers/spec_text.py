@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass, field
 
 from opforge.codegen.printing import escaped
+from opforge.codegen.spec.attr_kinds import ATTR_KINDS
 from opforge.codegen.spec.dtypes import DTYPES, FORMATS
 from opforge.codegen.spec.names import (
     attribute_refusal,
@@ -21,7 +22,6 @@ from opforge.codegen.spec.products import BUILT_PRODUCTS, PRODUCTS
 
 from .draft import COMBINED_KINDS, DYNAMIC, OPTIONAL, AttrDraft, Note, OperatorDraft, TensorDraft
 
-_SPEC_TYPES = ("int", "float", "bool", "string")
 _DEFAULT_FORMATS = {"ND", ""}
 _MOST_TEXT, _MOST_FORMULA, _MOST_COMBINATIONS = 300, 900, 512
 
@@ -78,7 +78,7 @@ class _Writer:
         return self._names[_key(self._draft, parameter)]
 
     def _is_known_attr(self, attr: AttrDraft) -> bool:
-        if attr.type in _SPEC_TYPES:
+        if attr.type in ATTR_KINDS:
             return True
         self._note(attr.line, f"attribute {attr.name}: specs have no attributes of the type {attr.type}")
         return False
@@ -183,7 +183,7 @@ class _Writer:
         parts.append(f"type: {attr.type}")
         if attr.default == "" and attr.type == "string":
             self._note(attr.line, f"attribute {attr.name}: specs have no empty text as default; the draft has none")
-        elif attr.default is not None and not isinstance(attr.default, tuple):
+        elif attr.default is not None:
             parts.append(f"default: {json.dumps(attr.default)}")
         parts += [f"description: {_quoted(attr.description)}"] if attr.description else []
         return f"  - {{{', '.join(parts)}}}"
@@ -354,7 +354,10 @@ class _Writer:
         ]
 
 
-_EXAMPLES = {"int": "1", "float": "1.0", "bool": "true", "string": '"text"'}
+_EXAMPLES = {
+    "int": "1", "float": "1.0", "bool": "true", "string": '"text"', "list_int": "[1]", "list_float": "[1.0]",
+    "list_bool": "[true]",
+}  # fmt: skip
 _TOLERANCES = {"float16": "1.0e-3", "bfloat16": "8.0e-3", "float32": "1.0e-6"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +21,7 @@ from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
 from . import names
+from .attr_kinds import ATTR_KINDS
 from .dtypes import ANY_FORMAT, DTYPES, FORMATS
 from .names import nearest, suggest
 from .products import DEVICES, PRODUCTS
@@ -139,7 +140,7 @@ Support = Annotated[str, _Known("support", ("implemented", "wider", "narrower", 
 Product = Annotated[str, _Known("product", tuple(PRODUCTS))]
 Device = Annotated[str, _Known("device", DEVICES)]
 TaskType = Annotated[str, _Known("task type", TASK_TYPES)]
-AttrType = Annotated[str, _Known("attribute type", ("int", "float", "bool", "string"))]
+AttrType = Annotated[str, _Known("attribute type", tuple(ATTR_KINDS))]
 ScalarType = Annotated[str, _Known("type", tuple(SCALAR_BYTES))]
 PlanName = Annotated[str, AfterValidator(_plan)]
 RuleName = Annotated[str, _Known("rule", tuple(RULE_STATUSES))]
@@ -161,10 +162,16 @@ CType = Annotated[
             "aclTensor *",
             "const aclTensor *",
             LIST_TYPE,
+            "const aclFloatArray *",
+            "const aclBoolArray *",
         ),
     ),
 ]
 Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+# A value of an attribute; with texts of any length, or with texts of one line.
+ListValue = Annotated[tuple[bool | Int64 | float, ...], Field(max_length=64)]
+AnyValue: TypeAlias = bool | Int64 | float | str | ListValue
+AttrDefault = Annotated[bool | int | float | Line | ListValue, Field(union_mode="left_to_right")]
 
 
 class SpecModel(BaseModel):

@@ -6,9 +6,12 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, StringConstraints
 
+from .attr_kinds import ATTR_KINDS, AttrKind
 from .dtypes import ANY_FORMAT, PUBLIC_FORMATS
 from .field_types import (
     TILING_DATA_BYTES,
+    AnyValue,
+    AttrDefault,
     AttrName,
     AttrType,
     Chinese,
@@ -114,7 +117,12 @@ class AttrSpec(ParameterSpec):
 
     name: AttrName
     type: AttrType
-    default: Annotated[bool | int | float | Line, Field(union_mode="left_to_right")] | None = None
+    default: AttrDefault | None = None
+
+    @property
+    def kind(self) -> AttrKind:
+        """The row of its type."""
+        return ATTR_KINDS[self.type]
 
 
 class CaseSpec(SpecModel):
@@ -247,7 +255,7 @@ class TestShape(SpecModel):
 
     case: str
     symbols: dict[str, Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...]]
-    attrs: dict[str, bool | Int64 | float | str] = {}
+    attrs: dict[str, AnyValue] = {}
     values: dict[str, tuple[Int64, ...]] = {}
     note: Text = ""
 
@@ -278,7 +286,7 @@ class CallSpec(SpecModel):
 
     case: str | None = None
     symbols: dict[str, Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...]] = {}
-    attrs: dict[str, bool | Int64 | float | str] = {}
+    attrs: dict[str, AnyValue] = {}
     values: dict[str, Elements] = {}
     shapes: dict[str, tuple[Annotated[int, Field(ge=0)], ...]] = {}
     dtypes: dict[str, Dtype] = {}
@@ -351,6 +359,11 @@ class SpecData(SpecModel):
     def host_lists(self) -> tuple[TensorSpec, ...]:
         """The inputs whose values the host knows."""
         return tuple(tensor for tensor in self.inputs if tensor.host_values)
+
+    @property
+    def list_attrs(self) -> tuple[AttrSpec, ...]:
+        """The attributes that are lists."""
+        return tuple(attr for attr in self.attrs if attr.kind.is_list)
 
     @property
     def parameters(self) -> tuple[TensorSpec | AttrSpec, ...]:

@@ -12,8 +12,10 @@ from typing import TypeAlias, cast
 
 from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr.program import Case, Constraint, Dim, Program
-from opforge.codegen.expr.tree import CORES, INT_MAX, INT_MIN, Expr, is_about_dtype, single_precision
+from opforge.codegen.expr.tree import CORES, INT_MAX, INT_MIN, Expr, is_about_dtype
+from opforge.codegen.expr.value_text import alternatives, dims_text, shape_text, value_text
 
+from .attr_kinds import AttrValue
 from .model import OpSpec
 from .parts import AttrSpec, TensorSpec, TestShape
 
@@ -37,7 +39,7 @@ class Call:
 
     shapes: Mapping[str, Shape]
     dtypes: Mapping[str, str | None] = field(default_factory=dict)
-    attrs: Mapping[str, int | float | bool | str] = field(default_factory=dict)
+    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
     values: Mapping[str, Sequence[int]] = field(default_factory=dict)
     formats: Mapping[str, str] = field(default_factory=dict)
     product: str | None = None
@@ -166,36 +168,6 @@ def accepted_dtypes(spec: OpSpec, tensor: TensorSpec) -> tuple[str, ...]:
     return (*leader.dtypes, *leader.casts)
 
 
-def alternatives(words: Sequence[str]) -> str:
-    """`a, b or c`."""
-    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-
-
-def shape_text(shape: Shape) -> str:
-    """`shape [4, ?]`, or `a shape of unknown rank`."""
-    if shape is None:
-        return "a shape of unknown rank"
-    return f"shape {dims_text(shape)}"
-
-
-def dims_text(dims: Sequence[int | None]) -> str:
-    """`[4, ?]`."""
-    return f"[{', '.join('?' if dim is None or dim < 0 else str(dim) for dim in dims)}]"
-
-
-def value_text(value: float | bool | str | None) -> str:
-    """An attribute value as messages print it."""
-    if isinstance(value, float):
-        return f"{single_precision(value):g}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def list_text(values: Sequence[int]) -> str:
-    """`[4, 8]`; of a long list the first values and their number."""
-    shown = ", ".join(map(str, values[:8]))
-    return f"[{shown}, ... {len(values)} values]" if len(values) > 8 else f"[{shown}]"
-
-
 class _Checker:
     """Runs the constraints in order; the rule `ranks` chooses the case and binds its symbols."""
 
@@ -258,7 +230,8 @@ class _Checker:
     def _dtype(self, constraint: Constraint) -> Violation | None:
         for attr in self._spec.attrs:
             value = self._attrs[attr.name]
-            if attr.type == "int" and value is not None and not INT_MIN <= int(value) <= INT_MAX:
+            numbers = value if isinstance(value, tuple | list) else (value,)
+            if any(isinstance(number, int) and not INT_MIN <= number <= INT_MAX for number in numbers):
                 return self._broken(constraint, attr.name, value_text(value), "an integer of 64 bits")
         if self._dtypes_of is None:
             return None
@@ -337,7 +310,7 @@ class _Checker:
     def _blank(self, expression: Expr) -> str:
         with suppress(EvaluationError):
             if (value := evaluate(expression, self.environment())) is not None:
-                return list_text(value) if isinstance(value, tuple) else value_text(value)
+                return value_text(value)
         return "(unknown)"
 
     def _got(self, constraint: Constraint) -> str:
@@ -346,7 +319,7 @@ class _Checker:
         if constraint.subject not in self._shapes:
             return "null"
         if constraint.subject in self._call.values:
-            return list_text(self._call.values[constraint.subject])
+            return value_text(tuple(self._call.values[constraint.subject]))
         if is_about_dtype(constraint.check, constraint.subject):
             return str(self._dtypes[constraint.subject])
         return shape_text(self._shapes[constraint.subject])

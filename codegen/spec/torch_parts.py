@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from .field_types import Int64, Line, Name, SpecModel
+from .attr_kinds import AttrValue
+from .field_types import AttrDefault, Int64, Line, Name, SpecModel
 
 
 class TorchTarget(SpecModel):
@@ -20,7 +21,7 @@ class TorchTarget(SpecModel):
 
     target: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){2}$", max_length=80)]
     args: dict[Name, str]
-    attrs: dict[str, bool | Int64 | float | Line] = {}
+    attrs: dict[str, AttrDefault] = {}
 
 
 class TorchVariant(TorchTarget):
@@ -81,6 +82,6 @@ class TorchSpec(SpecModel):
     forward: TorchForward | None = None
 
     @property
-    def implied(self) -> dict[str, bool | int | float | str]:
+    def implied(self) -> dict[str, AttrValue]:
         """Attributes that the functions do not have, with their values; a node of a graph may omit them too."""
         return {name: value for target in self.targets for name, value in target.attrs.items()}

@@ -18,13 +18,6 @@ from .shared_plans import STRATEGIES, Strategy
 from .validate_uses import Problems, check_names_elsewhere, check_tests, check_unique, check_value, check_values
 from .yaml_nodes import KEY, Path
 
-_ATTR_TYPES = {
-    "int": ("int8_t", "int32_t", "int64_t", "uint64_t"),
-    "float": ("double", "float"),
-    "bool": ("bool",),
-    "string": ("char *",),
-}
-
 
 def problems_of(spec: OpSpec) -> Problems:
     """Everything that is wrong with a spec of the right form, as (path, message).
@@ -207,7 +200,7 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
 
 
 def _check_c_types(spec: OpSpec, function: FunctionSpec, path: Path, problems: Problems) -> None:
-    allowed: dict[str, tuple[str, ...]] = {attr.name: _ATTR_TYPES[attr.type] for attr in spec.attrs}
+    allowed: dict[str, tuple[str, ...]] = {attr.name: attr.kind.c_types for attr in spec.attrs}
     allowed |= {tensor.name: (LIST_TYPE,) if tensor.host_values else TENSOR_TYPES for tensor in spec.tensors}
     for name, c_type in function.types.items():
         place: Path = (*path, name, KEY)

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from opforge.codegen.expr.evaluate import EvaluationError
 from opforge.codegen.expr.program import Case, Program
 from opforge.codegen.expr.tree import INT_MAX, INT_MIN
+from opforge.codegen.expr.value_text import value_text
 
+from .attr_kinds import AttrValue
 from .model import OpSpec
 from .names import suggest
 from .onnx_body import body_problems
@@ -29,14 +31,14 @@ def check_unique(problems: Problems, what: str, entries: Iterable[tuple[Path, st
         seen.setdefault(name, path)
 
 
-def check_value(attr: AttrSpec, value: bool | float | str, path: Path, problems: Problems) -> None:
+def check_value(attr: AttrSpec, value: AttrValue, path: Path, problems: Problems) -> None:
     """A value of an attribute: its type and size."""
-    kinds: dict[str, tuple[type, ...]] = {"int": (int,), "float": (int, float), "bool": (bool,), "string": (str,)}
-    if not isinstance(value, kinds[attr.type]) or isinstance(value, bool) != (attr.type == "bool"):
-        got = str(value).lower() if isinstance(value, bool) else repr(value)
+    numbers = value if isinstance(value, tuple) else (value,)
+    if not attr.kind.accepts(value):
+        got = repr(value) if isinstance(value, str) else value_text(value)
         problems.append((path, f"got {got}, expected a value of type {attr.type}"))
-    elif attr.type == "int" and not INT_MIN <= int(value) <= INT_MAX:
-        problems.append((path, f"got {value}, expected an integer of 64 bits"))
+    elif any(isinstance(number, int) and not INT_MIN <= number <= INT_MAX for number in numbers):
+        problems.append((path, f"got {value_text(value)}, expected an integer of 64 bits"))
 
 
 def check_names_elsewhere(spec: OpSpec, problems: Problems) -> None:

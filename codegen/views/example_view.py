@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr.expr_text import documented_dtype
+from opforge.codegen.spec.attr_kinds import AttrValue
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import TensorSpec, TestShape
@@ -19,8 +20,6 @@ from opforge.codegen.spec.semantics import Call, environment_of, shapes_of_test
 
 if TYPE_CHECKING:
     from .op_view import FunctionView, OpView, ParamView
-
-Value = bool | int | float | str
 
 
 @dataclass(frozen=True)
@@ -67,6 +66,30 @@ class ParameterView:
 
 
 @dataclass(frozen=True)
+class ArrayView:
+    """A list of the call that is an attribute: its aclnn structure and its items in C++."""
+
+    name: str
+    array: Code
+    items: list[Code]
+
+    @property
+    def make(self) -> Code:
+        """The function that makes the structure."""
+        return Code(f"aclCreate{self.array.removeprefix('acl')}")
+
+    @property
+    def destroy(self) -> Code:
+        """The function that frees it."""
+        return Code(f"aclDestroy{self.array.removeprefix('acl')}")
+
+    @property
+    def item(self) -> Code:
+        """The type of an item."""
+        return Code({"aclIntArray": "int64_t", "aclFloatArray": "float", "aclBoolArray": "bool"}[self.array])
+
+
+@dataclass(frozen=True)
 class ArgumentText:
     """An argument of the C++ call; a negative number for a parameter without sign is wrapped."""
 
@@ -79,7 +102,9 @@ class ExampleView:
 
     def __init__(self, op: OpView, test: TestShape) -> None:
         spec = op.spec
-        self.all_attrs: dict[str, Value] = {a.name: a.default for a in spec.attrs if a.default is not None} | test.attrs
+        self.all_attrs: dict[str, AttrValue] = {
+            a.name: a.default for a in spec.attrs if a.default is not None
+        } | test.attrs
         shapes = shapes_of_test(spec.program, test, {attr.name: attr for attr in spec.attrs})
         environment = environment_of(spec, Call(shapes, attrs=self.all_attrs))
         self.given = {
@@ -95,9 +120,9 @@ class ExampleView:
         while names and not names[-1]:
             names.pop()
         self.onnx_inputs = names
-        self._function(op.functions[0], {attr.name for attr in op.attrs if attr.is_required} | set(test.attrs))
+        self._function(spec, op.functions[0], {attr.name for attr in op.attrs if attr.is_required} | set(test.attrs))
 
-    def _function(self, function: FunctionView, set_attrs: set[str]) -> None:
+    def _function(self, spec: OpSpec, function: FunctionView, set_attrs: set[str]) -> None:
         """Values for the call of an aclnn function; a text that is not set is null, the default."""
         self.header = Code(f"aclnnop/{function.stem}.h")
         self.function = function.name
@@ -114,14 +139,20 @@ class ExampleView:
             for param in function.params
             if param.c_type == "char *" and param.of in set_attrs
         ]
+        kinds = {attr.name: attr.kind for attr in spec.list_attrs}
+        self.arrays = [
+            ArrayView(param.name, Code(kinds[param.of].array), _items(self.all_attrs[param.of]))
+            for param in function.params
+            if param.of in kinds and param.of in set_attrs
+        ]
         self.arguments = [self._argument(param) for param in function.params]
 
     def _argument(self, param: ParamView) -> ArgumentText:
         if param.of in self.given:
             return ArgumentText(Code(param.name if param.kind == "host_list" else f"{param.name}.view"))
-        if param.name in dict(self.texts):
+        if param.name in {*dict(self.texts), *(array.name for array in self.arrays)}:
             return ArgumentText(Code(param.name))
-        if param.kind != "attr" or param.c_type == "char *":
+        if param.kind != "attr" or param.is_pointer:
             return ArgumentText(Code("nullptr"))
         text = str(self.all_attrs[param.of]).lower()
         return ArgumentText(Code(text), text.startswith("-") and param.c_type == "uint64_t")
@@ -133,6 +164,12 @@ def example_of(op: OpView) -> ExampleView | None:
     if not (tests and op.functions):
         return None
     return max((ExampleView(op, test) for test in tests), key=lambda example: len(example.inputs))
+
+
+def _items(value: AttrValue) -> list[Code]:
+    """The items of a list in C++."""
+    items = value if isinstance(value, tuple) else ()
+    return [Code(str(item).lower() if isinstance(item, bool) else repr(item)) for item in items]
 
 
 def _dtype_of(spec: OpSpec, tensor: TensorSpec) -> str:

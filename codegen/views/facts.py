@@ -56,12 +56,11 @@ def aclnn_signature(spec: OpSpec, function: str) -> tuple[Param, ...]:
     inputs = {tensor.name for tensor in spec.inputs}
     lists = {tensor.name for tensor in spec.host_lists}
     attrs = {attr.name: attr for attr in spec.attrs}
-    usual = {"int": "int64_t", "float": "double", "bool": "bool", "string": "char *"}
     params = []
     for name, of in declared.params.items():
         kind: Literal["input", "output", "attr", "host_list"]
         if of in attrs:
-            kind, c_type = "attr", usual[attrs[of].type]
+            kind, c_type = "attr", attrs[of].kind.c_types[0]
         elif of in lists:
             kind, c_type = "host_list", "const aclIntArray *"
         elif of in inputs:

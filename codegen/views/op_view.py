@@ -8,12 +8,12 @@ from pathlib import Path
 from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.cpp import CppNames, cpp_expression, int64_literal
 from opforge.codegen.expr.tree import Expr
+from opforge.codegen.expr.value_text import alternatives
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import lower_camel, snake_case, upper_camel
 from opforge.codegen.spec.parts import FunctionSpec, PlanConstant, TilingField
 from opforge.codegen.spec.products import PRODUCTS
-from opforge.codegen.spec.semantics import alternatives
 from opforge.codegen.spec.shared_plans import Strategy
 from opforge.codegen.spec.torch_parts import TorchTarget
 from opforge.codegen.spec.validate import tiling_bytes, tiling_layout
@@ -135,6 +135,7 @@ class OpView:
         self.required_inputs = [tensor for tensor in self.inputs if not tensor.optional]
         implied = spec.torch.implied
         self.attrs = [AttrView(attr, index, implied.get(attr.name)) for index, attr in enumerate(spec.attrs)]
+        self.list_attrs = [attr for attr in self.attrs if attr.is_list]
         self.symbols = spec.program.symbols
         self.stars = spec.program.stars
         self.cpp_names = CppNames(
@@ -225,10 +226,11 @@ class TorchTargetView:
         first = next((i for i, of in enumerate(target.args.values()) if of in optional), len(target.args))
         self.parameters = [TorchParameter(argument, i >= first) for i, argument in enumerate(target.args)]
         self.inputs = [TorchInput(t.ir_name, arguments.get(t.name, ""), t.host_values) for t in op.inputs]
-        values = {name: repr(value) for name, value in target.attrs.items()} | arguments
-        kinds = {"int": "Int", "float": "Float", "bool": "Bool", "string": "Str"}
+        values = {
+            name: repr(list(value) if isinstance(value, tuple) else value) for name, value in target.attrs.items()
+        } | arguments
         self.attrs = [
-            TorchAttr(attr.ir_name, kinds[attr.type], Code(values[attr.name]))
+            TorchAttr(attr.ir_name, op.spec.attr(attr.name).kind.torchair, Code(values[attr.name]))
             for attr in op.attrs
             if attr.name in values
         ]

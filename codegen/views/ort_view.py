@@ -22,6 +22,7 @@ class OrtAttr:
         self.ort_type = Code("std::string") if attr.type == "string" else attr.c_type
         is_bool = attr.type == "bool"
         self.ort_default = Code("false" if attr.onnx_default == "0" else "true") if is_bool else attr.onnx_default
+        self.array = attr.array
         self.ort_required = Code(str(attr.is_required_in_onnx).lower())
 
 
@@ -42,6 +43,8 @@ class OrtOperator:
     def _argument(self, name: str, kind: str, c_type: str) -> Code:
         """Return the C++ expression of an argument of the function."""
         for attr in self.attrs:
+            if attr.name == name and attr.array:
+                return Code(f"Array<{attr.array}>(attributes.{attr.camel}).get()")
             if attr.name == name:
                 is_text = attr.type == "string"
                 value = f"attributes.{attr.camel}{'.c_str()' if is_text else ''}"

@@ -24,11 +24,13 @@ from opforge.codegen.expr.tree import (
     Present,
     walk,
 )
+from opforge.codegen.expr.value_text import alternatives, value_text
+from opforge.codegen.spec.attr_kinds import AttrValue
 from opforge.codegen.spec.field_types import STATUSES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import AttrSpec, TensorSpec
 from opforge.codegen.spec.products import PRODUCTS
-from opforge.codegen.spec.semantics import accepted_dtypes, alternatives, value_text
+from opforge.codegen.spec.semantics import accepted_dtypes
 
 from .example_view import example_of
 from .facts import aclnn_signature
@@ -284,7 +286,7 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def _in_place(parameter: TensorSpec | AttrSpec, fixed: bool | float | str | None) -> str:
+def _in_place(parameter: TensorSpec | AttrSpec, fixed: AttrValue | None) -> str:
     """Return the value that replaces a parameter without a name."""
     if isinstance(parameter, AttrSpec):
         return f"- ({value_text(parameter.default if fixed is None else fixed)})"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.cpp import int64_literal
+from opforge.codegen.expr.value_text import value_text
+from opforge.codegen.spec.attr_kinds import AttrValue
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import lower_camel, upper_camel
 from opforge.codegen.spec.parts import AttrSpec, TensorSpec
-from opforge.codegen.spec.semantics import accepted_dtypes, kernel_dtypes, value_text
+from opforge.codegen.spec.semantics import accepted_dtypes, kernel_dtypes
 
 from .facts import dtype_columns
 
@@ -124,7 +126,7 @@ class AttrView:
         implied: The value that PyTorch's function has instead of the attribute; None if there is no such function.
     """
 
-    def __init__(self, attr: AttrSpec, index: int, implied: float | str | None = None) -> None:
+    def __init__(self, attr: AttrSpec, index: int, implied: AttrValue | None = None) -> None:
         self._attr = attr
         self._onnx_default = attr.default if implied is None else implied
         self.index = index
@@ -132,23 +134,30 @@ class AttrView:
         self.ir_name = attr.ir_name
         self.camel = lower_camel(attr.name)
         self.type = attr.type
+        self.is_list = attr.kind.is_list
+        self.array = Code(attr.kind.array)
         self.description = attr.description
         self.is_required = attr.default is None
 
     @property
     def c_type(self) -> Code:
         """Its type in plans and checks."""
-        return Code({"int": "int64_t", "float": "float", "bool": "bool", "string": "const char*"}[self.type])
+        return Code(self._attr.kind.cpp)
+
+    @property
+    def l0_type(self) -> Code:
+        """Its type in the launch that aclnn functions share."""
+        return Code(f"const {self.array}*") if self.is_list else self.c_type
 
     @property
     def ge_type(self) -> str:
         """Its type in REG_OP, and its setter in OpDef."""
-        return self.type.capitalize()
+        return self._attr.kind.ge
 
     @property
-    def getter(self) -> str:
+    def getter(self) -> Code:
         """Its getter in gert::RuntimeAttrs."""
-        return "GetStr" if self.type == "string" else f"Get{self.ge_type}"
+        return Code(self._attr.kind.getter)
 
     @property
     def option(self) -> str:
@@ -163,12 +172,16 @@ class AttrView:
     @property
     def onnx_type(self) -> Code:
         """The C++ type in which the ONNX plugin reads it."""
-        return Code("std::string" if self.type == "string" else "int64_t" if self.type == "bool" else self.c_type)
+        return Code(
+            {"string": "std::string", "bool": "int64_t", "list_bool": "std::vector<int64_t>"}.get(
+                self.type, self.c_type
+            )
+        )
 
     @property
     def onnx_default(self) -> Code:
         """The value that the ONNX plugin starts from."""
-        return Code(str(int(bool(self._onnx_default)))) if self.type == "bool" else self._literal(self._onnx_default)
+        return self._literal(self._onnx_default, bool_word=lambda value: str(int(value)))
 
     @property
     def is_required_in_onnx(self) -> bool:
@@ -178,24 +191,34 @@ class AttrView:
     @property
     def onnx_getter(self) -> str:
         """Its getter in opforge::OnnxNode."""
-        return {"int": "GetInt", "bool": "GetInt", "float": "GetFloat", "string": "GetString"}[self.type]
+        return self._attr.kind.plugin
 
     @property
     def literal(self) -> Code:
         """The default as a C++ literal; zero for a required attribute."""
         return self._literal(self._attr.default)
 
-    def _literal(self, default: float | str | None) -> Code:
-        if self.type == "string":
-            return cpp_string(str(default or ""))
-        if self.type == "bool":
-            return Code(str(bool(default)).lower())
-        if self.type == "float":
-            return Code(f"{float(default or 0)!r}F")
-        value = int(default or 0)
-        return Code(str(value)) if -(2**31) < value < 2**31 else int64_literal(value)
+    def _literal(
+        self, default: AttrValue | None, bool_word: Callable[[bool], str] = lambda value: str(value).lower()
+    ) -> Code:
+        kind = self._attr.kind
+        if isinstance(default, tuple):
+            return Code(f"{{{', '.join(_scalar(kind.item, item, bool_word) for item in default)}}}")
+        return Code("{}") if kind.is_list else _scalar(self.type, default, bool_word)
 
     @property
     def default_text(self) -> str:
         """The default for comments."""
         return "required" if self._attr.default is None else value_text(self._attr.default)
+
+
+def _scalar(kind: str, value: AttrValue | None, bool_word: Callable[[bool], str]) -> Code:
+    """A value of a scalar type as a C++ literal; zero for none."""
+    if kind == "string":
+        return cpp_string(str(value or ""))
+    if kind == "bool":
+        return Code(bool_word(bool(value)))
+    number = value if isinstance(value, int | float) else 0
+    if kind == "float":
+        return Code(f"{float(number)!r}F")
+    return Code(str(int(number))) if -(2**31) < number < 2**31 else int64_literal(int(number))

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
+from opforge.codegen.spec.attr_kinds import ATTR_KINDS, AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.torch_parts import TorchTarget
-from opforge.frontend.ir.attributes import AttrValue
 from opforge.frontend.ir.reason import Unmatched
 
 # An argument: an array, the name of a value, a node of a graph.
@@ -150,4 +150,6 @@ def _scalar(name: str, value: object, attr_type: str) -> AttrValue:
         return value
     if attr_type == "float" and isinstance(value, float):
         return value
+    if isinstance(value, list | tuple) and ATTR_KINDS[attr_type].is_list and ATTR_KINDS[attr_type].accepts(value):
+        return tuple(value)
     raise Unmatched(f"{name}: got {value!r}, expected {attr_type}")

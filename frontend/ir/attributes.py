@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from onnx import AttributeProto, NodeProto, helper
 
+from opforge.codegen.expr.value_text import value_text
 from opforge.codegen.printing import shown
+from opforge.codegen.spec.attr_kinds import ATTR_KINDS, AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import lower_camel
 from opforge.codegen.spec.parts import AttrSpec
 
 from .reason import Unmatched
 
-AttrValue = int | float | bool | str
-
-# ONNX has no bool; bools are stored as integers.
 ATTRIBUTE_TYPES: dict[str, AttributeProto.AttributeType] = {
-    "int": AttributeProto.INT,
-    "bool": AttributeProto.INT,
-    "float": AttributeProto.FLOAT,
-    "string": AttributeProto.STRING,
+    kind.name: getattr(AttributeProto, kind.onnx) for kind in ATTR_KINDS.values()
 }
 
 
@@ -30,6 +26,7 @@ def default_attributes(spec: OpSpec) -> dict[str, AttrValue]:
 def attribute_value(attribute: AttributeProto) -> AttrValue:
     """Return the Python value of an attribute of one of the kinds that custom operators have."""
     value = helper.get_attribute_value(attribute)
+    value = tuple(value) if isinstance(value, list) else value
     return value.decode() if isinstance(value, bytes) else value
 
 
@@ -74,6 +71,10 @@ def _typed(attribute: AttributeProto, attr: AttrSpec) -> AttrValue:
         if value not in (0, 1):
             raise Unmatched(f"attribute {attr.name} is {value}, expected 0 or 1")
         return bool(value)
+    if attr.type == "list_bool" and isinstance(value, tuple):
+        if set(value) - {0, 1}:
+            raise Unmatched(f"attribute {attr.name} is {value_text(value)}, expected a list of 0 and 1")
+        return tuple(map(bool, value))
     return value
 
 
@@ -83,7 +84,8 @@ def _kind(kind: AttributeProto.AttributeType) -> str:
 
 def make_attribute(attr: AttrSpec, value: AttrValue) -> AttributeProto:
     """Return one attribute for a custom node."""
-    return helper.make_attribute(attr.name, value, attr_type=ATTRIBUTE_TYPES[attr.type])
+    stored = list(map(int, value)) if attr.type == "list_bool" and isinstance(value, tuple) else value
+    return helper.make_attribute(attr.name, stored, attr_type=ATTRIBUTE_TYPES[attr.type])
 
 
 def int_attribute(node: NodeProto, name: str) -> int | None:

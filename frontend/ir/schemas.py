@@ -15,7 +15,7 @@ from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import AttrSpec, TensorSpec
 from opforge.codegen.spec.semantics import Call, ShapeRefusal, infer
 
-from .attributes import ATTRIBUTE_TYPES, attribute_value, default_attributes
+from .attributes import ATTRIBUTE_TYPES, attribute_value, default_attributes, make_attribute
 from .op_names import OnnxKey, onnx_keys
 from .tensor_type import ELEMENT_TYPES, value_type
 
@@ -88,8 +88,7 @@ def _attribute(attr: AttrSpec) -> OpSchema.Attribute:
     if attr.default is None:
         kind = getattr(OpSchema.AttrType, AttributeProto.AttributeType.Name(ATTRIBUTE_TYPES[attr.type]))
         return OpSchema.Attribute(attr.name, kind, attr.description, required=True)
-    default = onnx.helper.make_attribute(attr.name, attr.default, attr_type=ATTRIBUTE_TYPES[attr.type])
-    return OpSchema.Attribute(attr.name, default, attr.description)
+    return OpSchema.Attribute(attr.name, make_attribute(attr, attr.default), attr.description)
 
 
 def _infer(spec: OpSpec, context: onnx.shape_inference.InferenceContext) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from onnx import NodeProto, ValueInfoProto
 
+from opforge.codegen.spec.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import TensorType
-from opforge.frontend.ir.attributes import AttrValue, default_attributes
+from opforge.frontend.ir.attributes import default_attributes
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
 

@@ -13,11 +13,12 @@ from onnx.reference.op_run import OpRun
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line
+from opforge.codegen.spec.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import Call, check, infer
 from opforge.frontend.emit.functions import function_body
 from opforge.frontend.io.arrays import Array
-from opforge.frontend.ir.attributes import AttrValue, read_attributes
+from opforge.frontend.ir.attributes import read_attributes
 from opforge.frontend.ir.op_names import OnnxKey
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.rules.check_call import case_of

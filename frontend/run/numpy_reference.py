@@ -15,9 +15,10 @@ import numpy as np
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line, path_text, shown
 from opforge.codegen.project import find_project
+from opforge.codegen.spec.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.io.arrays import Array
-from opforge.frontend.ir.attributes import AttrValue, default_attributes
+from opforge.frontend.ir.attributes import default_attributes
 
 _EXPECTED = "expected a function reference(inputs, attrs) that returns an array for each output, by name; correct it"
 

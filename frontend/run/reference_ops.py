@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from onnx import NodeProto
 from onnx.reference.op_run import OpRun
 
+from opforge.codegen.spec.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.importers.torch_forms import TorchForm, bound_call, torch_forms
-from opforge.frontend.ir.attributes import AttrValue, default_attributes, text_attribute
+from opforge.frontend.ir.attributes import default_attributes, text_attribute
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.value_types import ValueTypes

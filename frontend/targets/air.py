@@ -181,8 +181,7 @@ class _Writer:
             given = read_attributes(node, spec)
         except Unmatched as problem:
             raise Unmatched(f"node {shown(node.name)} ({node.op_type}): {problem}") from problem
-        kinds = {"int": "i", "float": "f", "bool": "b", "string": "s"}
-        attrs = {attr.ir or attr.name: (kinds[attr.type], given[attr.name]) for attr in spec.attrs}
+        attrs = {attr.ir or attr.name: (attr.kind.air, given[attr.name]) for attr in spec.attrs}
         given_inputs = [*node.input, *[""] * (len(spec.inputs) - len(node.input))]
         inputs = [(tensor.ir or tensor.name, value) for tensor, value in zip(spec.inputs, given_inputs, strict=True)]
         self._call(node, spec.op_type, inputs, [tensor.ir or tensor.name for tensor in spec.outputs], attrs)
@@ -236,6 +235,9 @@ class _Writer:
         for key, (kind, value) in attrs.items():
             if kind == "ints":
                 self._list(op, key, "i", value)
+                continue
+            if isinstance(value, tuple):
+                self._list(op, key, kind, value)
                 continue
             encoded = value.encode() if kind == "s" else value
             op.attr.append(message("Attr", key=key, value=message("AttrDef", **{kind: encoded})))

@@ -52,14 +52,20 @@ _FIELDS = MappingProxyType(
             "t": (12, "TensorDef", 0),
             "dt": (15, "int64", 0),
         },
-        "ListValue": {"s": (2, "bytes", 1), "i": (3, "int64", 1), "f": (4, "float", 1), "val_type": (20, "int32", 0)},
+        "ListValue": {
+            "s": (2, "bytes", 1),
+            "i": (3, "int64", 1),
+            "f": (4, "float", 1),
+            "b": (5, "bool", 1),
+            "val_type": (20, "int32", 0),
+        },
     }
 )
 # Numbers of element types: of the messages, and of the C++ interface, which attributes use.
 PROTO_TYPES = MappingProxyType({dtype.name: dtype.air for dtype in DTYPES.values()})
 CPP_TYPES = MappingProxyType({dtype.name: dtype.number for dtype in DTYPES.values()})
 # Kinds of the elements of a list; a list without is dropped when it is read.
-LIST_KINDS = MappingProxyType({"s": 1, "i": 2, "f": 3})
+LIST_KINDS = MappingProxyType({"s": 1, "i": 2, "f": 3, "b": 4})
 
 
 @lru_cache(maxsize=1)

@@ -1,8 +1,12 @@
 #ifndef OPFORGE_OP_HOST_COMMON_ACL_ARGUMENTS_H
 #define OPFORGE_OP_HOST_COMMON_ACL_ARGUMENTS_H
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
+#include <memory>
+#include <vector>
 
 #include "common/check.h"
 #include "opdev/common_types.h"
@@ -42,6 +46,30 @@ inline void ReadList(const aclIntArray* list, Argument& argument)
 inline const aclTensor* TensorOf(const aclIntArray* list, aclOpExecutor* executor)
 {
     return executor->ConvertToTensor(list, op::DataType::DT_INT64);
+}
+
+/// Reads an attribute that is a list; nullptr leaves the default.
+template <typename Array, typename T>
+void ReadItems(const Array* array, std::vector<T>& items)
+{
+    if (array != nullptr) {
+        items.assign(array->GetData(), array->GetData() + array->Size());
+    }
+}
+
+inline const aclIntArray* ArrayOf(const std::vector<int64_t>& items, aclOpExecutor* executor)
+{
+    return executor->AllocIntArray(items.data(), items.size());
+}
+inline const aclFloatArray* ArrayOf(const std::vector<float>& items, aclOpExecutor* executor)
+{
+    return executor->AllocFloatArray(items.data(), items.size());
+}
+inline const aclBoolArray* ArrayOf(const std::vector<bool>& items, aclOpExecutor* executor)
+{
+    const std::unique_ptr<bool[]> copy(new bool[items.size()]);
+    std::copy(items.begin(), items.end(), copy.get());
+    return executor->AllocBoolArray(copy.get(), items.size());
 }
 
 /// Reads the device of the call.

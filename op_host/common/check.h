@@ -172,9 +172,34 @@ inline Values ValuesOf(const Argument& argument)
     return values;
 }
 
-inline Values StepsOf(const Argument& argument)
+/// Returns the values of an attribute that is a list; bools are 0 and 1.
+template <typename T>
+Values ValuesOf(const std::vector<T>& list)
 {
-    Values steps = ValuesOf(argument);
+    Values values{ValueState::kKnown};
+    for (const T value : list) {
+        values.items.emplace_back(static_cast<int64_t>(value));
+    }
+    return values;
+}
+
+/// Returns one value; a negative index counts from the end, and an index outside is an error.
+inline Int ItemOf(const Values& values, Int index)
+{
+    const ValueState state = Joined(values.state, index.State());
+    if (state != ValueState::kKnown) {
+        return state == ValueState::kError ? Int::Error() : Int::Unknown();
+    }
+    const auto size = static_cast<int64_t>(values.items.size());
+    const int64_t number = index.ValueOr(0);
+    return number < -size || number >= size ? Int::Error()
+                                            : values.items[static_cast<size_t>(number < 0 ? number + size : number)];
+}
+
+template <typename Source>
+Values StepsOf(const Source& source)
+{
+    Values steps = ValuesOf(source);
     for (size_t i = steps.items.size(); i > 1; --i) {
         steps.items[i - 1] = steps.items[i - 1] - steps.items[i - 2];
     }
@@ -347,19 +372,20 @@ inline std::string ValueText(const char* value)
 }
 
 /// Returns the first values of a list; the number of values of a long list.
-inline std::string ListText(const std::vector<int64_t>& values)
+template <typename T>
+std::string ValueText(const std::vector<T>& values)
 {
     constexpr size_t kShown = 8;
     std::string text = "[";
     for (size_t i = 0; i < values.size() && i < kShown; ++i) {
-        text += (i == 0 ? "" : ", ") + std::to_string(values[i]);
+        text += (i == 0 ? "" : ", ") + ValueText(static_cast<T>(values[i]));
     }
     const bool isLong = values.size() > kShown;
     return text + (isLong ? ", ... " + std::to_string(values.size()) + " values]" : "]");
 }
 inline std::string ListText(const Argument& argument)
 {
-    return argument.isPresent && argument.areValuesKnown ? ListText(argument.values) : ShapeText(argument);
+    return argument.isPresent && argument.areValuesKnown ? ValueText(argument.values) : ShapeText(argument);
 }
 
 inline MaybeViolation Broken(const Rule& rule, const char* parameter, const std::string& got,
@@ -381,7 +407,7 @@ inline std::string BlankText(const Values& values)
     for (const Int item : values.items) {
         numbers.push_back(item.ValueOr(0));
     }
-    return values.state == ValueState::kKnown ? ListText(numbers) : "(unknown)";
+    return values.state == ValueState::kKnown ? ValueText(numbers) : "(unknown)";
 }
 
 /// Returns the violation of a condition of the spec; `got` is the value of its subject.

@@ -18,6 +18,7 @@ from opforge.codegen.spec.dtypes import CANN_DTYPES, FORMATS
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.views.facts import Param, aclnn_signature
 from opforge.package.doctor.cann_environment import CannEnvironment
+from opforge.twin.runtime.acl import ARRAYS
 from opforge.twin.runtime.results import AclnnError
 
 from .fake import symbolic_call
@@ -40,8 +41,8 @@ _TENSOR = [POINTER(c_int64), c_uint64, c_int, POINTER(c_int64), c_int64, c_int, 
 _ACL: Mapping[str, tuple[Any, list[Any]]] = {
     "aclCreateTensor": (c_void_p, _TENSOR),
     "aclDestroyTensor": (c_int, [c_void_p]),
-    "aclCreateIntArray": (c_void_p, [POINTER(c_int64), c_uint64]),
-    "aclDestroyIntArray": (c_int, [c_void_p]),
+    **{f"aclCreate{name}": (c_void_p, [POINTER(item), c_uint64]) for name, item in ARRAYS.items()},
+    **{f"aclDestroy{name}": (c_int, [c_void_p]) for name in ARRAYS},
     "aclGetRecentErrMsg": (c_char_p, []),
 }
 _CANN_LIBRARIES = ("libascendcl.so", "libnnopbase.so", "libopapi.so")
@@ -172,19 +173,27 @@ def call_aclnn(spec: OpSpec, values: Mapping[str, Any], device: torch.device, li
 
 def _function(spec: OpSpec, values: Mapping[str, Any]) -> str:
     """Return the first function with a parameter for each attribute that differs from its default."""
-    needed = {attr.name for attr in spec.attrs if values[attr.name] != attr.default}
+    needed = {attr.name for attr in spec.attrs if _comparable(values[attr.name]) != attr.default}
     return next(f.function for f in spec.aclnn if needed <= set(f.params.values()))
+
+
+def _comparable(value: Any) -> Any:
+    """Return a value as specs have it: a list is a tuple."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _argument(parameter: Param, value: Any, libraries: Libraries, stack: ExitStack) -> Any:
     if parameter.kind == "attr":
         if parameter.c_type == "char *":
             return str(value).encode()
+        if parameter.c_type.endswith("Array *"):
+            name = parameter.c_type.removeprefix("const acl").removesuffix(" *")
+            return stack.enter_context(_array(name, value, libraries))
         return _C_TYPES[parameter.c_type](value)
     if value is None:
         return None
     if parameter.kind == "host_list":
-        return stack.enter_context(_int_array(value, libraries))
+        return stack.enter_context(_array("IntArray", value, libraries))
     return stack.enter_context(_tensor(parameter.of, value, libraries))
 
 
@@ -215,12 +224,13 @@ def _tensor(name: str, tensor: torch.Tensor, libraries: Libraries) -> Iterator[i
 
 
 @contextmanager
-def _int_array(values: Sequence[int], libraries: Libraries) -> Iterator[int]:
-    handle = libraries.acl_function("aclCreateIntArray")((c_int64 * len(values))(*values), len(values))
+def _array(name: str, values: Sequence[Any], libraries: Libraries) -> Iterator[int]:
+    """Describe a list by one of the structures of `ARRAYS`."""
+    handle = libraries.acl_function(f"aclCreate{name}")((ARRAYS[name] * len(values))(*values), len(values))
     try:
         yield handle
     finally:
-        libraries.acl_function("aclDestroyIntArray")(handle)
+        libraries.acl_function(f"aclDestroy{name}")(handle)
 
 
 def _message(libraries: Libraries) -> str:

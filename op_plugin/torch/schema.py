@@ -11,7 +11,6 @@ from opforge.codegen.spec.parts import AttrSpec, TensorSpec
 from opforge.codegen.spec.torch_parts import TorchForward
 
 NAMESPACE = "opforge"
-_TYPES = {"int": "int", "float": "float", "bool": "bool", "string": "str"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,7 @@ class Argument:
         if not self.has_default:
             return f"{self.type} {self.name}"
         default = f'"{self.default}"' if isinstance(self.default, str) else self.default
+        default = list(default) if isinstance(default, tuple) else default
         return f"{self.type} {self.name}={default}"
 
 
@@ -97,7 +97,7 @@ def _tensor(name: str, parameter: str, tensor: TensorSpec) -> Argument:
 
 def _attribute(spec: OpSpec, attr: AttrSpec) -> Argument:
     default = attr.default if attr.default is not None else spec.torch.implied.get(attr.name)
-    kind = "SymInt" if _is_size(spec, attr.name) else _TYPES[attr.type]
+    kind = "SymInt" if _is_size(spec, attr.name) else attr.kind.torch
     return Argument(attr.name, attr.name, kind, has_default=default is not None, default=default)
 
 

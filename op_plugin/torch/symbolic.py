@@ -24,6 +24,7 @@ from opforge.codegen.expr.tree import (
     Extreme,
     Fold,
     HostList,
+    Item,
     Junction,
     Name,
     Negative,
@@ -33,8 +34,9 @@ from opforge.codegen.expr.tree import (
     Symbol,
     Variable,
 )
+from opforge.codegen.expr.value_text import shape_text, value_text
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.semantics import accepted_dtypes, shape_text, value_text
+from opforge.codegen.spec.semantics import accepted_dtypes
 
 
 class UnknownValueError(Exception):
@@ -60,7 +62,7 @@ class SymbolicCall:
     shapes: Mapping[str, Sequence[Any]]
     dtypes: Mapping[str, str]
     attributes: dict[str, Any]
-    lists: Mapping[str, Sequence[Any]]
+    lists: dict[str, Sequence[Any]]
     symbols: dict[str, Any] = field(default_factory=dict)
     stars: dict[str, Sequence[Any]] = field(default_factory=dict)
     variables: dict[str, Any] = field(default_factory=dict)
@@ -196,6 +198,8 @@ class SymbolicCall:
                 return _dims(function, _known(self.shapes, tensor))
             case StarDims(function=function, symbol=symbol):
                 return _dims(function, _known(self.stars, symbol))
+            case Item(source=source, index=index):
+                return self._item(self._list(source), self.value(index))
             case Fold():
                 return self._fold(expression)
             case _:
@@ -239,14 +243,23 @@ class SymbolicCall:
     def _fold(self, fold: Fold) -> Any:
         if not isinstance(fold.source, HostList) or fold.function == "list":
             raise UnknownValueError(fold.function)
-        values = list(_known(self.lists, fold.source.tensor))
-        if fold.source.of_steps:
-            values = [value - before for value, before in zip(values, [0, *values], strict=False)]
         results = []
-        for value in values:
+        for value in self._list(fold.source):
             self.variables[fold.variable] = value
             results.append(self.value(fold.body))
         return all(results) if fold.function == "all" else sum(results)
+
+    def _list(self, source: HostList) -> list[Any]:
+        values = list(_known(self.lists | self.attributes, source.tensor))
+        if source.of_steps:
+            values = [value - before for value, before in zip(values, [0, *values], strict=False)]
+        return values
+
+    @staticmethod
+    def _item(values: Sequence[Any], index: int) -> Any:
+        if not -len(values) <= index < len(values):
+            raise EvaluationError(f"a list of {len(values)} values has no value {index}")
+        return values[index]
 
 
 def _known(mapping: Mapping[str, Any], name: str) -> Any:

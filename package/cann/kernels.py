@@ -8,7 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 # A kernel is compiled for all values of its attributes; opc needs an example value of the correct type.
-ANY_VALUE: Mapping[str, Any] = {"int": 0, "float": 0.0, "bool": False, "str": ""}
+ANY_VALUE: Mapping[str, Any] = {
+    "int": 0,
+    "float": 0.0,
+    "bool": False,
+    "str": "",
+    "listInt": [],
+    "listFloat": [],
+    "listBool": [],
+}
 CORE_TYPES = {"MIX": 0, "AiCore": 1, "VectorCore": 2, "MIX_AICORE": 3, "MIX_VECTOR_CORE": 4, "MIX_AIV": 4}
 # Fields of a kernel description that the list of its operator repeats.
 _LISTED = (

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from opforge.codegen.spec.loader import load_specs
+from opforge.codegen.spec.parts import TilingSpec
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -51,6 +52,13 @@ def specimen(specimen_path):
 
 
 @pytest.fixture(scope="session")
+def row_window():
+    """The specimen of list attributes, with a plan of its own."""
+    spec = load_specs([HERE / "specimens" / "row_window.yaml"])[0]
+    return spec.model_copy(update={"tiling": TilingSpec()})
+
+
+@pytest.fixture(scope="session")
 def grouped():
     return load_specs([ROOT / "op_proto" / "grouped_bias_add_grad.yaml"])[0]
 
@@ -61,5 +69,5 @@ def operators():
 
 
 @pytest.fixture(scope="session")
-def spec_of(operators, specimen):
-    return {**operators, specimen.name: specimen}
+def spec_of(operators, specimen, row_window):
+    return {**operators, specimen.name: specimen, "row_window": row_window}

@@ -56,6 +56,18 @@ void AddAttribute(opforgeTwinCall* call, char kind)
     if (kind == 'i' || kind == 'b') {
         const int64_t value = Number();
         kind == 'i' ? opforgeTwinAddInt(call, value) : opforgeTwinAddBool(call, value != 0 ? 1 : 0);
+    } else if (kind == 'I') {
+        const std::vector<int64_t> values = Numbers();
+        opforgeTwinAddInts(call, values.data(), values.size());
+    } else if (kind == 'B') {
+        const std::vector<int64_t> values = Numbers();
+        opforgeTwinAddBools(call, values.data(), values.size());
+    } else if (kind == 'F') {
+        std::vector<float> values(static_cast<size_t>(Number()));
+        for (float& value : values) {
+            std::cin >> value;
+        }
+        opforgeTwinAddFloats(call, values.data(), values.size());
     } else if (kind == 'f') {
         float value = 0;
         std::cin >> value;

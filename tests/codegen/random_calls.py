@@ -71,7 +71,20 @@ class Calls:
             "float": [0.0, 0.5, -2.25, 0.1],
             "string": ["TND", "BSH"],
         }
+        if attr.type.startswith("list_"):
+            return self.items(attr, choices[attr.type.removeprefix("list_")])
         return self.rng.choice(choices[attr.type])
+
+    def items(self, attr, choices):
+        """A list; mostly as long as those of the tests and of the default."""
+        known = [test.attrs[attr.name] for test in self.spec.tests.shapes if attr.name in test.attrs]
+        known += [attr.default] if attr.default is not None else []
+        like = list(self.rng.choice(known))
+        if like and self.rng.random() < 0.7:
+            like[self.rng.randrange(len(like))] = self.rng.choice(choices)
+        elif self.rng.random() < 0.3:
+            like = self.rng.choices(choices, k=self.rng.randrange(12))
+        return tuple(like)
 
     def shapes(self, case, symbols, attrs):
         known = {**symbols, **{name: value for name, value in attrs.items() if isinstance(value, int)}}

@@ -59,10 +59,10 @@ def without_comments(text):
     return re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', re.sub(r"//.*", "", text))
 
 
-def test_includes_are_listed_standard_or_ours(operators, specimen, root, entries):
+def test_includes_are_listed_standard_or_ours(operators, specimen, row_window, root, entries):
     headers = {entry["header"] for entry in entries} | BASE_HEADERS
     common = {f"common/{path.name}" for path in (root / "op_host" / "common").glob("*.h")}
-    for place, text, files in sources((*operators.values(), specimen), root):
+    for place, text, files in sources((*operators.values(), specimen, row_window), root):
         own = {name.split("/")[1] for name in files} | common | {"onnx_node.h", "opforge_tables.h"}
         own |= {f"aclnnop/{name}" for name in own}
         own |= {f"{place.split(':')[0]}_tiling.h", f"{place.split(':')[0]}.h"}
@@ -70,12 +70,12 @@ def test_includes_are_listed_standard_or_ours(operators, specimen, root, entries
             assert STANDARD.fullmatch(include) or include.strip('"') in headers | own, f"{place}: {include}"
 
 
-def test_qualified_names_are_listed(operators, specimen, root, entries):
+def test_qualified_names_are_listed(operators, specimen, row_window, root, entries):
     names, values, members = known_names(entries), known_values(entries), known_members(entries)
-    op_types = {spec.op_type for spec in (*operators.values(), specimen)}
+    op_types = {spec.op_type for spec in (*operators.values(), specimen, row_window)}
     status = {value for entry in values.values() for value in entry}
     seen = set()
-    for place, text, _ in sources((*operators.values(), specimen), root):
+    for place, text, _ in sources((*operators.values(), specimen, row_window), root):
         for namespace, name, member in QUALIFIED.findall(without_comments(text)):
             if namespace == "domi" or (namespace == "l0op" and name in op_types):
                 continue
@@ -89,17 +89,17 @@ def test_qualified_names_are_listed(operators, specimen, root, entries):
     assert {"gert::InferShapeContext", "gert::TilingContext", "AscendC::TPipe", "l0op::ViewCopy"} <= seen
 
 
-def test_macros_and_status_codes_are_listed(operators, specimen, root, entries):
+def test_macros_and_status_codes_are_listed(operators, specimen, row_window, root, entries):
     names, values = known_names(entries), known_values(entries)
     known = names | {value for entry in values.values() for value in entry}
-    for place, text, _ in sources((*operators.values(), specimen), root):
+    for place, text, _ in sources((*operators.values(), specimen, row_window), root):
         for macro in MACRO.findall(without_comments(text)):
             is_task_type = macro.startswith("KERNEL_TYPE_")
             is_own = macro.startswith(("OPFORGE_", "OP_HOST_"))
             assert macro in known or is_task_type or is_own, f"{place}: {macro}"
 
 
-def test_methods_are_listed(operators, specimen, root, entries):
+def test_methods_are_listed(operators, specimen, row_window, root, entries):
     methods = known_methods(entries) | {
         "INPUT",
         "OPTIONAL_INPUT",
@@ -121,7 +121,19 @@ def test_methods_are_listed(operators, specimen, root, entries):
         "State",
         "IsNan",
     }
-    own |= {"Name", "Key", "InputCount", "HasInput", "Has", "OnlyAttributes", "GetInt", "GetFloat", "GetString"}
-    for place, text, _ in sources((*operators.values(), specimen), root):
+    own |= {
+        "Name",
+        "Key",
+        "InputCount",
+        "HasInput",
+        "Has",
+        "OnlyAttributes",
+        "GetInt",
+        "GetFloat",
+        "GetString",
+        "GetInts",
+        "GetFloats",
+    }
+    for place, text, _ in sources((*operators.values(), specimen, row_window), root):
         for method in CALL.findall(without_comments(text)):
             assert method in methods | own, f"{place}: {method} is no method of both generations"

@@ -13,7 +13,7 @@ from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.spec.semantics import check, infer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-OPERATORS = sorted([*(path.stem for path in (ROOT / "op_proto").glob("*.yaml")), "scale_rows"])
+OPERATORS = sorted([*(path.stem for path in (ROOT / "op_proto").glob("*.yaml")), "scale_rows", "row_window"])
 PROGRAM = """
 #include <deque>
 #include <iostream>
@@ -43,6 +43,16 @@ static void Read(Argument& argument)
 static void Read(int64_t& value) { value = Number(); }
 static void Read(bool& value) { value = Number() != 0; }
 static void Read(float& value) { std::cin >> value; }
+template <typename T>
+static void Read(std::vector<T>& items)
+{
+    items.clear();
+    for (int64_t count = Number(); count > 0; --count) {
+        T item = {};
+        Read(item);
+        items.push_back(item);
+    }
+}
 [[maybe_unused]] static void Read(const char*& value)
 {
     static std::deque<std::string> texts;
@@ -109,7 +119,9 @@ def cpp_line(spec, call, mode):
         words += [int(tensor.name in call.shapes), int(shape is not None)]
         words += [DTYPES[dtype].number if dtype else -1, FORMATS.get(format_, -1), int(tensor.name in call.values)]
         words += [*counted(shape or ()), *counted(call.values.get(tensor.name, ()))]
-    words += [int(v) if isinstance(v, bool) else v for v in (call.attrs[attr.name] for attr in spec.attrs)]
+    for value in (call.attrs[attr.name] for attr in spec.attrs):
+        items = [len(value), *value] if isinstance(value, tuple) else [value]
+        words += [int(item) if isinstance(item, bool) else item for item in items]
     return " ".join(map(str, words))
 
 

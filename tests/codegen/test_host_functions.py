@@ -23,8 +23,8 @@ from opforge.twin.compiler.units import WARNINGS, compiler
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-OPERATORS = sorted([*(path.stem for path in (ROOT / "op_proto").glob("*.yaml")), "scale_rows"])
-KINDS = {"int": "i", "bool": "b", "float": "f", "string": "s"}
+OPERATORS = sorted([*(path.stem for path in (ROOT / "op_proto").glob("*.yaml")), "scale_rows", "row_window"])
+KINDS = {"int": "i", "bool": "b", "float": "f", "string": "s", "list_int": "I", "list_bool": "B", "list_float": "F"}
 
 # Prints what the glue hands to it.
 PLAN = """
@@ -33,6 +33,15 @@ PLAN = """
 #include "NAME_problem.h"
 #include "NAME_tiling_data.h"
 namespace opforge {
+template <typename T>
+std::ostream& operator<<(std::ostream& stream, const std::vector<T>& items)
+{
+    stream << items.size();
+    for (const T item : items) {
+        stream << " " << item;
+    }
+    return stream;
+}
 inline Plan<TYPETilingData> PlanTYPE(const TYPEProblem& problem, const Platform&)
 {
     std::cout << "problem " << static_cast<int32_t>(problem.shapeCase)FIELDS << std::endl;
@@ -94,8 +103,14 @@ class HostFunctions:
             is_there = tensor.name in call.shapes or (tensor in self.spec.outputs and not is_tiled)
             words += [int(is_there), DTYPES[call.dtypes.get(tensor.name, "float32")].number, len(dims), *dims]
             words += [int(values is not None), len(values or ()), *(values or ())]
-        words += [int(v) if isinstance(v, bool) else v for v in (call.attrs[attr.name] for attr in self.spec.attrs)]
+        words += [word for attr in self.spec.attrs for word in items_of(call.attrs[attr.name])]
         return " ".join(map(str, words))
+
+
+def items_of(value):
+    """A value of an attribute as the words of a line; of a list the number of items first."""
+    items = [len(value), *value] if isinstance(value, tuple) else [value]
+    return [int(item) if isinstance(item, bool) else item for item in items]
 
 
 def reachable(spec, call, *, is_tiled):
@@ -141,7 +156,8 @@ def expected_problem(spec, call):
         product = math.prod(dims)
         known[binding.symbol] = product if product < 2**63 else 0
     words = [index, *(known.get(name, 0) for name in (*spec.program.symbols, *spec.program.stars))]
-    words += [f"{v:g}" if isinstance(v, float) else int(v) if isinstance(v, bool) else v for v in call.attrs.values()]
+    attrs = [word for attr in spec.attrs for word in items_of(call.attrs[attr.name])]
+    words += [f"{word:g}" if isinstance(word, float) else word for word in attrs]
     return " ".join(map(str, ["problem", *words]))
 
 

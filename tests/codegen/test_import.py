@@ -280,7 +280,6 @@ def test_differences_name_each_part(draft, tmp_path):
     assert differences(draft_of(spec, spec.products), draft(other)) == [
         "input rowIndex: the spec has required, the source has optional",
         "attribute kind: only the source has it",
-        "attribute sizes: only the source has it",
         "attribute mode: only the spec has it",
         "attribute axis: the spec has the default -1, the source has the default 0",
         "dtypes x int8, rowIndex int32, y int8: only the source has this combination",

@@ -194,7 +194,7 @@ REFUSALS = [
     ("rule: required", "^rul: required", "constraints[0].rul: unknown key 'rul'; did you mean 'rule'?"),
     ("optional: true", "optional: ^yes", "inputs[1].optional: got 'yes', expected true or false"),
     ("optional: true", "optional: ^'true'", "inputs[1].optional: got 'true', expected true or false"),
-    ("default: 1", "default: ^[1]", "attrs[0].default: got a list, expected"),
+    ("default: 1", "default: ^[1]", "attrs[0].default: got [1], expected a value of type int"),
     ("default: 1", "default: ^1.5", "attrs[0].default: got 1.5, expected a value of type int"),
     ("default: 1", "default: ^true", "attrs[0].default: got true, expected a value of type int"),
     (

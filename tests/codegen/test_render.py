@@ -31,6 +31,18 @@ SPECIMENS = {
         "op_host/sequence_sums_check.h",
         "op_host/sequence_sums_def.cpp",
     ),
+    # attributes that are lists
+    "row_window": (
+        "docs/aclnnRowWindow.cpp",
+        "op_api/aclnn_row_window.cpp",
+        "op_api/row_window_l0.cpp",
+        "op_host/row_window_check.h",
+        "op_host/row_window_def.cpp",
+        "op_host/row_window_infershape.cpp",
+        "op_host/row_window_problem.h",
+        "op_plugin/row_window_onnx_plugin.cpp",
+        "op_proto/row_window_proto.h",
+    ),
     # casts, two outputs, rules for one product
     "mixed_products": ("docs/aclnnMixedProducts.md", "op_api/aclnn_mixed_products.cpp"),
     # cases, an optional input, every kind of attribute, a text as default

@@ -30,7 +30,15 @@ def test_words_are_offered(schema):
     tensor = schema["$defs"]["TensorSpec"]["properties"]
     assert set(tensor["dtypes"]["items"]["enum"]) == set(DTYPES)
     assert schema["properties"]["products"]["items"]["enum"] == list(PRODUCTS)
-    assert schema["$defs"]["AttrSpec"]["properties"]["type"]["enum"] == ["int", "float", "bool", "string"]
+    assert schema["$defs"]["AttrSpec"]["properties"]["type"]["enum"] == [
+        "int",
+        "float",
+        "bool",
+        "string",
+        "list_int",
+        "list_float",
+        "list_bool",
+    ]
 
 
 def test_patterns_and_limits_are_those_of_the_loader(schema):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from opforge.codegen.errors import UserError
 from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr.tree import Attribute, Kind, Symbol, walk
+from opforge.codegen.expr.value_text import alternatives
 from opforge.codegen.printing import shown
-from opforge.codegen.spec.semantics import alternatives
 
 from .inputs import parse_shapes
 

@@ -40,6 +40,8 @@ _one_at_a_time = threading.RLock()
 _is_forked_in_run = threading.Event()
 FORMAT_ND = FORMATS["ND"]
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
+# The structures of lists, and the types of their items.
+ARRAYS: dict[str, Any] = {"IntArray": c_int64, "FloatArray": ctypes.c_float, "BoolArray": ctypes.c_bool}
 RUNTIME_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "aclInit": (c_int, [c_char_p]),
     "aclrtSetDevice": (c_int, [c_int32]),
@@ -55,8 +57,8 @@ RUNTIME_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
         [POINTER(c_int64), c_uint64, c_int, POINTER(c_int64), c_int64, c_int, POINTER(c_int64), c_uint64, c_void_p],
     ),
     "aclDestroyTensor": (c_int32, [c_void_p]),
-    "aclCreateIntArray": (c_void_p, [POINTER(c_int64), c_uint64]),
-    "aclDestroyIntArray": (c_int32, [c_void_p]),
+    **{f"aclCreate{name}": (c_void_p, [POINTER(item), c_uint64]) for name, item in ARRAYS.items()},
+    **{f"aclDestroy{name}": (c_int32, [c_void_p]) for name in ARRAYS},
     "opforgeTwinSetOption": (c_int, [c_char_p, c_char_p]),
     "opforgeTwinTakeReports": (c_char_p, []),
 }
@@ -259,13 +261,14 @@ class Runtime:
                 self.library.aclDestroyTensor(handle)
 
     @contextmanager
-    def int_array(self, values: Sequence[int]) -> Iterator[c_void_p]:
-        """An aclIntArray."""
-        handle = c_void_p(self.library.aclCreateIntArray((c_int64 * len(values))(*values), len(values)))
+    def array(self, name: str, values: Sequence[Any]) -> Iterator[c_void_p]:
+        """A list as one of `ARRAYS`."""
+        make, destroy = (getattr(self.library, f"acl{verb}{name}") for verb in ("Create", "Destroy"))
+        handle = c_void_p(make((ARRAYS[name] * len(values))(*values), len(values)))
         try:
             yield handle
         finally:
-            self.library.aclDestroyIntArray(handle)
+            destroy(handle)
 
     def upload(self, pointer: c_void_p, data: Array) -> None:
         """Copy a contiguous array to the device."""

@@ -33,14 +33,6 @@ C_INTEGERS = {
 # Findings about buffers whose sizes the tiling plan sets.
 BUFFER_SIZES = {"ub_budget", "ub_plan", "cube_budget"}
 
-# What a value of an attribute may be, and how a message calls it.
-ATTRIBUTE_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
-    "int": ((int, np.integer), "an integer"),
-    "float": ((int, float, np.integer, np.floating), "a number"),
-    "bool": ((bool, np.bool_), "True or False"),
-    "string": ((str,), "a string"),
-}
-
 
 def _overlaps(array: Array) -> bool:
     """Return whether elements of a strided array share memory, or may do so."""
@@ -52,6 +44,13 @@ def _overlaps(array: Array) -> bool:
             return array.size > 0
         reach = stride * (dim - 1) + reach
     return False
+
+
+def _plain(value: Any) -> Any:
+    """A value of an attribute without types of NumPy; lists are tuples."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
 def _undefined(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -81,7 +80,7 @@ class AclnnCall:
             if unknown := sorted(set(given) - set(names)):
                 raise UserError(f"{spec.op_type}: got {kind} {unknown[0]!r}; {suggest(unknown[0], names)}")
         self.inputs = {name: self._array(name, value) for name, value in inputs.items() if value is not None}
-        self.attrs = attrs
+        self.attrs = {name: _plain(value) for name, value in attrs.items()}
         for attr in spec.attrs:
             self._check_attribute(attr)
         self.function = self._choose(function)
@@ -110,10 +109,8 @@ class AclnnCall:
     def _check_attribute(self, attr: AttrSpec) -> None:
         """That a given attribute has the type of the spec; shapes are inferred from it before a function sees it."""
         value = self.attrs.get(attr.name)
-        types, expected = ATTRIBUTE_TYPES[attr.type]
-        is_bool = isinstance(value, (bool, np.bool_))
-        if value is not None and (not isinstance(value, types) or is_bool != (attr.type == "bool")):
-            raise UserError(f"{self.spec.op_type}: {attr.name}: got {shown(value)}, expected {expected}")
+        if value is not None and not attr.kind.accepts(value):
+            raise UserError(f"{self.spec.op_type}: {attr.name}: got {shown(value)}, expected {attr.kind.meaning}")
 
     def _choose(self, wanted: str | None) -> str:
         names = [candidate.function for candidate in self.spec.aclnn]
@@ -189,13 +186,15 @@ class AclnnCall:
             arguments: list[Any] = []
             for parameter in aclnn_signature(self.spec, self.function):
                 if parameter.kind == "attr":
-                    arguments.append(self._attribute(parameter.of, parameter.c_type))
+                    value = self._attribute(parameter.of, parameter.c_type)
+                    is_list = self.spec.attr(parameter.of).kind.is_list
+                    arguments.append(stack.enter_context(acl.array(*value)) if is_list else value)
                     continue
                 array = outputs[parameter.of] if parameter.kind == "output" else self.inputs.get(parameter.of)
                 if array is None:
                     arguments.append(c_void_p())
                 elif parameter.kind == "host_list":
-                    arguments.append(stack.enter_context(acl.int_array(self.host_lists[parameter.of])))
+                    arguments.append(stack.enter_context(acl.array("IntArray", self.host_lists[parameter.of])))
                 else:
                     handle, pointer, extent = stack.enter_context(acl.tensor(array, lead))
                     arguments.append(handle)
@@ -243,6 +242,8 @@ class AclnnCall:
         if value is None:
             place = f"{self.spec.op_type}: attribute {name}"
             raise UserError(f"{place}: got no value, expected one of type {attribute.type}; give it")
+        if attribute.kind.is_list:
+            return attribute.kind.array.removeprefix("acl"), value
         if c_type in C_INTEGERS:
             converted = C_INTEGERS[c_type](int(value))
             # The two's complement of a negative number is what a uint64_t parameter gets for it.

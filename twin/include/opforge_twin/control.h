@@ -49,6 +49,8 @@ void opforgeTwinAddFloat(opforgeTwinCall* call, float value);
 void opforgeTwinAddBool(opforgeTwinCall* call, int value);
 void opforgeTwinAddText(opforgeTwinCall* call, const char* value);
 void opforgeTwinAddInts(opforgeTwinCall* call, const int64_t* values, uint64_t count);
+void opforgeTwinAddFloats(opforgeTwinCall* call, const float* values, uint64_t count);
+void opforgeTwinAddBools(opforgeTwinCall* call, const int64_t* values, uint64_t count);
 void opforgeTwinAddDefault(opforgeTwinCall* call);
 /* Returns JSON: {"outputs": [{"dims": [..], "dtype": n}]} or {"error": ".."}. Missing outputs are added from the
    operator definition. */

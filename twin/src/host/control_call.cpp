@@ -190,6 +190,15 @@ void opforgeTwinAddInts(opforgeTwinCall* call, const int64_t* values, uint64_t c
     call->attributes.emplace_back(std::vector<int64_t>(values, values + count));
 }
 
+void opforgeTwinAddFloats(opforgeTwinCall* call, const float* values, uint64_t count)
+{
+    call->attributes.emplace_back(std::vector<float>(values, values + count));
+}
+void opforgeTwinAddBools(opforgeTwinCall* call, const int64_t* values, uint64_t count)
+{
+    call->attributes.emplace_back(std::vector<bool>(values, values + count));
+}
+
 void opforgeTwinAddDefault(opforgeTwinCall* call)
 {
     call->attributes.emplace_back(std::nullopt);
