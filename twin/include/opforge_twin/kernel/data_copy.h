@@ -21,12 +21,13 @@ constexpr void RequireMovable()
 }
 
 /// One row of `count` elements. The device rounds the length down to 32 bytes; the twin requires a multiple.
-inline Rows RowOf(int64_t count, int64_t size, const Call& call)
+template <typename T>
+Rows RowOf(int64_t count, const Call& call)
 {
     Field("count", count, 0, kFieldMax32, call);
-    RequireMultiple("count * sizeof(T)", count * size, kBlockBytes, "bytes",
+    RequireMultiple("count * sizeof(T)", BytesOf<T>(count), kBlockBytes, "bytes",
                     "change count, or use DataCopyPad, which accepts any length", call);
-    return {1, count * size, 0, 0};
+    return {1, BytesOf<T>(count), 0, 0};
 }
 
 inline Rows RowsOf(const AscendC::DataCopyParams& params, const Call& call)
@@ -132,7 +133,7 @@ OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
 {
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopy", twin::Here()};
-    twin::CopyIn(dst.View(), src.View(), twin::RowOf(count, sizeof(T), call), nullptr, call);
+    twin::CopyIn(dst.View(), src.View(), twin::RowOf<T>(count, call), nullptr, call);
 }
 
 template <typename T>
@@ -140,7 +141,7 @@ OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
 {
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopy", twin::Here()};
-    twin::CopyOut(dst.View(), src.View(), twin::RowOf(count, sizeof(T), call), false, call);
+    twin::CopyOut(dst.View(), src.View(), twin::RowOf<T>(count, call), false, call);
 }
 
 template <typename T>
@@ -148,7 +149,7 @@ OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, 
 {
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopy", twin::Here()};
-    twin::CopyLocal(dst.View(), src.View(), twin::RowOf(count, sizeof(T), call), call);
+    twin::CopyLocal(dst.View(), src.View(), twin::RowOf<T>(count, call), call);
 }
 
 template <typename T>

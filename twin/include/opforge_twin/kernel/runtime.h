@@ -20,6 +20,7 @@ enum class Dtype : uint8_t {
     kFloat,
     kInt64,
     kUint64,
+    kInt4,   ///< two in each byte; the size of such a view is one byte
     kOther,  ///< any type of 1, 2, 4 or 8 bytes that is only copied
 };
 
@@ -40,6 +41,7 @@ constexpr Dtype DtypeOf()
            : std::is_same_v<T, float>      ? Dtype::kFloat
            : std::is_same_v<T, int64_t>    ? Dtype::kInt64
            : std::is_same_v<T, uint64_t>   ? Dtype::kUint64
+           : kIsInt4<T>                    ? Dtype::kInt4
                                            : Dtype::kOther;
 }
 
