@@ -381,7 +381,44 @@ INT4 = [
         pipe="MTE2",
     ),
 ]
-ROWS = [*_elementwise(), *_reductions(), *_transpositions(), *MASKS, *COPIES, *INT4]
+PAD = (
+    "PipeBarrier<PIPE_MTE2>(); GlobalTensor<{t}> g; g.SetGlobalBuffer((__gm__ {t}*)a, 20);"
+    "DataCopyExtParams rows(1, 10 * sizeof({t}), 0, 0, 0);"
+    "DataCopyPad(z, g, rows, DataCopyPadExtParams<{t}>(false, 3, 3, 0));"
+    "SetFlag<HardEvent::MTE2_MTE3>(EVENT_ID0); WaitFlag<HardEvent::MTE2_MTE3>(EVENT_ID0);"
+)
+UNCACHED = (
+    "PipeBarrier<PIPE_ALL>(); __gm__ {t}* from = (__gm__ {t}*)a; __gm__ {t}* to = (__gm__ {t}*)b;"
+    "WriteGmByPassDCache<{t}>(to + 3, ReadGmByPassDCache<{t}>(from + {index}));"
+    "PipeBarrier<PIPE_ALL>(); z.SetValue(0, ReadGmByPassDCache<{t}>(to + 3));"
+)
+SCALAR = [
+    *(
+        Row(
+            f"pad_value_{dtype.name}",
+            f"SetPadValue<{CPP[dtype]}>({CPP[dtype]}(7)); {PAD.format(t=CPP[dtype])}",
+            (dtype,) * 3,
+            (20, 32, 16),
+            lambda a, *_: np.concatenate([[7] * 3, a[:10], [7] * 3]).astype(a.dtype),
+            (PAD.format(t=CPP[dtype]), "uninitialised_read"),
+            pipe="MTE2",
+        )
+        for dtype in (U8, I16, F16, I32, F32)
+    ),
+    *(
+        Row(
+            f"uncached_{dtype.name}",
+            UNCACHED.format(t=CPP[dtype], index=5),
+            (dtype,) * 3,
+            (32, 32, 1),
+            lambda a, *_: a[5:6],
+            (UNCACHED.format(t=CPP[dtype], index=1 << 20), "gm_out_of_range"),
+            pipe="S",
+        )
+        for dtype in (U8, I16, F16, I32, F32)
+    ),
+]
+ROWS = [*_elementwise(), *_reductions(), *_transpositions(), *MASKS, *COPIES, *INT4, *SCALAR]
 
 
 @pytest.fixture(scope="module")

@@ -72,6 +72,16 @@ inline void RequirePlain(const AscendC::DataCopyEnhancedParams& params, const Ca
     Field("blockMode, deqScale, isRelu (Ascend 910B has no conversion in this copy)", isPlain ? 0 : 1, 0, 0, call);
 }
 
+template <typename T>
+GlobalView UncachedView(__gm__ T* address)
+{
+    AscendC::GlobalTensor<T> tensor;
+    tensor.SetGlobalBuffer(address, 1);
+    GlobalView view = tensor.View();
+    view.bypassesScalarCache = true;
+    return view;
+}
+
 /// Slices of a dimension.
 inline int64_t SlicesOf(const AscendC::SliceInfo& info, int64_t length, const Call& call)
 {
@@ -262,6 +272,31 @@ OPFORGE_API void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& s
     const twin::Call call{"DataCopyPad", twin::Here()};
     const DataCopyExtParams rows = twin::Extended(dataCopyParams, call);
     twin::CopyOut(dst.View(), src.View(), twin::PadRowsOf(rows, sizeof(T), false, call), true, call);
+}
+
+/// Loads an element of global memory without the scalar unit's cache.
+template <typename T>
+OPFORGE_API T ReadGmByPassDCache(__gm__ T* addr)
+{
+    twin::GateReadGmByPassDCache<T>();
+    return twin::FromBits<T>(twin::ReadGlobal(twin::UncachedView(addr), 0, {"ReadGmByPassDCache", twin::Here()}));
+}
+
+/// Stores an element to global memory without the scalar unit's cache.
+template <typename T>
+OPFORGE_API void WriteGmByPassDCache(__gm__ T* addr, T value)
+{
+    twin::GateWriteGmByPassDCache<T>();
+    twin::WriteGlobal(twin::UncachedView(addr), 0, twin::ScalarBits(value), {"WriteGmByPassDCache", twin::Here()});
+}
+
+/// Sets the value of the padding of each later DataCopyPad whose isPad is false.
+template <typename T, TPosition pos = TPosition::MAX>
+OPFORGE_API void SetPadValue(T paddingValue)
+{
+    twin::GateSetPadValue<T>();
+    static_assert(sizeof(T) <= 4, "SetPadValue: types of 1, 2 or 4 bytes");
+    twin::SetPadding(twin::ScalarBits(paddingValue), {"SetPadValue", twin::Here()});
 }
 
 template <typename T>

@@ -120,8 +120,7 @@ constexpr half operator-(half value)
     return half(-static_cast<float>(value));
 }
 
-/// Storage only, as on the device: `AscendC::ToFloat` and `AscendC::ToBfloat16` convert; there are no arithmetic
-/// operators.
+/// Storage: `AscendC::ToFloat`, `AscendC::ToBfloat16` and explicit casts convert; there are no arithmetic operators.
 struct bfloat16_t {
     uint16_t bits = 0;
 
@@ -131,6 +130,14 @@ struct bfloat16_t {
     constexpr bfloat16_t(T value) : bits(opforge::twin::kernel::FloatToBfloat16(static_cast<float>(value)))
     {
     }
+
+    /// An explicit conversion from the other numbers, rounded to nearest even.
+    template <typename T, std::enable_if_t<
+                              !std::is_same_v<T, int> && (std::is_arithmetic_v<T> || std::is_same_v<T, half>), int> = 0>
+    explicit constexpr bfloat16_t(T value) : bits(opforge::twin::kernel::FloatToBfloat16(static_cast<float>(value)))
+    {
+    }
+    explicit constexpr operator float() const { return opforge::twin::kernel::Bfloat16ToFloat(bits); }
 
     static constexpr bfloat16_t FromBits(uint16_t bits)
     {

@@ -67,6 +67,7 @@ struct GlobalView {
     int32_t size = 1;
     bool isReadCached = true;  ///< whether L2 keeps the bytes that are read or written, by SetL2CacheHint
     bool isWriteCached = true;
+    bool bypassesScalarCache = false;  ///< of ReadGmByPassDCache and WriteGmByPassDCache
 };
 
 /// The running instruction and its source location in the kernel.
@@ -279,6 +280,8 @@ struct Padding {
     int64_t right = 0;
     uint64_t value = 0;
 };
+/// The value of padding of copies whose isPad is false.
+void SetPadding(uint64_t value, const Call& call);
 void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const Padding* padding, const Call& call);
 void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool padded, const Call& call);
 void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call);
@@ -298,6 +301,8 @@ void CleanCache(const GlobalView& view, bool whole, const Call& call);
 /// Counts an instruction that has no effect on results.
 void Issue(const Call& call);
 void SetPreQuantScalar(uint64_t scalar, const Call& call);
+/// Such bits for each column, in the fixpipe buffer or in L1.
+void SetPreQuantTensor(const LocalView& scales, const Call& call);
 void SetMatricesOfStore(int64_t count, int64_t srcStride, int64_t dstStride, const Call& call);
 
 /// Copies matrices of global memory to fractals. Source strides and `dstMatrixStride` are in elements, the other
