@@ -306,7 +306,119 @@ COPIES = [
         pipe="S",
     ),
 ]
-ROWS = [*_elementwise(), *_reductions(), *_transpositions(), *MASKS, *COPIES]
+NIBBLES = "const LocalTensor<int4b_t> p = {}.ReinterpretCast<int4b_t>();"
+PACK, UNPACK = NIBBLES.format("z"), NIBBLES.format("x")
+ROUNDINGS = {
+    "NONE": np.rint,
+    "RINT": np.rint,
+    "FLOOR": np.floor,
+    "CEIL": np.ceil,
+    "ROUND": lambda a: np.sign(a) * np.floor(np.abs(a) + 0.5),
+    "TRUNC": np.trunc,
+}
+
+
+def _pack(values: Array) -> Array:
+    bits = np.clip(values, -8, 7).astype(np.int64) & 15
+    return (bits[::2] | bits[1::2] << 4).astype(np.uint8)
+
+
+def _unpack(a: Array, *_: Array) -> Array:
+    bits = np.stack([a & 15, a >> 4], axis=1).ravel().astype(np.int64)
+    return np.where(bits > 7, bits - 16, bits)
+
+
+def _pack_masked(a: Array, _b: Array, c: Array) -> Array:
+    """40 of 128 elements of each repeat."""
+    result = c.reshape(2, 64)
+    result[:, :20] = _pack(np.rint(a.astype(np.float64))).reshape(2, 64)[:, :20]
+    return result.ravel()
+
+
+INT4 = [
+    *(
+        Row(
+            f"pack_{mode.lower()}",
+            f"{PACK} Cast(p, x, RoundMode::CAST_{mode}, 202);",
+            (F16, F16, U8),
+            (202, 16, 101),
+            lambda a, *_, how=how: _pack(how(a.astype(np.float64))),
+            (f"{PACK} Cast(p, x, RoundMode::CAST_{mode}, 201);", "field_range"),
+        )
+        for mode, how in ROUNDINGS.items()
+    ),
+    Row(
+        "pack_repeats",
+        f"{PACK} Cast(p, x, RoundMode::CAST_RINT, 40, 2, {{1, 1, 2, 8}});",
+        (F16, F16, U8),
+        (256, 16, 128),
+        _pack_masked,
+        (
+            f"{PACK} uint64_t odd[2] = {{3, 1}}; Cast(p, x, RoundMode::CAST_RINT, odd, 2, {{1, 1, 2, 8}});",
+            "mask_range",
+        ),
+    ),
+    Row(
+        "unpack",
+        f"{UNPACK} Cast(z, p, RoundMode::CAST_NONE, 202);",
+        (U8, F16, F16),
+        (101, 16, 202),
+        _unpack,
+        (f"{UNPACK} Cast(z, p[8], RoundMode::CAST_NONE, 128);", "ub_misaligned"),
+    ),
+    Row(
+        "copy_int4",
+        f"{NIBBLES.format('z')} PipeBarrier<PIPE_MTE2>(); GlobalTensor<int4b_t> g;"
+        "g.SetGlobalBuffer((__gm__ int4b_t*)a, 256); DataCopy(p, g[128], 64);"
+        "SetFlag<HardEvent::MTE2_MTE3>(EVENT_ID0); WaitFlag<HardEvent::MTE2_MTE3>(EVENT_ID0);",
+        (U8,) * 3,
+        (128, 32, 32),
+        lambda a, *_: a[64:96],
+        (
+            f"{NIBBLES.format('z')} GlobalTensor<int4b_t> g; DataCopy(p, g, 32);",
+            "field_range",
+        ),
+        pipe="MTE2",
+    ),
+]
+PAD = (
+    "PipeBarrier<PIPE_MTE2>(); GlobalTensor<{t}> g; g.SetGlobalBuffer((__gm__ {t}*)a, 20);"
+    "DataCopyExtParams rows(1, 10 * sizeof({t}), 0, 0, 0);"
+    "DataCopyPad(z, g, rows, DataCopyPadExtParams<{t}>(false, 3, 3, 0));"
+    "SetFlag<HardEvent::MTE2_MTE3>(EVENT_ID0); WaitFlag<HardEvent::MTE2_MTE3>(EVENT_ID0);"
+)
+UNCACHED = (
+    "PipeBarrier<PIPE_ALL>(); __gm__ {t}* from = (__gm__ {t}*)a; __gm__ {t}* to = (__gm__ {t}*)b;"
+    "WriteGmByPassDCache<{t}>(to + 3, ReadGmByPassDCache<{t}>(from + {index}));"
+    "PipeBarrier<PIPE_ALL>(); z.SetValue(0, ReadGmByPassDCache<{t}>(to + 3));"
+)
+SCALAR = [
+    *(
+        Row(
+            f"pad_value_{dtype.name}",
+            f"SetPadValue<{CPP[dtype]}>({CPP[dtype]}(7)); {PAD.format(t=CPP[dtype])}",
+            (dtype,) * 3,
+            (20, 32, 16),
+            lambda a, *_: np.concatenate([[7] * 3, a[:10], [7] * 3]).astype(a.dtype),
+            (PAD.format(t=CPP[dtype]), "uninitialised_read"),
+            pipe="MTE2",
+        )
+        for dtype in (U8, I16, F16, I32, F32)
+    ),
+    *(
+        Row(
+            f"uncached_{dtype.name}",
+            UNCACHED.format(t=CPP[dtype], index=5),
+            (dtype,) * 3,
+            (32, 32, 1),
+            lambda a, *_: a[5:6],
+            (UNCACHED.format(t=CPP[dtype], index=1 << 20), "gm_out_of_range"),
+            pipe="S",
+        )
+        for dtype in (U8, I16, F16, I32, F32)
+    ),
+]
+ROWS = [*_elementwise(), *_reductions(), *_transpositions(), *MASKS, *COPIES, *INT4, *SCALAR]
 
 
 @pytest.fixture(scope="module")

@@ -74,6 +74,7 @@ REFUSED = {
     "float* raw = (__gm__ float*)x; (void)raw;": "invalid conversion",
     "bfloat16_t s = ToBfloat16(1.0f); s = s + s;": "no match for",
     "bfloat16_t s = 1.5f; (void)s;": "conversion",
+    "float s = bfloat16_t(1.5f); (void)s;": "cannot convert",
     "Adds(f, f, 1, 64);": "no matching function",
     "Add(f, f, f, 64, 1, {1, 1, 1, 8, 8, n});": "narrowing",
     "Add(f, f, f, 64, 1, {1, 1, 1, 8, 8, 256});": "narrowing",

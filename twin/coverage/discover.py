@@ -97,7 +97,8 @@ def _from_cmake(tree: Tree, path: str) -> Iterator[Source]:
     """The programs and libraries of a CMakeLists.txt that have kernels."""
     folder = str(PurePosixPath(path).parent)
     text = tree.text(path)
-    steps = read_steps(tree.text(_joined(folder, "README.md")), ARCHITECTURE)
+    manual = tree.text(_joined(folder, "README.md"))
+    steps = read_steps(manual, ARCHITECTURE)
     options = {**_DEFAULT_OPTIONS, **steps.options}
     programs = [(program, _present(tree, folder, program)) for program in read_programs(text, options)]
     programs = [(program, names) for program, names in programs if any(name.endswith(".asc") for name in names)] or [
@@ -105,7 +106,8 @@ def _from_cmake(tree: Tree, path: str) -> Iterator[Source]:
     ]
     if not programs:
         return
-    named = sorted(set(re.findall(r"dav-\d{4}", text)))
+    # A default of a CMake option lists every architecture; the README names those of the example.
+    named = sorted(set(re.findall(r"dav-\d{4}", manual) or re.findall(r"dav-\d{4}", text)))
     reason = f"for {', '.join(named)} only" if named and ARCHITECTURE not in named else ""
     executables = [entry for entry in programs if entry[0].is_executable]
     # Libraries of the same folder belong to its program.
@@ -201,9 +203,10 @@ def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
         if PurePosixPath(name).match(f"{tests}/test_{stem}*.cpp") and "apt" not in name and "arch35" not in name
     ][:1]
     source.has_lists = bool(definition and definition.has_lists)
-    candidate = f"{tests}/{stem}_tiling_def.h"
-    source.test_header = candidate if candidate in tree.files else ""
-    source.test_has_tiling = bool(_structures(source.tiling) & _structures(_with_includes(tree, source.tests)))
+    texts = _with_includes(tree, source.tests)
+    candidates = (f"{tests}/{stem}_tiling_def.h", *(name for name in texts if name.endswith("_tiling_def.h")))
+    source.test_header = next((name for name in candidates if name in tree.files), "")
+    source.test_has_tiling = bool(_structures(source.tiling) & _structures("\n".join(texts.values())))
     added = re.findall(r"AddOpTestCase\s*\([^)]*", tree.text(f"{tests}/CMakeLists.txt"))
     source.test_defines = list(dict.fromkeys(re.findall(r"-D(\w+(?:=[\w.]+)?)", " ".join(added[:1]))))
     source.include_dirs = list(dict.fromkeys(_operator_folders(tree, home, tests)))
@@ -214,8 +217,8 @@ def _structures(text: str) -> set[str]:
     return set(re.findall(r"\bstruct\s+(?:alignas\(\d+\)\s*)?(\w+)\s*\{", text))
 
 
-def _with_includes(tree: Tree, paths: list[str]) -> str:
-    """The text of files and of the headers that they include by a path relative to them."""
+def _with_includes(tree: Tree, paths: list[str]) -> dict[str, str]:
+    """The code of files and of the headers that they include by a path relative to them."""
     pending, texts = list(paths), {}
     while pending:
         path = pending.pop()
@@ -223,7 +226,7 @@ def _with_includes(tree: Tree, paths: list[str]) -> str:
             texts[path] = code_of(tree.text(path))
             names = _INCLUDED.findall(tree.text(path))
             pending += [_joined(str(PurePosixPath(path).parent), name) for name in names]
-    return "\n".join(texts.values())
+    return texts
 
 
 def _host_files(tree: Tree, home: str) -> list[str]:

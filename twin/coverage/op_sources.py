@@ -22,7 +22,7 @@ DTYPES = {
     "DT_DOUBLE": (11, "double"),
     "DT_BOOL": (12, "bool"),
     "DT_BF16": (27, "bfloat16_t"),
-    "DT_INT4": (29, "int4b_t"),
+    "DT_INT4": (29, "AscendC::int4b_t"),
 }
 _FORMATS = {"FORMAT_NCHW": 0, "FORMAT_NHWC": 1, "FORMAT_ND": 2, "FORMAT_NC1HWC0": 3, "FORMAT_FRACTAL_NZ": 29}
 

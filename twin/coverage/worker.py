@@ -34,6 +34,7 @@ _PASSED = re.compile(r"\b(?:pass(?:ed)?|success(?:ful)?(?:ly)?|correct)\b", re.I
 _UNIT_TESTS = re.compile(r"opforge unit tests: (\d+) tests, (\d+) comparisons, (\d+) failed")
 _FINDING = re.compile(r"opforge finding\t(?P<kind>[^\t]*)\t(?P<where>[^\t]*)\t(?P<message>.*)")
 _READ_TILING = re.compile(r"#define\s+GET_TILING_DATA\(\s*(\w+)\s*,\s*\w+\s*\)[\s\\]*(\w+)\s+\1\s*[;{]")
+_HOST_HEADER = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"[^"\n]*\bop_host/[^"\n]*"', re.MULTILINE)
 # With lists, the tiling data are memory of the test, not an argument that the twin knows.
 _PLAIN_TILING = (
     "#undef GET_TILING_DATA\n#undef GET_TILING_DATA_WITH_STRUCT\n"
@@ -205,10 +206,19 @@ def _test_sources(source: Source, made: Path) -> list[Path]:
     texts = {"tested": f'{header}{dtypes}#include "{kernel}"\n', "main": _TEST_MAIN}
     before = f'#include "tikicpulib.h"\n{"" if source.test_has_tiling else header}#define __CCE_KT_TEST__ 1\n'
     for index, test in enumerate(source.tests):
-        texts[f"test{index}"] = f'{before}#include "{Path(source.root, test)}"\n'
+        texts[f"test{index}"] = before + _without_host_headers(source, Path(source.root, test))
     for name, text in texts.items():
         (made / f"{name}.cpp").write_text(text, encoding="utf-8")
     return [*(made / f"{name}.cpp" for name in texts), *_helpers(source)]
+
+
+def _without_host_headers(source: Source, path: Path) -> str:
+    """Include a unit test; without the host headers that only have the structures of `source.tiling`, its text."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    shorter = _HOST_HEADER.sub("", text)
+    if shorter == text or not source.tiling:
+        return f'#include "{path}"\n'
+    return f'#line 1 "{path}"\n{shorter}'
 
 
 def _including(path: Path) -> str:

@@ -2,8 +2,10 @@
 #ifndef TILING_TILING_API_H
 #define TILING_TILING_API_H
 
-// Programs use std::cout with this header alone.
+// Programs use std::cout and memcpy_s with this header alone.
 #include <iostream>
+
+#include "securec.h"
 
 #include "opforge_twin/host/high_tiling_api.h"
 #include "opforge_twin/host/matmul_tiling.h"

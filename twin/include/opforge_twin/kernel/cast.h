@@ -51,10 +51,10 @@ constexpr uint32_t CastModes()
     constexpr uint32_t directed = Modes({RoundMode::CAST_RINT, RoundMode::CAST_FLOOR, RoundMode::CAST_CEIL,
                                          RoundMode::CAST_ROUND, RoundMode::CAST_TRUNC});
     if constexpr (std::is_same_v<U, half>) {
-        return std::is_same_v<T, float>        ? none
-               : kIsAnyOf<T, int32_t, int16_t> ? directed
-               : kIsAnyOf<T, int8_t, uint8_t>  ? none | directed
-                                               : 0;
+        return std::is_same_v<T, float>                         ? none
+               : kIsAnyOf<T, int32_t, int16_t>                  ? directed
+               : kIsAnyOf<T, int8_t, uint8_t, AscendC::int4b_t> ? none | directed
+                                                                : 0;
     } else if constexpr (std::is_same_v<U, bfloat16_t>) {
         return std::is_same_v<T, float> ? none : std::is_same_v<T, int32_t> ? directed : 0;
     } else if constexpr (std::is_same_v<U, float>) {
@@ -68,7 +68,7 @@ constexpr uint32_t CastModes()
                                                : 0;
     } else if constexpr (std::is_same_v<U, int64_t>) {
         return std::is_same_v<T, int32_t> ? none : std::is_same_v<T, float> ? directed : 0;
-    } else if constexpr (kIsAnyOf<U, int8_t, uint8_t>) {
+    } else if constexpr (kIsAnyOf<U, int8_t, uint8_t, AscendC::int4b_t>) {
         return std::is_same_v<T, half> ? none : 0;
     } else if constexpr (std::is_same_v<U, int16_t>) {
         return std::is_same_v<T, float> ? none : std::is_same_v<T, half> ? none | directed : 0;

@@ -253,6 +253,21 @@ OPFORGE_API inline void SetFixpipePreQuantFlag(uint64_t config)
     twin::SetPreQuantScalar(config, {"SetFixpipePreQuantFlag", twin::Here()});
 }
 
+/// Sets the scales of the columns for the following copies from L0C, or only clears unit flags, which the twin does
+/// without. The twin has no ReLU with a factor for each column.
+template <typename T, bool setRelu = false>
+OPFORGE_API void SetFixPipeConfig(const LocalTensor<T>& preData, bool isUnitFlag = false)
+{
+    static_assert(!setRelu, "SetFixPipeConfig: the twin has no ReLU with a factor for each column");
+    const twin::Call call{"SetFixPipeConfig", twin::Here()};
+    if constexpr (std::is_same_v<T, uint64_t>) {
+        twin::SetPreQuantTensor(preData.View(), call);
+    } else {
+        twin::Field("isUnitFlag (scales are uint64_t)", isUnitFlag ? 1 : 0, 1, 1, call);
+        twin::RequireCubeCore(call);
+    }
+}
+
 /// Sets the matrices of the following copies from L0C with nz2ndEn; the twin has one.
 OPFORGE_API inline void SetFixpipeNz2ndFlag(uint16_t ndNum, uint16_t srcNdStride, uint16_t dstNdStride)
 {

@@ -71,6 +71,8 @@ struct LoadData2DParams {
     {
     }
 };
+// The name in kernels for earlier releases.
+using LoadData2dParams = LoadData2DParams;
 
 /// Loads and transposes squares of one (2-byte types) or two (float) fractals from L1 to L0.
 struct LoadData2dTransposeParams {

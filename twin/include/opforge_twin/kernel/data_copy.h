@@ -21,12 +21,13 @@ constexpr void RequireMovable()
 }
 
 /// One row of `count` elements. The device rounds the length down to 32 bytes; the twin requires a multiple.
-inline Rows RowOf(int64_t count, int64_t size, const Call& call)
+template <typename T>
+Rows RowOf(int64_t count, const Call& call)
 {
     Field("count", count, 0, kFieldMax32, call);
-    RequireMultiple("count * sizeof(T)", count * size, kBlockBytes, "bytes",
+    RequireMultiple("count * sizeof(T)", BytesOf<T>(count), kBlockBytes, "bytes",
                     "change count, or use DataCopyPad, which accepts any length", call);
-    return {1, count * size, 0, 0};
+    return {1, BytesOf<T>(count), 0, 0};
 }
 
 inline Rows RowsOf(const AscendC::DataCopyParams& params, const Call& call)
@@ -69,6 +70,16 @@ inline void RequirePlain(const AscendC::DataCopyEnhancedParams& params, const Ca
     const bool isPlain = params.blockMode == AscendC::BlockMode::BLOCK_MODE_NORMAL &&
                          params.deqScale == AscendC::DeqScale::DEQ_NONE && !params.isRelu;
     Field("blockMode, deqScale, isRelu (Ascend 910B has no conversion in this copy)", isPlain ? 0 : 1, 0, 0, call);
+}
+
+template <typename T>
+GlobalView UncachedView(__gm__ T* address)
+{
+    AscendC::GlobalTensor<T> tensor;
+    tensor.SetGlobalBuffer(address, 1);
+    GlobalView view = tensor.View();
+    view.bypassesScalarCache = true;
+    return view;
 }
 
 /// Slices of a dimension.
@@ -132,7 +143,7 @@ OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
 {
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopy", twin::Here()};
-    twin::CopyIn(dst.View(), src.View(), twin::RowOf(count, sizeof(T), call), nullptr, call);
+    twin::CopyIn(dst.View(), src.View(), twin::RowOf<T>(count, call), nullptr, call);
 }
 
 template <typename T>
@@ -140,7 +151,7 @@ OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
 {
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopy", twin::Here()};
-    twin::CopyOut(dst.View(), src.View(), twin::RowOf(count, sizeof(T), call), false, call);
+    twin::CopyOut(dst.View(), src.View(), twin::RowOf<T>(count, call), false, call);
 }
 
 template <typename T>
@@ -148,7 +159,7 @@ OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, 
 {
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopy", twin::Here()};
-    twin::CopyLocal(dst.View(), src.View(), twin::RowOf(count, sizeof(T), call), call);
+    twin::CopyLocal(dst.View(), src.View(), twin::RowOf<T>(count, call), call);
 }
 
 template <typename T>
@@ -261,6 +272,31 @@ OPFORGE_API void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& s
     const twin::Call call{"DataCopyPad", twin::Here()};
     const DataCopyExtParams rows = twin::Extended(dataCopyParams, call);
     twin::CopyOut(dst.View(), src.View(), twin::PadRowsOf(rows, sizeof(T), false, call), true, call);
+}
+
+/// Loads an element of global memory without the scalar unit's cache.
+template <typename T>
+OPFORGE_API T ReadGmByPassDCache(__gm__ T* addr)
+{
+    twin::GateReadGmByPassDCache<T>();
+    return twin::FromBits<T>(twin::ReadGlobal(twin::UncachedView(addr), 0, {"ReadGmByPassDCache", twin::Here()}));
+}
+
+/// Stores an element to global memory without the scalar unit's cache.
+template <typename T>
+OPFORGE_API void WriteGmByPassDCache(__gm__ T* addr, T value)
+{
+    twin::GateWriteGmByPassDCache<T>();
+    twin::WriteGlobal(twin::UncachedView(addr), 0, twin::ScalarBits(value), {"WriteGmByPassDCache", twin::Here()});
+}
+
+/// Sets the value of the padding of each later DataCopyPad whose isPad is false.
+template <typename T, TPosition pos = TPosition::MAX>
+OPFORGE_API void SetPadValue(T paddingValue)
+{
+    twin::GateSetPadValue<T>();
+    static_assert(sizeof(T) <= 4, "SetPadValue: types of 1, 2 or 4 bytes");
+    twin::SetPadding(twin::ScalarBits(paddingValue), {"SetPadValue", twin::Here()});
 }
 
 template <typename T>

@@ -51,6 +51,29 @@ OPFORGE_API void DumpTensor(const GlobalTensor<T>& tensor, uint32_t desc, uint32
     twin::DumpGlobal(tensor.View(), {desc, 0, dumpSize, Columns(shapeInfo)}, {"DumpTensor", twin::Here()});
 }
 
+}  // namespace AscendC
+
+/// Prints `dumpSize` elements of global memory.
+template <typename T>
+OPFORGE_API void asc_dump_gm(__gm__ T* input, uint32_t desc, uint32_t dump_size)
+{
+    AscendC::GlobalTensor<T> tensor;
+    tensor.SetGlobalBuffer(input, dump_size);
+    opforge::twin::kernel::DumpGlobal(tensor.View(), {desc, 0, dump_size, 0},
+                                      {"asc_dump_gm", opforge::twin::kernel::Here()});
+}
+/// The same of the unified buffer.
+template <typename T>
+OPFORGE_API void asc_dump_ubuf(__ubuf__ T* input, uint32_t desc, uint32_t dump_size)
+{
+    namespace twin = opforge::twin::kernel;
+    const twin::Call call{"asc_dump_ubuf", twin::Here()};
+    const twin::LocalView view = twin::ViewOf(reinterpret_cast<uint64_t>(input), twin::DtypeOf<T>(), sizeof(T), call);
+    twin::DumpLocal(view, {desc, 0, dump_size, 0}, call);
+}
+
+namespace AscendC {
+
 /// Prints `dumpSize` elements from element `countOff` on.
 template <typename T>
 OPFORGE_API void DumpAccChkPoint(const LocalTensor<T>& tensor, uint32_t index, uint32_t countOff, uint32_t dumpSize)

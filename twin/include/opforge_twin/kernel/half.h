@@ -120,8 +120,7 @@ constexpr half operator-(half value)
     return half(-static_cast<float>(value));
 }
 
-/// Storage only, as on the device: `AscendC::ToFloat` and `AscendC::ToBfloat16` convert; there are no arithmetic
-/// operators.
+/// Storage: `AscendC::ToFloat`, `AscendC::ToBfloat16` and explicit casts convert; there are no arithmetic operators.
 struct bfloat16_t {
     uint16_t bits = 0;
 
@@ -132,6 +131,14 @@ struct bfloat16_t {
     {
     }
 
+    /// An explicit conversion from the other numbers, rounded to nearest even.
+    template <typename T, std::enable_if_t<
+                              !std::is_same_v<T, int> && (std::is_arithmetic_v<T> || std::is_same_v<T, half>), int> = 0>
+    explicit constexpr bfloat16_t(T value) : bits(opforge::twin::kernel::FloatToBfloat16(static_cast<float>(value)))
+    {
+    }
+    explicit constexpr operator float() const { return opforge::twin::kernel::Bfloat16ToFloat(bits); }
+
     static constexpr bfloat16_t FromBits(uint16_t bits)
     {
         bfloat16_t value{};
@@ -139,5 +146,45 @@ struct bfloat16_t {
         return value;
     }
 };
+
+namespace AscendC {
+
+/// Half a byte: elements exist only in tensors, two in each byte, the first one in its low bits.
+struct int4b_t {
+    uint8_t bits = 0;
+
+    int4b_t() = default;
+    constexpr int4b_t(int value) : bits(static_cast<uint8_t>(value & 0xF)) {}
+};
+
+}  // namespace AscendC
+
+namespace opforge::twin::kernel {
+
+template <typename T>
+inline constexpr bool kIsInt4 = std::is_same_v<T, AscendC::int4b_t>;
+
+/// Bytes of `count` elements of a tensor.
+template <typename T>
+constexpr int64_t BytesOf(int64_t count)
+{
+    return kIsInt4<T> ? count >> 1 : count * static_cast<int64_t>(sizeof(T));
+}
+
+/// Elements in `bytes` bytes of a tensor.
+template <typename T>
+constexpr int64_t CountOf(int64_t bytes)
+{
+    return kIsInt4<T> ? bytes * 2 : bytes / static_cast<int64_t>(sizeof(T));
+}
+
+/// Fails for types without an element that the scalar unit can access.
+template <typename T>
+constexpr void RequireScalarAccess()
+{
+    static_assert(!kIsInt4<T>, "the scalar unit has no int4b_t; reinterpret the tensor as int8_t");
+}
+
+}  // namespace opforge::twin::kernel
 
 #endif  // OPFORGE_TWIN_KERNEL_HALF_H

@@ -168,8 +168,7 @@ public:
     template <typename T>
     OPFORGE_API LocalTensor<T> GetWithOffset(int64_t size, int64_t bufOffset) const
     {
-        return LocalTensor<T>(
-            twin::Slice(view_, bufOffset, size * static_cast<int64_t>(sizeof(T)), {"TBuf::Get", twin::Here()}), pos);
+        return LocalTensor<T>(twin::Slice(view_, bufOffset, twin::BytesOf<T>(size), {"TBuf::Get", twin::Here()}), pos);
     }
     template <typename T>
     LocalTensor<T> AllocTensor() const

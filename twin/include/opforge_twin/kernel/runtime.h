@@ -20,6 +20,7 @@ enum class Dtype : uint8_t {
     kFloat,
     kInt64,
     kUint64,
+    kInt4,   ///< two in each byte; the size of such a view is one byte
     kOther,  ///< any type of 1, 2, 4 or 8 bytes that is only copied
 };
 
@@ -40,6 +41,7 @@ constexpr Dtype DtypeOf()
            : std::is_same_v<T, float>      ? Dtype::kFloat
            : std::is_same_v<T, int64_t>    ? Dtype::kInt64
            : std::is_same_v<T, uint64_t>   ? Dtype::kUint64
+           : kIsInt4<T>                    ? Dtype::kInt4
                                            : Dtype::kOther;
 }
 
@@ -65,6 +67,7 @@ struct GlobalView {
     int32_t size = 1;
     bool isReadCached = true;  ///< whether L2 keeps the bytes that are read or written, by SetL2CacheHint
     bool isWriteCached = true;
+    bool bypassesScalarCache = false;  ///< of ReadGmByPassDCache and WriteGmByPassDCache
 };
 
 /// The running instruction and its source location in the kernel.
@@ -277,6 +280,8 @@ struct Padding {
     int64_t right = 0;
     uint64_t value = 0;
 };
+/// The value of padding of copies whose isPad is false.
+void SetPadding(uint64_t value, const Call& call);
 void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const Padding* padding, const Call& call);
 void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool padded, const Call& call);
 void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call);
@@ -296,6 +301,8 @@ void CleanCache(const GlobalView& view, bool whole, const Call& call);
 /// Counts an instruction that has no effect on results.
 void Issue(const Call& call);
 void SetPreQuantScalar(uint64_t scalar, const Call& call);
+/// Such bits for each column, in the fixpipe buffer or in L1.
+void SetPreQuantTensor(const LocalView& scales, const Call& call);
 void SetMatricesOfStore(int64_t count, int64_t srcStride, int64_t dstStride, const Call& call);
 
 /// Copies matrices of global memory to fractals. Source strides and `dstMatrixStride` are in elements, the other

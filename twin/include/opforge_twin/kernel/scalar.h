@@ -257,6 +257,8 @@ public:
         const twin::ComposedCall call;
         AscendC::ResetMask();
     }
+    /// The elements that the last GatherMask kept.
+    OPFORGE_API static int64_t GetRsvdCnt() { return twin::CompactedCount({"GetRsvdCnt", twin::Here()}); }
     /// Infinities and NaN are kept on the twin, as after SetOverflow(1).
     static void SetOverflow(uint64_t /*ctrlValue*/) {}
 };

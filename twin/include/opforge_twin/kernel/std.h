@@ -115,6 +115,9 @@ T sqrt(const T value)
 
 }  // namespace Std
 
+template <bool condition, typename T, typename F>
+using Conditional = Std::conditional<condition, T, F>;
+
 using TrueType = Std::true_type;
 using FalseType = Std::false_type;
 

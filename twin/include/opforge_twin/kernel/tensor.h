@@ -53,24 +53,26 @@ public:
     void SetGlobalBuffer(__gm__ T* buffer, uint64_t bufferSize)
     {
         SetGlobalBuffer(buffer);
-        view_.end = view_.begin + bufferSize * sizeof(T);
+        view_.end = view_.begin + static_cast<uint64_t>(twin::BytesOf<T>(static_cast<int64_t>(bufferSize)));
         size_ = bufferSize;
     }
     const __gm__ T* GetPhyAddr() const { return Pointer(0); }
     __gm__ T* GetPhyAddr(const uint64_t offset) const { return Pointer(offset); }
     OPFORGE_API T GetValue(const uint64_t offset) const
     {
+        twin::RequireScalarAccess<T>();
         return twin::FromBits<T>(twin::ReadGlobal(view_, offset, {"GlobalTensor::GetValue", twin::Here()}));
     }
     OPFORGE_API void SetValue(const uint64_t offset, T value) const
     {
+        twin::RequireScalarAccess<T>();
         twin::WriteGlobal(view_, offset, twin::ScalarBits(value), {"GlobalTensor::SetValue", twin::Here()});
     }
     twin::ElementReference<GlobalTensor, T> operator()(const uint64_t offset) const { return {*this, offset}; }
     GlobalTensor operator[](const uint64_t offset) const
     {
         GlobalTensor moved(*this);
-        moved.view_.address += offset * sizeof(T);
+        moved.view_.address += static_cast<uint64_t>(twin::BytesOf<T>(static_cast<int64_t>(offset)));
         return moved;
     }
     uint64_t GetSize() const { return size_; }
@@ -80,7 +82,9 @@ public:
         GlobalTensor<U> other;
         other.SetGlobalBuffer(reinterpret_cast<__gm__ U*>(Pointer(0)));
         if (size_ != 0) {
-            other.SetGlobalBuffer(reinterpret_cast<__gm__ U*>(Pointer(0)), size_ * sizeof(T) / sizeof(U));
+            other.SetGlobalBuffer(
+                reinterpret_cast<__gm__ U*>(Pointer(0)),
+                static_cast<uint64_t>(twin::CountOf<U>(twin::BytesOf<T>(static_cast<int64_t>(size_)))));
         }
         return other;
     }
@@ -99,7 +103,8 @@ public:
 private:
     __gm__ T* Pointer(uint64_t offset) const
     {
-        return reinterpret_cast<__gm__ T*>(static_cast<uintptr_t>(view_.address + offset * sizeof(T)));
+        return reinterpret_cast<__gm__ T*>(static_cast<uintptr_t>(
+            view_.address + static_cast<uint64_t>(twin::BytesOf<T>(static_cast<int64_t>(offset)))));
     }
 
     twin::GlobalView view_;
@@ -116,27 +121,25 @@ public:
 
     LocalTensor() = default;
     explicit LocalTensor(const twin::LocalView& view, TPosition position)
-        : view_(view),
-          size_(static_cast<uint32_t>((view.end - view.address) / static_cast<int64_t>(sizeof(T)))),
-          position_(position)
+        : view_(view), size_(static_cast<uint32_t>(twin::CountOf<T>(view.end - view.address))), position_(position)
     {
         view_.dtype = twin::DtypeOf<T>();
         view_.size = sizeof(T);
     }
     /// A tensor of `tileSize` elements at byte `addr` of the memory of `pos`, for kernels without a TPipe.
     OPFORGE_API LocalTensor(TPosition pos, uint32_t addr, uint32_t tileSize)
-        : LocalTensor(twin::ViewAt(pos, addr, int64_t{tileSize} * static_cast<int64_t>(sizeof(T)),
-                                   {"LocalTensor", twin::Here()}),
-                      pos)
+        : LocalTensor(twin::ViewAt(pos, addr, twin::BytesOf<T>(tileSize), {"LocalTensor", twin::Here()}), pos)
     {
     }
     OPFORGE_API T GetValue(const uint32_t offset) const
     {
+        twin::RequireScalarAccess<T>();
         return twin::FromBits<T>(twin::ReadLocal(view_, offset, {"LocalTensor::GetValue", twin::Here()}));
     }
     template <typename S>
     OPFORGE_API void SetValue(const uint32_t index, const S value) const
     {
+        twin::RequireScalarAccess<T>();
         twin::WriteLocal(view_, index, twin::ScalarBits(static_cast<T>(value)),
                          {"LocalTensor::SetValue", twin::Here()});
     }
@@ -145,20 +148,20 @@ public:
     LocalTensor operator[](const int64_t offset) const
     {
         LocalTensor moved(*this);
-        moved.view_.address += offset * static_cast<int64_t>(sizeof(T));
+        moved.view_.address += twin::BytesOf<T>(offset);
         return moved;
     }
     template <typename U>
     LocalTensor<U> ReinterpretCast() const
     {
         LocalTensor<U> other(view_, position_);
-        other.SetSize(static_cast<uint32_t>(static_cast<uint64_t>(size_) * sizeof(T) / sizeof(U)));
+        other.SetSize(static_cast<uint32_t>(twin::CountOf<U>(twin::BytesOf<T>(size_))));
         return other;
     }
     int32_t GetPosition() const { return static_cast<int32_t>(position_); }
     void SetSize(const uint32_t size) { size_ = size; }
     uint32_t GetSize() const { return size_; }
-    uint32_t GetLength() const { return size_ * static_cast<uint32_t>(sizeof(T)); }
+    uint32_t GetLength() const { return static_cast<uint32_t>(twin::BytesOf<T>(size_)); }
     void SetBufferLen(uint32_t dataLen) { size_ = dataLen; }
     /// Returns the address in the memory of the tensor, as on the device; the kernel cannot dereference it.
     OPFORGE_API __ubuf__ T* GetPhyAddr() const
@@ -169,7 +172,7 @@ public:
     OPFORGE_API __ubuf__ T* GetPhyAddr(const uint32_t offset) const
     {
         const int64_t address = twin::AddressIn(view_, {"LocalTensor::GetPhyAddr", twin::Here()});
-        return reinterpret_cast<__ubuf__ T*>(static_cast<uintptr_t>(address + int64_t{offset} * int64_t{sizeof(T)}));
+        return reinterpret_cast<__ubuf__ T*>(static_cast<uintptr_t>(address + twin::BytesOf<T>(offset)));
     }
     /// Makes this the tensor from element `offset` of `src` on.
     template <typename U>

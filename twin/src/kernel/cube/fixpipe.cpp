@@ -259,7 +259,10 @@ Conversion ConversionOf(Block& block, Dtype to, Dtype from, const ProductStore& 
             expected += Text(expected.empty() ? "" : " or ", "QuantMode_t::", row.name);
             continue;
         }
-        if (row.isTensor != (store.quantTensor != nullptr)) {
+        const LocalView* const columns = !store.usesRegisters             ? store.quantTensor
+                                         : block.registers.preQuantTensor ? &*block.registers.preQuantTensor
+                                                                          : nullptr;
+        if (row.isTensor != (columns != nullptr) && (row.isTensor || !store.usesRegisters)) {
             block.Fail("quant_mode", Pipe::kFix, call,
                        Text("quantPre is ", row.name,
                             row.isTensor ? ", which needs a tensor with a value for each column; pass cbufWorkspace"
@@ -271,7 +274,7 @@ Conversion ConversionOf(Block& block, Dtype to, Dtype from, const ProductStore& 
         }
         const uint64_t scalar = store.usesRegisters ? block.registers.preQuantScalar.value_or(0) : store.quantScalar;
         return {row, to, store.relu,
-                row.isTensor ? ColumnsOf(block, *store.quantTensor, store.columns, call)
+                row.isTensor ? ColumnsOf(block, *columns, store.columns, call)
                              : std::vector<Quantization>{Quantization::Of(scalar)}};
     }
     block.Fail(
@@ -351,6 +354,13 @@ void SetPreQuantScalar(uint64_t scalar, const Call& call)
     const Entry block(call);
     block->Require(CoreKind::kCube, call);
     block->registers.preQuantScalar = scalar;
+}
+
+void SetPreQuantTensor(const LocalView& scales, const Call& call)
+{
+    const Entry block(call);
+    block->Require(CoreKind::kCube, call);
+    block->registers.preQuantTensor = scales;
 }
 
 void SetMatricesOfStore(int64_t count, int64_t srcStride, int64_t dstStride, const Call& call)

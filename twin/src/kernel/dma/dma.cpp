@@ -211,9 +211,21 @@ void CheckPadding(Block& block, const Padding& padding, int64_t size, const Call
 
 }  // namespace
 
+void SetPadding(uint64_t value, const Call& call)
+{
+    const Entry block(call);
+    block->Require(CoreKind::kVector, call);
+    block->registers.padding = value;
+}
+
 void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const Padding* padding, const Call& call)
 {
     const Entry block(call);
+    Padding given;
+    if (padding != nullptr && !padding->enabled && block->registers.padding) {
+        given = {true, padding->left, padding->right, *block->registers.padding};
+        padding = &given;
+    }
     if (IsNothing(*block, rows, padding == nullptr && rows.count == 1, Pipe::kMte2, call)) {
         return;
     }
@@ -354,7 +366,9 @@ uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
     uint64_t bits = 0;
     std::memcpy(&bits, block->checks.Resolve(view, address, size, Pipe::kScalar, AccessKind::kRead, "tensor", call),
                 size);
-    block->checks.LoadCached(view, address, call);
+    if (!view.bypassesScalarCache) {
+        block->checks.LoadCached(view, address, call);
+    }
     block->checks.Touch(
         {Pipe::kScalar, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address), view.size, "tensor", call});
     return bits;
@@ -368,7 +382,9 @@ void WriteGlobal(const GlobalView& view, uint64_t index, uint64_t value, const C
     const uint64_t address = view.address + index * size;
     std::memcpy(block->checks.Resolve(view, address, size, Pipe::kScalar, AccessKind::kWrite, "tensor", call), &value,
                 size);
-    block->checks.StoreCached(view, address, call);
+    if (!view.bypassesScalarCache) {
+        block->checks.StoreCached(view, address, call);
+    }
     block->checks.Touch(
         {Pipe::kScalar, Memory::kGlobal, AccessKind::kWrite, static_cast<int64_t>(address), view.size, "tensor", call});
 }

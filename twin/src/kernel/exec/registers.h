@@ -54,8 +54,10 @@ struct Registers {
     AtomicMode atomic;
     Hf32Mode hf32;
     std::optional<float> dequantScale;
-    std::optional<uint64_t> preQuantScalar;  ///< SetFixpipePreQuantFlag
-    bool hasMatrices = false;                ///< SetFixpipeNz2ndFlag
+    std::optional<uint64_t> preQuantScalar;   ///< SetFixpipePreQuantFlag
+    std::optional<LocalView> preQuantTensor;  ///< SetFixPipeConfig
+    std::optional<uint64_t> padding;          ///< SetPadValue
+    bool hasMatrices = false;                 ///< SetFixpipeNz2ndFlag
     CompareMask compareMask;
     LastReduction lastSum;
     LastReduction lastExtreme;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "opforge_twin/arithmetic.h"
+#include "kernel/exec/levels.h"
 
 namespace opforge::twin::kernel {
 
@@ -17,7 +18,7 @@ constexpr int64_t kBiasTableBytes = 1024;
 // The platform reports a little less than the unified buffer has, which is a multiple of this.
 constexpr int64_t kSizeStep = 1024;
 
-std::vector<LocalUnit> UnitsOf(CoreKind kind, const SocFigures& soc)
+std::vector<LocalUnit> UnitsOf(CoreKind kind, const SocFigures& soc, Level level)
 {
     constexpr const char* budget = "cube_budget";
     constexpr const char* range = "cube_out_of_range";
@@ -29,8 +30,9 @@ std::vector<LocalUnit> UnitsOf(CoreKind kind, const SocFigures& soc)
     };
     if (kind != CoreKind::kCube) {  // the twin emulates only the vector unit of coupled cores
         constexpr PipeSet all = PipeSet::Of(Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3);
+        const int64_t bytes = RoundUp(soc.ubBytes, kSizeStep);
         return {{Id::kUnifiedBuffer, "unified buffer", "ub_budget", "ub_out_of_range", "ub_misaligned", all, all, 0,
-                 RoundUp(soc.ubBytes, kSizeStep), soc.ubBytes}};
+                 bytes, kReservedBuffer.Has(level) ? soc.ubBytes : bytes}};
     }
     add(Id::kL1, "L1", soc.l1Bytes, PipeSet::Of(Pipe::kMte2, Pipe::kFix), PipeSet::Of(Pipe::kMte1, Pipe::kFix));
     add(Id::kL0A, "L0A", soc.l0aBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));
@@ -67,8 +69,8 @@ std::optional<Id> IdOf(TPosition position)
 
 }  // namespace
 
-LocalMemory::LocalMemory(CoreKind kind, const SocFigures& soc, bool shadowed, uint8_t poison)
-    : shadowed_(shadowed), poison_(poison), units_(UnitsOf(kind, soc))
+LocalMemory::LocalMemory(CoreKind kind, const SocFigures& soc, Level level, bool shadowed, uint8_t poison)
+    : shadowed_(shadowed), poison_(poison), units_(UnitsOf(kind, soc, level))
 {
     const auto bytes = static_cast<size_t>(units_.back().begin + units_.back().bytes);
     bytes_.assign(bytes, poison);

@@ -83,7 +83,7 @@ public:
     static constexpr int64_t kMaxBuffers = 64;
 
     /// `shadowed` keeps a byte per byte that tells whether it was written.
-    LocalMemory(CoreKind kind, const SocFigures& soc, bool shadowed, uint8_t poison);
+    LocalMemory(CoreKind kind, const SocFigures& soc, Level level, bool shadowed, uint8_t poison);
 
     uint8_t* At(int64_t address) { return bytes_.data() + address; }
     /// Makes the contents undefined.

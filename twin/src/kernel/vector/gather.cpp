@@ -3,6 +3,7 @@
 
 #include "opforge_twin/arithmetic.h"
 #include "kernel/vector/sweep.h"
+#include "kernel/exec/levels.h"
 #include "kernel/timing/time_model.h"
 
 namespace opforge::twin::kernel {
@@ -142,6 +143,9 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
     const int64_t passes = repeats * CeilDiv(count, perRepeat);
     const double setup = how.bits == nullptr ? 0.0 : time_model::kGatherMaskTensorCycles;
     block->timeline.RunVector(setup + static_cast<double>(passes) * time_model::kGatherMaskCyclesPerRepeat, call);
+    // The write position is never ahead of the read position: examples of the vendor use the operand in place.
+    const bool isInPlace =
+        how.bits == nullptr && dst.address == src.address && !kGatherMaskInPlace.Has(block->launch.options.level);
     uint64_t kept = 0;
     for (int64_t repeat = 0; repeat < repeats; ++repeat) {
         for (int64_t lane = 0; lane < count; ++lane) {
@@ -154,7 +158,9 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
             const int64_t from = src.address + OffsetOf(repeat, lane, src.size, stride);
             const int64_t to = dst.address + static_cast<int64_t>(kept) * dst.size;
             Touched(*block, AccessKind::kRead, from, src.size, "src0", call);
-            RequireApart(*block, to, dst.size, src.address, extent, "src0", call);
+            if (!isInPlace) {
+                RequireApart(*block, to, dst.size, src.address, extent, "src0", call);
+            }
             if (how.bits != nullptr) {
                 RequireApart(*block, to, dst.size, how.bits->address, maskBytes, "src1Pattern", call);
             }
