@@ -2,6 +2,7 @@
 
 import hashlib
 
+from opforge.codegen.printing import say
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.loader import load_specs
 from opforge.twin import run
@@ -15,4 +16,4 @@ for spec in load_specs(project.spec_paths()):
         result = run(call.op_type, inputs, call.attrs, seed=1, project=project)
         for array in (*inputs.values(), *result.values()):
             total.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
-        print(call, total.hexdigest())
+        say(f"{call} {total.hexdigest()}")
