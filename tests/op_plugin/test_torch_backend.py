@@ -272,6 +272,11 @@ def test_a_program_that_has_no_onnx_form_is_one_message(tmp_path):
     assert not (tmp_path / "out.onnx").exists()
 
 
+def test_export_onnx_refuses_a_module():
+    with pytest.raises(UserError, match="export_onnx: got Exotic, expected an ExportedProgram"):
+        export_onnx(Exotic())
+
+
 class SyncedNorm(torch.autograd.Function):
     """The backward pass of SyncBatchNorm on one process."""
 
