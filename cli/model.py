@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from opforge.codegen.errors import MissingToolError, UserError
+from opforge.codegen.printing import path_text
 from opforge.codegen.spec.products import DEFAULT_SOC
 
 from .options import DOMAIN, JSON, LOWER_TRAINING, PATTERNS, SOC, answer_file, file_argument, path_option
@@ -72,7 +73,10 @@ def convert(
 
     if model.suffix == ".pt2":
         if lower_training or opset or domain != "opforge" or verify_numbers or bodies or report or optimizer:
-            raise UserError("IN: got a .pt2 file with options of ONNX models, expected only -o, --patterns and --json")
+            raise UserError(
+                f"{path_text(model)}: got a .pt2 file with options of ONNX models, expected only -o, --patterns and"
+                " --json; write an ONNX model first, then convert it with these options"
+            )
         with answer_file(json_out) as answer:
             try:
                 from opforge.torch.program import convert_program

@@ -16,11 +16,11 @@ from torch import fx
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, write_files
 from opforge.codegen.printing import shown
+from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.importers.torch_forms import TorchForm
 
 from .graph_rewrite import Rewritten, rewrite
-from .register import SPECS
-from .schema import NAMESPACE, operator_arguments
+from .register import SPECS, operator_call, torch_functions
 
 LOG = logging.getLogger("opforge.torch")
 _OPTIONS = ("rest", "patterns", "report")
@@ -88,24 +88,19 @@ class _Pass:
         return f"opforge-{self._patterns}-{hashlib.sha256(specs.encode()).hexdigest()}"
 
 
-def _targets() -> Iterator[tuple[Any, TorchForm]]:
-    """Yield the functions of PyTorch that specs name, as far as this PyTorch has them."""
-    for spec in SPECS.values():
-        for target in spec.torch.targets:
-            namespace, name, overload = target.target.split(".")
-            found = getattr(getattr(getattr(torch.ops, namespace), name, None), overload, None)
-            if found is not None:
-                yield found, TorchForm.of(spec, target)
+def _targets() -> Iterator[tuple[OpSpec, Any, TorchForm]]:
+    """Yield the functions of PyTorch that specs name."""
+    return ((spec, target, form) for spec in SPECS.values() for target, form in torch_functions(spec))
 
 
 @contextmanager
 def _whole_gradients() -> Iterator[None]:
     """Trace the composite functions that specs name as one operator; PyTorch splits them otherwise."""
     changed = []
-    for target, form in _targets():
+    for spec, target, form in _targets():
         key = "CompositeImplicitAutograd"
         if torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key) and _COMPOSITE not in target.py_kernels:  # noqa: SLF001
-            target.py_impl(_COMPOSITE)(_operator_call(target, form))
+            target.py_impl(_COMPOSITE)(_operator_or_parts(spec, target, form))
             changed.append(target)
     try:
         yield
@@ -115,16 +110,12 @@ def _whole_gradients() -> Iterator[None]:
             target._dispatch_cache.clear()  # noqa: SLF001
 
 
-def _operator_call(target: Any, form: TorchForm) -> Callable[..., Any]:
-    spec = next(spec for spec in SPECS.values() if spec.op_type == form.operator)
-    arguments = operator_arguments(spec)
+def _operator_or_parts(spec: OpSpec, target: Any, form: TorchForm) -> Callable[..., Any]:
+    operator = operator_call(spec, form)
 
     def call(*given: Any, **named: Any) -> Any:
-        values = dict(zip(form.args, given, strict=False)) | named
-        known = {form.args[name]: value for name, value in values.items()} | dict(form.attrs)
-        function = getattr(getattr(torch.ops, NAMESPACE), spec.name).default
         try:
-            return function(*(known.get(argument.parameter, argument.default) for argument in arguments))
+            return operator(*given, **named)
         except RuntimeError as error:
             LOG.info("%s: not mapped to %s: %s", target, spec.op_type, error)
             return target._op_dk(_COMPOSITE, *given, **named)  # noqa: SLF001
@@ -134,7 +125,7 @@ def _operator_call(target: Any, form: TorchForm) -> Callable[..., Any]:
 
 def _kept(table: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return decompositions without those of functions that specs name."""
-    ours = {target for target, _ in _targets()}
+    ours = {target for _, target, _ in _targets()}
     return {key: value for key, value in table.items() if key not in ours}
 
 

@@ -27,10 +27,12 @@ class HandWritten:
     Attributes:
         forward: Computes the result of the forward operator in torch operations.
         derive: Computes the derived tensors from the gradient and the saved tensors by name.
+        onnx_forms: For functions of PyTorch that have no translation to ONNX: the same in other functions.
     """
 
     forward: Callable[..., torch.Tensor]
     derive: Callable[[torch.Tensor, Mapping[str, torch.Tensor]], Mapping[str, torch.Tensor]]
+    onnx_forms: Mapping[Callable[..., Any], Callable[..., Any]]
 
 
 def hand_written(spec: OpSpec, project: Project) -> HandWritten:
@@ -50,7 +52,7 @@ def hand_written(spec: OpSpec, project: Project) -> HandWritten:
     if not callable(forward) or (forward_of(spec).derived and not callable(derive)):
         missing = "forward" if not callable(forward) else "derive"
         raise UserError(f"{path_text(path)}: got no function {missing!r}, expected one; write it")
-    return HandWritten(forward, derive or (lambda _grad, _saved: {}))
+    return HandWritten(forward, derive or (lambda _grad, _saved: {}), getattr(module, "ONNX_FORMS", {}))
 
 
 def _path(spec: OpSpec, project: Project) -> Path:

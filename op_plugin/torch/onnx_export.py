@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from onnx import ModelProto
 
-from opforge.codegen.errors import UserError
+from opforge.codegen.errors import MissingToolError, UserError
+from opforge.codegen.printing import first_line
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.views.facts import OPFORGE_DOMAIN
 from opforge.frontend.ir.schemas import register
 
-from .register import FORWARD_KERNELS, SPECS
+from .register import FORWARD_KERNELS, ONNX_FORMS, SPECS
 from .schema import NAMESPACE, bind, operator_arguments
 
 
@@ -21,12 +22,12 @@ def onnx_translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
     """Return the argument `custom_translation_table` of `torch.onnx.export`, with an entry for each operator.
 
     Raises:
-        UserError: onnxscript is not installed.
+        MissingToolError: onnxscript is not installed.
     """
     try:
         import onnxscript.values
     except ImportError as error:
-        raise UserError("torch.onnx.export: got no onnxscript, expected it; run: pip install onnxscript") from error
+        raise MissingToolError("torch.onnx.export: onnxscript is missing; run: pip install onnxscript") from error
     # The exporter reads the schemas of nodes.
     register(SPECS.values())
     opset = onnxscript.values.Opset(OPFORGE_DOMAIN, 1)
@@ -40,13 +41,29 @@ def export_onnx(program: Any, *, opset: int = 18) -> ModelProto:
     Args:
         program: An ExportedProgram.
         opset: The version of ai.onnx.
+
+    Raises:
+        UserError: The argument is no program, PyTorch cannot export it, or onnxscript is not installed.
     """
+    if not isinstance(program, torch.export.ExportedProgram):
+        raise UserError(
+            f"export_onnx: got {type(program).__name__}, expected an ExportedProgram; call torch.export.export first"
+        )
     table = onnx_translation_table()
     forwards = {getattr(getattr(torch.ops, NAMESPACE), name).default: call for name, call in FORWARD_KERNELS.items()}
-    plain = program.run_decompositions(forwards)
-    exported = torch.onnx.export(
-        plain, (), dynamo=True, opset_version=opset, custom_translation_table=table, verbose=False
-    )
+    plain = program.run_decompositions(forwards | ONNX_FORMS)
+    try:
+        exported = torch.onnx.export(
+            plain, (), dynamo=True, opset_version=opset, custom_translation_table=table, verbose=False
+        )
+    except torch.onnx.OnnxExporterError as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        raise UserError(
+            f"torch.onnx.export: got '{first_line(cause)}', expected functions with a translation to ONNX; replace the"
+            " function in the model, or write a .pt2 file"
+        ) from error
     model: ModelProto = exported.model_proto
     return model
 

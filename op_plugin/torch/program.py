@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,22 @@ from .graph_rewrite import rewrite
 from .onnx_export import export_onnx
 
 
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Suppress warnings of PyTorch, which repeat errors with tracebacks or name packages that nobody asked for."""
+    loggers = [logging.getLogger(name) for name in ("torch.export", "torch.onnx")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
 def load_program(path: Path) -> Any:
     """Load an exported program.
 
@@ -28,8 +47,7 @@ def load_program(path: Path) -> Any:
             f"{path_text(path)}: no such file, expected an exported program; write it with torch.export.save"
         )
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _quiet():
             return torch.export.load(path)
     except Exception as error:  # torch raises errors of many types for broken archives
         raise UserError(
@@ -54,7 +72,8 @@ def convert_program(source: Path, target: Path, *, patterns: bool, report: Path 
         torch.export.save(program, buffer)
         content = buffer.getvalue()
     else:
-        content = export_onnx(program).SerializeToString()
+        with _quiet():
+            content = export_onnx(program).SerializeToString()
     write_files([NewFile(target, lambda stream: stream.write(content), "model"), *files])
     for entry in done.mapped:
         say(f"{entry.node}: {entry.op} by {entry.rule}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ import torch
 from opforge.codegen.project import Project
 from opforge.codegen.spec.loader import load_project
 from opforge.codegen.spec.model import OpSpec
+from opforge.frontend.importers.torch_forms import TorchForm
 
 from .autograd import Formula, refuse_second_derivative
 from .cpu import cpu_kernel
@@ -22,11 +23,15 @@ from .schema import NAMESPACE, Argument, forward_arguments, forward_of, operator
 _NPU = "PrivateUse1"
 # The operators exist as long as this object.
 LIBRARY = torch.library.Library(NAMESPACE, "FRAGMENT")
+# Kernels for functions of others, by namespace.
+_IMPLEMENTED: dict[str, torch.library.Library] = {}
 # The specs by name of the operator in PyTorch; those of forward operators too.
 SPECS: dict[str, OpSpec] = {}
 FORWARDS: dict[str, OpSpec] = {}
 # The forward operators in torch operations, by name.
 FORWARD_KERNELS: dict[str, Callable[..., torch.Tensor]] = {}
+# Functions of PyTorch that have no translation to ONNX, in other functions.
+ONNX_FORMS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def register_project(project: Project) -> None:
@@ -42,6 +47,7 @@ def register_project(project: Project) -> None:
         if spec.name in SPECS:
             continue
         _register_operator(spec, project)
+        _add_meta_kernels(spec)
         SPECS[spec.name] = spec
         if spec.torch.forward is not None:
             _register_forward(spec, project)
@@ -65,6 +71,7 @@ def _register_forward(spec: OpSpec, project: Project) -> None:
     _define(forward.name, arguments, 1, forward_fake(spec, arguments))
     kernel = forward_kernel(spec, arguments, written)
     FORWARD_KERNELS[forward.name] = kernel
+    ONNX_FORMS.update(written.onnx_forms)
     for key in ("CPU", _NPU):
         LIBRARY.impl(forward.name, _backward_mode(forward.name, kernel), key)
     operator = getattr(getattr(torch.ops, NAMESPACE), forward.name).default
@@ -73,6 +80,37 @@ def _register_forward(spec: OpSpec, project: Project) -> None:
     formula = Formula(spec, arguments, written)
     name = f"{NAMESPACE}::{forward.name}"
     torch.library.register_autograd(name, formula.backward, setup_context=formula.save, lib=LIBRARY)
+
+
+def torch_functions(spec: OpSpec) -> Iterator[tuple[Any, TorchForm]]:
+    """Yield the functions of PyTorch with the arguments of an operator, as far as this PyTorch has them."""
+    for target in spec.torch.targets:
+        namespace, name, overload = target.target.split(".")
+        found = getattr(getattr(getattr(torch.ops, namespace), name, None), overload, None)
+        if found is not None:
+            yield found, TorchForm.of(spec, target)
+
+
+def operator_call(spec: OpSpec, form: TorchForm) -> Callable[..., Any]:
+    """Return a call of an operator with the arguments of a function of PyTorch."""
+    arguments = operator_arguments(spec)
+
+    def call(*given: Any, **named: Any) -> Any:
+        values = dict(zip(form.args, given, strict=False)) | named
+        known = {form.args[name]: value for name, value in values.items()} | dict(form.attrs)
+        function = getattr(getattr(torch.ops, NAMESPACE), spec.name).default
+        return function(*(known.get(argument.parameter, argument.default) for argument in arguments))
+
+    return call
+
+
+def _add_meta_kernels(spec: OpSpec) -> None:
+    """Let torch.compile trace functions of PyTorch that have no kernel for traced tensors."""
+    for target, form in torch_functions(spec):
+        keys = ("Meta", "CompositeImplicitAutograd", "CompositeExplicitAutograd")
+        if not any(torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key) for key in keys):  # noqa: SLF001
+            library = _IMPLEMENTED.setdefault(target.namespace, torch.library.Library(target.namespace, "IMPL"))
+            library.impl(target, operator_call(spec, form), "Meta")
 
 
 def _backward_mode(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:

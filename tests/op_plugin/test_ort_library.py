@@ -1,5 +1,6 @@
 """Compare the library of `opforge ort-library` with function bodies and references in onnxruntime sessions."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -10,7 +11,9 @@ import onnx
 import pytest
 from golden import load_reference
 from onnx import TensorProto, helper
+from typer.testing import CliRunner
 
+from opforge.cli.main import app
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.loader import load_project
 from opforge.codegen.views.facts import source_keys
@@ -250,6 +253,20 @@ def test_threads_of_a_session(library):
     for thread in threads:
         thread.join()
     assert equal == [True] * 20
+
+
+def test_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = (HERE.parents[1] / "docs" / "how-to" / "use-from-onnxruntime.md").read_text(encoding="utf-8")
+    onnx.save(convert(parse(BOTH)).model, "converted.onnx")
+    (command,) = re.findall(r"^opforge .*", page, re.MULTILINE)
+    result = CliRunner().invoke(app, command.split()[1:])
+    assert result.exit_code == 0, result.output
+    for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        names = {}
+        exec(block, names)  # noqa: S102
+        feeds = {"x": np.ones((6, 3), F32), "i": np.array([2, 6]), "z": np.ones((2, 4, 3), F32)}
+        np.testing.assert_array_equal(names["session"].run(None, feeds)[1], np.full((2, 3), 4))
 
 
 def test_a_process_that_ends_prints_nothing(library, tmp_path):

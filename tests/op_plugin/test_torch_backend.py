@@ -4,6 +4,7 @@ import json
 import sys
 import types
 
+import numpy as np
 import onnx
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
+from opforge.frontend.run.execute import execute
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'opforge[torch]'")
 
@@ -225,8 +227,96 @@ def test_convert_rewrites_an_exported_program(tmp_path):
     assert (len(conversion.mapped), conversion.left) == (1, [])
 
 
-def test_convert_refuses_a_broken_program(tmp_path):
-    (tmp_path / "in.pt2").write_bytes(b"nothing")
+class Training(torch.nn.Module):
+    """A forward and a backward pass of aten.conv_tbc, which PyTorch does not translate to ONNX."""
+
+    def forward(self, x, weight, bias, grad):
+        result = torch.conv_tbc(x, weight, bias, 1)
+        return result, *torch.autograd.grad(result, (x, weight, bias), grad)
+
+
+@pytest.mark.parametrize("is_converted", [False, True])
+def test_a_training_step_with_conv_tbc_becomes_onnx(is_converted, tmp_path):
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install onnxscript")
+    shapes = ((7, 2, 4), (3, 4, 5), (5,), (7, 2, 5))
+    arguments = tuple(torch.randn(shape, requires_grad=shape != shapes[-1]) for shape in shapes)
+    program = torch.export.export(Training(), arguments, strict=False)
+    if is_converted:
+        rewrite(program)
+    torch.export.save(program, tmp_path / "in.pt2")
+    result = CliRunner().invoke(app, ["convert", str(tmp_path / "in.pt2"), "-o", str(tmp_path / "out.onnx")])
+    assert result.exit_code == 0, result.output
+    model = onnx.load(tmp_path / "out.onnx")
+    assert [n.op_type for n in model.graph.node if n.domain == "opforge"] == ["ConvTbcBackward"]
+    arrays = [array.detach().numpy() for array in arguments]
+    feeds = dict(zip([value.name for value in model.graph.input], arrays, strict=True))
+    got = execute(convert(model).model, feeds, operators="function")
+    for array, expected in zip(got.values(), Training()(*arguments), strict=True):
+        np.testing.assert_allclose(array, expected.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+class Exotic(torch.nn.Module):
+    """A function that the ONNX exporter does not support."""
+
+    def forward(self, x):
+        return torch.linalg.eigvals(x)
+
+
+def test_a_program_that_has_no_onnx_form_is_one_message(tmp_path):
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install onnxscript")
+    torch.export.save(torch.export.export(Exotic(), (torch.eye(3),)), tmp_path / "in.pt2")
+    result = CliRunner().invoke(app, ["convert", str(tmp_path / "in.pt2"), "-o", str(tmp_path / "out.onnx")])
+    assert isinstance(result.exception, UserError)
+    assert "expected functions with a translation to ONNX" in str(result.exception)
+    assert "linalg" in str(result.exception)
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_export_onnx_refuses_a_module():
+    with pytest.raises(UserError, match="export_onnx: got Exotic, expected an ExportedProgram"):
+        export_onnx(Exotic())
+
+
+class SyncedNorm(torch.autograd.Function):
+    """The backward pass of SyncBatchNorm on one process."""
+
+    @staticmethod
+    def forward(ctx, x, scale):
+        mean = x.mean((0, 2))
+        invstd = (x.var((0, 2), unbiased=False) + 1e-5).rsqrt()
+        ctx.save_for_backward(x, scale, mean, invstd)
+        return (x - mean[:, None]) * (invstd * scale)[:, None]
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, scale, mean, invstd = ctx.saved_tensors
+        centered = grad * (x - mean[:, None])
+        count = torch.full((1, 1), x.shape[0] * x.shape[2], dtype=torch.int32)
+        sums = grad.sum((0, 2)), centered.sum((0, 2))
+        result = torch.batch_norm_backward_elemt(grad, x, mean, invstd, scale, *sums, count)
+        return result, sums[1] * invstd
+
+
+def test_the_backward_pass_of_sync_batch_norm_is_mapped():
+    """PyTorch has no kernel of aten.batch_norm_backward_elemt for CPU tensors and none for traced tensors."""
+    torch._dynamo.reset()
+    take_reports()
+    x = torch.randn(4, 3, 5, requires_grad=True)
+    scale = torch.randn(3, requires_grad=True)
+    options = {"rest": "eager"}
+    model = lambda *given: SyncedNorm.apply(*given).pow(3).sum()  # noqa: E731
+    compiled = torch.compile(model, backend="opforge", fullgraph=True, options=options)
+    got = torch.autograd.grad(compiled(x, scale), (x, scale))
+    plain = torch.nn.functional.batch_norm(x, None, None, scale, None, training=True).pow(3).sum()
+    for grad, expected in zip(got, torch.autograd.grad(plain, (x, scale)), strict=True):
+        torch.testing.assert_close(grad, expected, rtol=1e-4, atol=1e-5)
+    (report,) = take_reports()
+    assert [entry.op for entry in report.mapped] == ["BatchNormElemtBackward"]
+
+
+@pytest.mark.parametrize("content", [b"nothing", b"", b"PK\x03\x04 and no more"])
+def test_convert_refuses_a_broken_program(content, tmp_path):
+    (tmp_path / "in.pt2").write_bytes(content)
     result = CliRunner().invoke(app, ["convert", str(tmp_path / "in.pt2"), "-o", str(tmp_path / "out.pt2")])
     assert isinstance(result.exception, UserError)
     assert "expected an exported program" in str(result.exception)
