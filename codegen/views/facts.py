@@ -79,11 +79,18 @@ def dtype_columns(spec: OpSpec, product: str = "") -> dict[str, tuple[str, ...]]
         product: A SoC directory, whose cores may lack dtypes.
     """
     free = [tensor for tensor in spec.tensors if tensor.dtype is None]
-    rows = [
-        dict(zip([tensor.name for tensor in free], row, strict=True))
-        for row in itertools.product(*(t.dtypes for t in free))
-        if not product or all(map(PRODUCTS[product].supports, row))
-    ]
+    every = itertools.product(*(t.dtypes for t in free))
+    rows = [dict(zip([tensor.name for tensor in free], row, strict=True)) for row in every]
+    rows = list(spec.supported_combinations) if spec.combinations else rows
+    rows = [row for row in rows if not product or all(map(PRODUCTS[product].supports, row.values()))]
+    return {tensor.name: tuple(row[tensor.dtype or tensor.name] for row in rows) for tensor in spec.tensors}
+
+
+def declared_columns(spec: OpSpec) -> dict[str, tuple[str, ...]]:
+    """Per tensor one dtype word for each combination of OpDef; kernels of some are not built here."""
+    if not spec.combinations:
+        return dtype_columns(spec)
+    rows = spec.declared_combinations
     return {tensor.name: tuple(row[tensor.dtype or tensor.name] for row in rows) for tensor in spec.tensors}
 
 

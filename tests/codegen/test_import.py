@@ -217,8 +217,20 @@ def test_combinations_are_limited(draft, tmp_path):
     found = draft(
         json.dumps({"op": "Many", "input_desc": tensors, "output_desc": [{**tensors[0], "name": "y"}]}), "m.json"
     )
-    assert "dtype combinations: the draft would have" in spec_text(found, tmp_path / "made")
-    assert only_spec(tmp_path / "made").tensor("x11").dtypes == ("float16",)
+    spec_text(found, tmp_path / "made")
+    spec = only_spec(tmp_path / "made")
+    assert spec.combinations["x1"] == tuple(
+        ["float16", "float32", "bfloat16", "int8"][row // 2 % 4] for row in range(16)
+    )
+    assert differences(draft_of(spec, spec.products), found) == []
+
+
+def test_sets_of_dtypes_are_limited(draft, tmp_path):
+    words = enumerate(("INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "BOOL"))
+    inputs = "".join(f".INPUT(x{index}, TensorType({{DT_FLOAT16, DT_FLOAT, DT_{word}}}))" for index, word in words)
+    found = draft(f"REG_OP(Many){inputs}.OUTPUT(y, TensorType({{DT_FLOAT}})).OP_END_FACTORY_REG(Many)", "many_proto.h")
+    assert "dtype combinations: the draft has one of" in spec_text(found, tmp_path / "made")
+    assert only_spec(tmp_path / "made").tensor("x3").dtypes == ("float16",)
 
 
 def test_statements_that_are_not_read_are_comments_with_their_line(draft, tmp_path):
@@ -300,7 +312,9 @@ def test_differences_name_each_part(draft, tmp_path):
         (b"MAKE_ALL_OPERATORS(A)\n", "def.cpp", "the macro MAKE_ALL_OPERATORS, which another file defines"),
         (b"<table><tr><td rowspan=99999999>" * 2000, "aclnnX.md", "the page has no declaration"),
         (b"some text", "notes.txt", "got a file of another kind"),
-        (b"", "op.json", "correct the JSON text"),
+        (b"", "op.json", "got an empty file, expected an msOpGen JSON file"),
+        (b" \n", "def.cpp", "got an empty file"),
+        ("[{}]".encode("utf-16-le"), "op.json", "got UTF-16 LE without a byte order mark; save the file as UTF-8"),
         (b" " * (MOST_BYTES + 1), "op.json", "expected at most"),
     ],
 )
