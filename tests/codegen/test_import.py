@@ -14,6 +14,7 @@ from opforge.codegen.generate import rendered
 from opforge.codegen.importers.compare import differences, draft_of
 from opforge.codegen.importers.new_project import write_project
 from opforge.codegen.importers.sources import MOST_BYTES, read_file, read_sources
+from opforge.codegen.render import render
 from opforge.codegen.spec.loader import load_specs
 from opforge.frontend.node_draft import node_draft
 
@@ -279,6 +280,34 @@ def test_english_page_is_read(draft):
         ("out", ("float32", "bfloat16"), (2, 2)),
     ]
     assert "- At most 4096 rows." in {note.text for note in found.notes}
+
+
+def test_facts_of_an_op_def_become_keys(draft, tmp_path):
+    source = OP_DEF.replace('"ascend910_93"', '"kirinx90"').replace(
+        'Input("rowIndex")\n            .ParamType(REQUIRED)',
+        'Input("rowIndex").ParamType(REQUIRED).ValueDepend(REQUIRED)',
+    )
+    found = draft(source)
+    text = spec_text(found, tmp_path / "made")
+    spec = only_spec(tmp_path / "made")
+    assert spec.configs == ("kirinx90",)
+    assert spec.tensor("row_index").host_values
+    assert [(attr.name, attr.type, attr.default) for attr in spec.list_attrs] == [("sizes", "list_int", (1, 2))]
+    assert differences(draft_of(spec, (*spec.built_products, *spec.configs)), found) == [], text
+
+
+def test_dtypes_without_kernels_are_declared(draft, tmp_path):
+    tensors = [{"name": "x", "param_type": "required", "type": ["fp16", "complex64"]}]
+    found = draft(
+        json.dumps({"op": "Rare", "input_desc": tensors, "output_desc": [{**tensors[0], "name": "y"}]}), "r.json"
+    )
+    spec_text(found, tmp_path / "made")
+    spec = only_spec(tmp_path / "made")
+    assert spec.combinations == {"x": ("float16", "complex64")}
+    assert differences(draft_of(spec, spec.products), found) == []
+    text = dict(render(spec))["op_host/rare_def.cpp"]
+    assert ".DataType({ge::DT_FLOAT16, ge::DT_COMPLEX64})" in text
+    assert ".DataType({ge::DT_FLOAT16})" in text, "kernels have float16 only"
 
 
 def test_differences_name_each_part(draft, tmp_path):
