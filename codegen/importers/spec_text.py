@@ -16,6 +16,7 @@ from opforge.codegen.spec.names import (
     lower_camel,
     parameter_refusal,
     snake_case,
+    tensor_ir_refusal,
 )
 from opforge.codegen.spec.parts import TilingSpec
 from opforge.codegen.spec.products import BUILT_PRODUCTS, PRODUCTS
@@ -175,7 +176,8 @@ class _Writer:
         """The key `ir`, if the name in the graph IR differs."""
         if self._name(parameter) == parameter.name:
             return []
-        if refusal := ir_name_refusal(parameter.name):
+        judge = tensor_ir_refusal if isinstance(parameter, TensorDraft) else ir_name_refusal
+        if refusal := judge(parameter.name):
             self._note(parameter.line, f"name {parameter.name} in the graph IR: {refusal}")
             return []
         return [f"ir: {parameter.name}"]

@@ -110,6 +110,10 @@ def _ir_name(text: str) -> str:
     return _accept(text, names.ir_name_refusal(text))
 
 
+def _tensor_ir(text: str) -> str:
+    return _accept(text, names.tensor_ir_refusal(text))
+
+
 def _camel(text: str) -> str:
     return _accept(text, names.camel_refusal(text))
 
@@ -132,6 +136,7 @@ Chinese = Annotated[str, StringConstraints(min_length=1, max_length=16), AfterVa
 OpType = Annotated[str, AfterValidator(_op_type)]
 Name = Annotated[str, AfterValidator(_parameter)]
 AttrName = Annotated[str, AfterValidator(_attribute)]
+TensorIrName = Annotated[str, AfterValidator(_tensor_ir)]
 IrName = Annotated[str, AfterValidator(_ir_name)]
 CName = Annotated[str, AfterValidator(_camel)]
 Dtype = Annotated[str, _Known("dtype", tuple(sorted(DTYPES)))]

@@ -38,6 +38,7 @@ from .field_types import (
     Status,
     Support,
     TaskType,
+    TensorIrName,
     Text,
 )
 from .shared_plans import STRATEGIES, Strategy
@@ -100,6 +101,7 @@ class TensorSpec(ParameterSpec):
     """
 
     name: Name
+    ir: TensorIrName = ""
     optional: bool = False
     dtypes: Annotated[tuple[Dtype, ...], Field(min_length=1)] = ()
     dtype: str | None = None
