@@ -49,7 +49,8 @@ def _generated(draft: OperatorDraft, scratch: Path) -> OperatorDraft:
     file = scratch / "op.yaml"
     file.write_text(specs[draft.op_type].text, encoding="utf-8")
     (spec,) = load_specs([file])
-    text = next(text for path, text in render(spec, has_plan=False, has_kernel=False) if path.endswith("_def.cpp"))
+    files = dict(render(spec, has_plan=False, has_kernel=False))
+    text = files[f"op_host/{spec.name}_def.cpp"]
     (ours,) = op_def_drafts(text, "generated")
     return ours
 

@@ -51,6 +51,8 @@ def import_(
     from opforge.codegen.errors import UserError
     from opforge.codegen.importers.sources import read_sources
 
+    if check and out is not None:
+        raise UserError("--output: got it with --check, which writes nothing; omit one of them")
     specs = [path for path in sources if check and path.suffix in {".yaml", ".yml"}]
     sources = [path for path in sources if path not in specs]
     if not sources:
@@ -130,7 +132,7 @@ def _compare(files: list[Path], drafts: list[OperatorDraft], name: str | None, a
         wanted = name or (next(iter(types)) if len(types) == len(specs) == 1 else spec.op_type)
         if wanted not in types:
             raise UserError(f"SOURCE: got no operator {wanted!r}; {suggest(wanted, types)}")
-        found = differences(draft_of(spec, spec.products), types[wanted])
+        found = differences(draft_of(spec, (*spec.built_products, *spec.configs)), types[wanted])
         every += found
         say(*found)
         say(f"{path_text(path)}: {len(found)} difference{'s' if len(found) != 1 else ''} from {types[wanted].place}")

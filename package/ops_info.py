@@ -46,7 +46,7 @@ def ops_info_entry(spec: OpSpec, columns: Mapping[str, tuple[str, ...]]) -> dict
                 "shape": "all",
                 "paramType": "optional" if tensor.optional else "required",
             }
-            if tensor.host_values:
+            if tensor.host_values or tensor.value_depend:
                 entry[f"{kind}{index}"]["valueDepend"] = "optional" if tensor.optional else "required"
     if spec.attrs:
         entry["attr"] = {"list": ",".join(attr.ir_name for attr in spec.attrs)}

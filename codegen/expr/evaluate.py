@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
 
-from opforge.codegen.spec.attr_kinds import AttrValue
-
+from .attr_kinds import AttrValue
 from .operators import OPERATORS
 from .tree import (
     INT_MAX,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opforge.codegen.spec.attr_kinds import AttrValue
-
+from .attr_kinds import AttrValue
 from .tree import single_precision
 
 _MOST_ITEMS = 8

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.views.facts import dtype_columns
+from opforge.codegen.views.facts import declared_columns
 
 from .draft import COMBINED_KINDS, OPTIONAL, REQUIRED, AttrDraft, OperatorDraft, TensorDraft
 
 
 def draft_of(spec: OpSpec, products: Sequence[str]) -> OperatorDraft:
     """The facts that the OpDef of a spec states, for some of its products."""
-    columns = dtype_columns(spec)
+    columns = declared_columns(spec)
 
     def tensors(group: Sequence[object]) -> tuple[TensorDraft, ...]:
         return tuple(
@@ -20,7 +20,7 @@ def draft_of(spec: OpSpec, products: Sequence[str]) -> OperatorDraft:
                 tensor.ir_name,
                 OPTIONAL if tensor.optional else REQUIRED,
                 columns[tensor.name],
-                is_value_dependent=tensor.host_values,
+                is_value_dependent=tensor.host_values or tensor.value_depend,
             )
             for tensor in spec.tensors
             if tensor in group

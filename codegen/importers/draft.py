@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from opforge.codegen.spec.dtypes import CANN_DTYPES
+from opforge.codegen.spec.dtypes import CANN_DTYPES, DECLARED_DTYPES
 
 REQUIRED, OPTIONAL, DYNAMIC = "required", "optional", "dynamic"
 # The kinds of sources that state combinations of dtypes; others state a set for each tensor.
@@ -13,6 +13,7 @@ COMBINED_KINDS = ("OpDef", "msOpGen JSON", "ONNX node", "spec")
 DTYPE_WORDS = {
     **{dtype.ge.removeprefix("DT_").lower(): dtype.name for dtype in CANN_DTYPES},
     **{dtype.name: dtype.name for dtype in CANN_DTYPES},
+    **{ge.removeprefix("DT_").lower(): name for name, ge in DECLARED_DTYPES.items()},
     **{dtype.ops_info: dtype.name for dtype in CANN_DTYPES if dtype.ops_info},
     **{short: dtype.name for dtype in CANN_DTYPES for short in dtype.short},
 }

@@ -123,6 +123,8 @@ def read_file(path: Path) -> list[OperatorDraft]:
     text = decoded(data, path)
     start = text.lstrip()[:1]
     place = path_text(path)
+    if not start:
+        raise UserError(f"got an empty file, expected {_KINDS}", place)
     if path.suffix == ".json" or (start in ("{", "[") and path.suffix not in (*_CPP, *_PAGES)):
         try:
             value = parse_json(text, _JSON)
@@ -136,6 +138,15 @@ def read_file(path: Path) -> list[OperatorDraft]:
     raise UserError(f"got a file of another kind, expected {_KINDS}", place)
 
 
+def _is_utf16(data: bytes) -> str:
+    """The encoding of text in which every second byte is 0, as ASCII in UTF-16 is; else ""."""
+    sample = data[:4096]
+    for name, zeros, letters in (("UTF-16 LE", sample[1::2], sample[::2]), ("UTF-16 BE", sample[::2], sample[1::2])):
+        if zeros.count(0) > 0.9 * len(zeros) and 0 not in letters:
+            return name
+    return ""
+
+
 def decoded(data: bytes, path: Path) -> str:
     """The text of a file in UTF-8, UTF-16 with a mark, or GB 18030.
 
@@ -146,6 +157,8 @@ def decoded(data: bytes, path: Path) -> str:
         encodings = ["utf-16"]
     elif b"\0" in data:
         encodings = []
+        if is_utf16 := _is_utf16(data):
+            raise UserError(f"got {is_utf16} without a byte order mark; save the file as UTF-8", path_text(path))
     else:
         encodings = ["utf-8-sig", "gb18030"]
     for encoding in encodings:

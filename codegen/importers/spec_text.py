@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from dataclasses import dataclass, field
 
+from opforge.codegen.expr.attr_kinds import ATTR_KINDS
 from opforge.codegen.printing import escaped
-from opforge.codegen.spec.attr_kinds import ATTR_KINDS
-from opforge.codegen.spec.dtypes import DTYPES, FORMATS
+from opforge.codegen.spec.dtypes import FORMATS
 from opforge.codegen.spec.names import (
     attribute_refusal,
     camel_refusal,
@@ -17,13 +16,16 @@ from opforge.codegen.spec.names import (
     lower_camel,
     parameter_refusal,
     snake_case,
+    tensor_ir_refusal,
 )
+from opforge.codegen.spec.parts import TilingSpec
 from opforge.codegen.spec.products import BUILT_PRODUCTS, PRODUCTS
 
-from .draft import COMBINED_KINDS, DYNAMIC, OPTIONAL, AttrDraft, Note, OperatorDraft, TensorDraft
+from .draft import DYNAMIC, OPTIONAL, AttrDraft, Note, OperatorDraft, TensorDraft
+from .dtype_keys import DtypeKeys
 
 _DEFAULT_FORMATS = {"ND", ""}
-_MOST_TEXT, _MOST_FORMULA, _MOST_COMBINATIONS = 300, 900, 512
+_MOST_TEXT, _MOST_FORMULA = 300, 900
 
 
 @dataclass
@@ -69,7 +71,6 @@ class _Writer:
         self._names = spec_names(draft)
         self._notes = list(draft.notes)
         self._attrs = [attr for attr in draft.attrs if self._is_known_attr(attr)]
-        self._columns = self._known_columns()
 
     def _note(self, line: int, text: str) -> None:
         self._notes.append(Note(line, text))
@@ -82,73 +83,6 @@ class _Writer:
             return True
         self._note(attr.line, f"attribute {attr.name}: specs have no attributes of the type {attr.type}")
         return False
-
-    def _known_columns(self) -> list[tuple[str, ...]]:
-        """The dtypes of all tensors for each combination of dtypes that specs have."""
-        tensors = self._draft.tensors
-        width = max((len(tensor.dtypes) for tensor in tensors), default=0)
-        if (
-            not width
-            or self._draft.kind not in COMBINED_KINDS
-            or any(len(tensor.dtypes) not in (1, width) for tensor in tensors)
-        ):
-            for tensor in tensors:
-                if not tensor.dtypes:
-                    self._note(
-                        tensor.line,
-                        f"tensor {tensor.name}: the source does not state its dtypes; the draft has float32",
-                    )
-                elif len(tensor.dtypes) not in (1, width) and self._draft.kind in COMBINED_KINDS:
-                    self._note(
-                        tensor.line, f"tensor {tensor.name}: {len(tensor.dtypes)} dtypes, other tensors have {width}"
-                    )
-            return []
-        rows = list(dict.fromkeys(zip(*(t.dtypes * (width // len(t.dtypes)) for t in tensors), strict=True)))
-        known = [row for row in rows if all(dtype in DTYPES for dtype in row)]
-        if unknown := sorted({dtype for row in rows for dtype in row if dtype not in DTYPES}):
-            self._note(
-                tensors[0].line,
-                f"{len(rows) - len(known)} of {len(rows)} dtype combinations: specs have no {', '.join(unknown)}",
-            )
-        return known
-
-    def _dtype_keys(self) -> list[str]:
-        """The key `dtype` or `dtypes` of each tensor."""
-        tensors = self._draft.tensors
-        known = self._columns
-        columns: list[tuple[str, ...]] = list(zip(*known, strict=True)) if known else []
-        if not columns:
-            columns = [tuple(dict.fromkeys(d for d in t.dtypes if d in DTYPES)) or ("float32",) for t in tensors]
-        keys: list[str] = []
-        leaders: list[tuple[str, tuple[str, ...]]] = []
-        free: list[tuple[str, ...]] = []
-        for index, (tensor, column) in enumerate(zip(tensors, columns, strict=True)):
-            is_output = index >= len(self._draft.inputs)
-            leader = next((name for name, other in leaders if other == column and len(set(column)) > 1), None)
-            is_free = leader is None and not (is_output and len(set(column)) > 1)
-            if not is_free and leader is None:
-                leader = leaders[0][0] if leaders else None
-                self._note(
-                    tensor.line, f"tensor {tensor.name}: its dtypes {', '.join(column)} follow no required input"
-                )
-            if leader is not None:
-                keys.append(f"dtype: {leader}")
-                continue
-            free.append(tuple(dict.fromkeys(column[:1] if is_output else column)))
-            keys.append(f"dtypes: [{', '.join(free[-1])}]")
-            if not is_output and tensor.option != OPTIONAL:
-                leaders.append((self._name(tensor), column))
-        total = math.prod(map(len, free))
-        if total > _MOST_COMBINATIONS:
-            text = (
-                f"dtype combinations: the draft would have {total}, expected at most {_MOST_COMBINATIONS}; it has one"
-            )
-            self._note(tensors[0].line, text)
-            return [f"dtypes: [{column[0]}]" for column in columns]
-        if known and total != len(known):
-            text = f"dtype combinations: the source has {len(known)} of the {total} combinations of the draft"
-            self._note(tensors[0].line, text)
-        return keys
 
     def _tensor(self, tensor: TensorDraft, dtypes: str) -> str:
         parts = [f"name: {self._name(tensor)}"]
@@ -170,10 +104,9 @@ class _Writer:
                     tensor.line,
                     f"tensor {tensor.name}: a spec has no format for each dtype combination ({', '.join(formats)})",
                 )
-        if tensor.is_value_dependent and dtypes == "dtypes: [int64]":
-            parts.append("host_values: true")
-        elif tensor.is_value_dependent:
-            self._note(tensor.line, f"tensor {tensor.name}: only inputs with int64 can have values on the host")
+        if tensor.is_value_dependent:
+            is_list = dtypes in {"dtypes: [int64]", "dtypes: [int32, int64]", "dtypes: [int64, int32]"}
+            parts.append("host_values: true" if is_list else "value_depend: true")
         parts += [f"description: {_quoted(tensor.description)}"] if tensor.description else []
         return f"  - {{{', '.join(parts)}}}"
 
@@ -181,9 +114,7 @@ class _Writer:
         parts = [f"name: {self._name(attr)}"]
         parts += self._ir(attr)
         parts.append(f"type: {attr.type}")
-        if attr.default == "" and attr.type == "string":
-            self._note(attr.line, f"attribute {attr.name}: specs have no empty text as default; the draft has none")
-        elif attr.default is not None:
+        if attr.default is not None:
             parts.append(f"default: {json.dumps(attr.default)}")
         parts += [f"description: {_quoted(attr.description)}"] if attr.description else []
         return f"  - {{{', '.join(parts)}}}"
@@ -192,12 +123,15 @@ class _Writer:
         """Write the spec; the comments stand in front."""
         draft = self._draft
         products = [name for name in draft.products if name in PRODUCTS]
-        if unknown := sorted(set(draft.products) - set(products)):
-            self._note(0, f"products that specs do not have: {', '.join(unknown)}")
-        if not set(products) & set(BUILT_PRODUCTS):
+        configs = [name for name in draft.products if name not in BUILT_PRODUCTS or not _is_built(name)]
+        if not products:
             products.append("ascend910b")
-            self._note(0, "no product of the source has kernels of opforge; the draft also has ascend910b")
-        keys = iter(self._dtype_keys())
+            self._note(0, "no product of the source is a product of opforge; the draft has ascend910b")
+        elif len(configs) == len(draft.products):
+            self._note(0, "no product of the source has kernels of opforge; add ascend910b to run a kernel on the twin")
+        names = [self._name(tensor) for tensor in draft.tensors]
+        dtypes = DtypeKeys(draft, names, self._note)
+        keys = iter(dtypes.keys)
         inputs = [self._tensor(tensor, next(keys)) for tensor in draft.inputs]
         outputs = [self._tensor(tensor, next(keys)) for tensor in draft.outputs]
         attrs = [self._attr(attr) for attr in self._attrs]
@@ -207,12 +141,14 @@ class _Writer:
             f"formula: {json.dumps(self._formula())}",
             "",
             f"products: [{', '.join(products)}]",
+            *([f"configs: [{', '.join(configs)}]"] if configs else []),
             "",
             "inputs:",
             *inputs,
             *(["attrs:", *attrs] if attrs else []),
             "outputs:",
             *outputs,
+            *dtypes.combinations,
             "",
             *self._cases(),
             "",
@@ -240,7 +176,8 @@ class _Writer:
         """The key `ir`, if the name in the graph IR differs."""
         if self._name(parameter) == parameter.name:
             return []
-        if refusal := ir_name_refusal(parameter.name):
+        judge = tensor_ir_refusal if isinstance(parameter, TensorDraft) else ir_name_refusal
+        if refusal := judge(parameter.name):
             self._note(parameter.line, f"name {parameter.name} in the graph IR: {refusal}")
             return []
         return [f"ir: {parameter.name}"]
@@ -336,11 +273,7 @@ class _Writer:
                 ]
             else:
                 symbols.append(f"S{number}: [4, 8]")
-        attrs = [
-            f"{self._name(attr)}: {_EXAMPLES[attr.type]}"
-            for attr in self._attrs
-            if attr.default is None or attr.default == ""
-        ]
+        attrs = [f"{self._name(attr)}: {_EXAMPLES[attr.type]}" for attr in self._attrs if attr.default is None]
         dtypes = dict.fromkeys(d for output in self._draft.outputs for d in output.dtypes if d in _TOLERANCES)
         lines = ["tests:"]
         if dtypes:
@@ -359,6 +292,11 @@ _EXAMPLES = {
     "list_bool": "[true]",
 }  # fmt: skip
 _TOLERANCES = {"float16": "1.0e-3", "bfloat16": "8.0e-3", "float32": "1.0e-6"}
+
+
+def _is_built(product: str) -> bool:
+    """Return whether a draft has a configuration of a product: its architecture is that of a new kernel."""
+    return PRODUCTS[product].arch in TilingSpec().architectures
 
 
 def _quoted(text: str) -> str:

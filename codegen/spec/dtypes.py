@@ -59,6 +59,8 @@ class StorageFormat:
 
 CANN_DTYPES = tuple(DType(**{**row, "short": tuple(row.get("short", ()))}) for row in TABLES["dtypes"])
 DTYPES = {dtype.name: dtype for dtype in CANN_DTYPES if dtype.plan}
+# Dtypes that dtype combinations may name, and their enumerators of ge::DataType.
+DECLARED_DTYPES: dict[str, str] = {dtype.name: dtype.ge for dtype in CANN_DTYPES} | TABLES["declared_dtypes"]
 SHORT_DTYPES = {short: dtype.name for dtype in CANN_DTYPES for short in dtype.short}
 STORAGE_FORMATS = tuple(StorageFormat(**row) for row in TABLES["formats"])
 FORMATS = {entry.name: entry.number for entry in STORAGE_FORMATS}

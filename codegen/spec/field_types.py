@@ -20,9 +20,10 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
+from opforge.codegen.expr.attr_kinds import ATTR_KINDS
+
 from . import names
-from .attr_kinds import ATTR_KINDS
-from .dtypes import ANY_FORMAT, DTYPES, FORMATS
+from .dtypes import ANY_FORMAT, DECLARED_DTYPES, DTYPES, FORMATS
 from .names import nearest, suggest
 from .products import DEVICES, PRODUCTS
 from .shared_plans import STRATEGIES
@@ -109,6 +110,10 @@ def _ir_name(text: str) -> str:
     return _accept(text, names.ir_name_refusal(text))
 
 
+def _tensor_ir(text: str) -> str:
+    return _accept(text, names.tensor_ir_refusal(text))
+
+
 def _camel(text: str) -> str:
     return _accept(text, names.camel_refusal(text))
 
@@ -131,13 +136,17 @@ Chinese = Annotated[str, StringConstraints(min_length=1, max_length=16), AfterVa
 OpType = Annotated[str, AfterValidator(_op_type)]
 Name = Annotated[str, AfterValidator(_parameter)]
 AttrName = Annotated[str, AfterValidator(_attribute)]
+TensorIrName = Annotated[str, AfterValidator(_tensor_ir)]
 IrName = Annotated[str, AfterValidator(_ir_name)]
 CName = Annotated[str, AfterValidator(_camel)]
 Dtype = Annotated[str, _Known("dtype", tuple(sorted(DTYPES)))]
+DeclaredDtype = Annotated[str, _Known("dtype", tuple(sorted(DECLARED_DTYPES)))]
 FormatName = Annotated[str, _Known("format", (*FORMATS, ANY_FORMAT))]
 Mix = Annotated[str, _Known("mix", ("promote", "cast"))]
 Support = Annotated[str, _Known("support", ("implemented", "wider", "narrower", "different"))]
 Product = Annotated[str, _Known("product", tuple(PRODUCTS))]
+# A SoC directory of CANN, known to opforge or not.
+Directory = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 Device = Annotated[str, _Known("device", DEVICES)]
 TaskType = Annotated[str, _Known("task type", TASK_TYPES)]
 AttrType = Annotated[str, _Known("attribute type", tuple(ATTR_KINDS))]
@@ -171,7 +180,8 @@ Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 # A value of an attribute; with texts of any length, or with texts of one line.
 ListValue = Annotated[tuple[bool | Int64 | float, ...], Field(max_length=64)]
 AnyValue: TypeAlias = bool | Int64 | float | str | ListValue
-AttrDefault = Annotated[bool | int | float | Line | ListValue, Field(union_mode="left_to_right")]
+_Default = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_one_line)]
+AttrDefault = Annotated[bool | int | float | _Default | ListValue, Field(union_mode="left_to_right")]
 
 
 class SpecModel(BaseModel):

@@ -11,6 +11,7 @@ from pydantic import PrivateAttr
 from opforge.codegen.expr.compile import compile_spec
 from opforge.codegen.expr.program import Program
 
+from .dtypes import DTYPES
 from .names import snake_case
 from .parts import SpecData, TensorSpec
 from .products import BUILT_PRODUCTS, PRODUCTS
@@ -60,6 +61,17 @@ class OpSpec(SpecData):
     def program(self) -> Program:
         """Cases and constraints with their expressions parsed."""
         return self.compilation[0]
+
+    @property
+    def declared_combinations(self) -> tuple[dict[str, str], ...]:
+        """The listed dtype combinations."""
+        rows = zip(*self.combinations.values(), strict=False)
+        return tuple(dict(zip(self.combinations, row, strict=True)) for row in rows)
+
+    @property
+    def supported_combinations(self) -> tuple[dict[str, str], ...]:
+        """The listed dtype combinations whose dtypes opforge has."""
+        return tuple(row for row in self.declared_combinations if all(dtype in DTYPES for dtype in row.values()))
 
     @property
     def own_plan(self) -> str | None:

@@ -129,6 +129,12 @@ def ir_name_refusal(got: str) -> str | None:
     return _refusal(got, _IR, "an identifier, as in 'grad_y' or 'outputGrad'", _RESERVED)
 
 
+def tensor_ir_refusal(got: str) -> str | None:
+    """Return why `got` cannot name a tensor in the graph IR, or None; generated code never has the name alone."""
+    is_plain = _IR.fullmatch(got) and len(got) <= 64 and got not in _MACROS
+    return None if is_plain else ir_name_refusal(got) or own_word_refusal(got, _other(got, _IR))
+
+
 def camel_refusal(got: str) -> str | None:
     """Return why `got` cannot name a parameter of a C function, or None."""
     return _refusal(got, _LOWER_CAMEL, "camelCase, as in 'gradY'", _ACLNN_WORDS)

@@ -6,7 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, StringConstraints
 
-from .attr_kinds import ATTR_KINDS, AttrKind
+from opforge.codegen.expr.attr_kinds import ATTR_KINDS, AttrKind
+
 from .dtypes import ANY_FORMAT, PUBLIC_FORMATS
 from .field_types import (
     TILING_DATA_BYTES,
@@ -17,7 +18,9 @@ from .field_types import (
     Chinese,
     CName,
     CType,
+    DeclaredDtype,
     Device,
+    Directory,
     Dtype,
     FormatName,
     Int64,
@@ -35,6 +38,7 @@ from .field_types import (
     Status,
     Support,
     TaskType,
+    TensorIrName,
     Text,
 )
 from .shared_plans import STRATEGIES, Strategy
@@ -91,11 +95,13 @@ class TensorSpec(ParameterSpec):
             are cast to float32 (outputs from it); `cast`: it alone is cast to what the others have (an output from it).
         formats: Storage formats that the rule `formats` accepts; with `any` among them it does not look.
         values: Its valid values (inputs only).
+        value_depend: Whether the graph engine gives the values to tiling; expressions do not use them.
         host_values: An input that aclnn functions take as a list on the host, and whose values expressions can use.
         may_be_unread: Whether the kernel may leave an input unread; the CPU twin does not warn then.
     """
 
     name: Name
+    ir: TensorIrName = ""
     optional: bool = False
     dtypes: Annotated[tuple[Dtype, ...], Field(min_length=1)] = ()
     dtype: str | None = None
@@ -103,6 +109,7 @@ class TensorSpec(ParameterSpec):
     mix: Mix | None = None
     formats: Annotated[tuple[FormatName, ...], Field(min_length=1)] = PUBLIC_FORMATS
     values: ValuesSpec = ValuesSpec()
+    value_depend: bool = False
     host_values: bool = False
     may_be_unread: bool = False
 
@@ -329,6 +336,8 @@ class SpecData(SpecModel):
         document: The statements of the CANN document.
         document_devices: The devices that the CANN document lists; empty if there is no document.
         definitions: Names of expressions, for constraints and tiling.
+        configs: SoC directories that the OpDef also configures; no kernels are built for them here.
+        combinations: The dtypes of the tensors with `dtypes` in each supported combination; empty: all combinations.
         builtin: The names among op type and functions that CANN has itself; a package hides CANN's.
     """
 
@@ -343,6 +352,8 @@ class SpecData(SpecModel):
     products: Annotated[tuple[Product, ...], Field(min_length=1)]
     document_devices: tuple[Device, ...] = ()
     builtin: tuple[Line, ...] = ()
+    configs: tuple[Directory, ...] = ()
+    combinations: dict[Name, Annotated[tuple[DeclaredDtype, ...], Field(min_length=1)]] = {}
     inputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]
     attrs: tuple[AttrSpec, ...] = ()
     outputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]

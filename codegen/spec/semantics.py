@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
+from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr.program import Case, Constraint, Dim, Program
 from opforge.codegen.expr.tree import CORES, INT_MAX, INT_MIN, Expr, is_about_dtype
 from opforge.codegen.expr.value_text import alternatives, dims_text, shape_text, value_text
 
-from .attr_kinds import AttrValue
 from .model import OpSpec
 from .parts import AttrSpec, TensorSpec, TestShape
 
@@ -112,7 +112,10 @@ def infer(spec: OpSpec, call: Call, *, with_checks: bool = True) -> dict[str, Te
     violation = checker.violation(with_checks=with_checks)
     if violation is not None:
         raise ShapeRefusal(violation)
-    return {output.name: TensorType(checker.output_shape(output.name), _dtype(output, call)) for output in spec.outputs}
+    return {
+        output.name: TensorType(checker.output_shape(output.name), output_dtype(spec, output, call.dtypes))
+        for output in spec.outputs
+    }
 
 
 def environment_of(spec: OpSpec, call: Call) -> Environment:
@@ -122,10 +125,22 @@ def environment_of(spec: OpSpec, call: Call) -> Environment:
     return checker.environment()
 
 
-def _dtype(output: TensorSpec, call: Call) -> str | None:
+def output_dtype(spec: OpSpec, output: TensorSpec, dtypes: Mapping[str, str | None]) -> str | None:
+    """The dtype of an output: of its leader, its only one, or that of the first combination of the inputs."""
     if output.dtype is not None:
-        return call.dtypes.get(output.dtype)
-    return output.dtypes[0] if len(output.dtypes) == 1 else None
+        return dtypes.get(output.dtype)
+    if len(output.dtypes) == 1:
+        return output.dtypes[0]
+    row = _combination(spec, {tensor.name: dtypes.get(tensor.name) for tensor in spec.inputs})
+    return row[output.name] if row and any(dtypes.get(tensor.name) for tensor in spec.inputs) else None
+
+
+def _combination(spec: OpSpec, dtypes: Mapping[str, str | None]) -> dict[str, str] | None:
+    """The first supported combination with the known dtypes."""
+    for row in spec.supported_combinations:
+        if all(dtypes.get(name) in {None, dtype} for name, dtype in row.items()):
+            return row
+    return None
 
 
 def shapes_of_test(program: Program, test: TestShape, attrs: Mapping[str, AttrSpec]) -> dict[str, tuple[int, ...]]:
@@ -246,7 +261,15 @@ class _Checker:
             wanted = self._dtypes.get(cast("str", tensor.dtype))
             if wanted is not None and got != wanted:
                 return self._broken(constraint, tensor.name, got, f"{wanted}, the dtype of {tensor.dtype}")
-        return None
+        return self._combination(constraint)
+
+    def _combination(self, constraint: Constraint) -> Violation | None:
+        given = {t.name: self._dtypes.get(t.name) for t in self._tensors if t.name in self._shapes}
+        if not self._spec.combinations or _combination(self._spec, given) is not None:
+            return None
+        got = ", ".join(f"{name} {dtype}" for name, dtype in given.items() if dtype and name in self._spec.combinations)
+        expected = f"one of {len(self._spec.supported_combinations)} combinations of dtypes"
+        return self._broken(constraint, "dtypes", got, expected)
 
     def _format(self, constraint: Constraint) -> Violation | None:
         for tensor in self._tensors:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from .attr_kinds import AttrValue
+from opforge.codegen.expr.attr_kinds import AttrValue
+
 from .field_types import AttrDefault, Int64, Line, Name, SpecModel
 
 

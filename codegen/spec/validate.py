@@ -15,7 +15,15 @@ from .model import MissingSectionError, OpSpec
 from .names import lower_camel, own_word_refusal, snake_case, suggest
 from .parts import AttrSpec, ConstraintSpec, FunctionSpec, TensorSpec, TilingSpec
 from .shared_plans import STRATEGIES, Strategy
-from .validate_uses import Problems, check_names_elsewhere, check_tests, check_unique, check_value, check_values
+from .validate_uses import (
+    Problems,
+    check_combinations,
+    check_names_elsewhere,
+    check_tests,
+    check_unique,
+    check_value,
+    check_values,
+)
 from .yaml_nodes import KEY, Path
 
 
@@ -45,9 +53,14 @@ def _check_names(spec: OpSpec, problems: Problems) -> None:
     check_unique(problems, "the IR name", [((s, i, "ir"), p.ir_name) for s, i, p in parameters if p.ir])
     check_unique(problems, "the case", [(("cases", i, "name"), case.name) for i, case in enumerate(spec.cases)])
     check_unique(problems, "the product", [(("products", i), product) for i, product in enumerate(spec.products)])
+    built = [(("products", spec.products.index(product)), product) for product in spec.built_products]
+    check_unique(
+        problems, "the configuration", [*built, *((("configs", i), name) for i, name in enumerate(spec.configs))]
+    )
     for index, output in enumerate(spec.outputs):
-        if output.dtype is None and len(output.dtypes) > 1:
-            message = f"got {len(output.dtypes)} dtypes, expected one, or 'dtype: <required input>' to follow an input"
+        if output.dtype is None and len(output.dtypes) > 1 and not spec.combinations:
+            more = "'dtype: <required input>' to follow an input, or the key 'combinations'"
+            message = f"got {len(output.dtypes)} dtypes, expected one, {more}"
             problems.append((("outputs", index, "dtypes"), message))
         if output.optional:
             problems.append((("outputs", index, "optional"), "got true, expected false: an output is always given"))
@@ -108,8 +121,12 @@ def _check_host_values(spec: OpSpec, problems: Problems) -> None:
             path: Path = (section, index, "host_values")
             if tensor.host_values and section == "outputs":
                 problems.append((path, "got true, expected false: an output has no values before the call"))
-            elif tensor.host_values and tensor.dtypes != ("int64",):
-                problems.append((path, "got true, expected 'dtypes: [int64]' with it: the host passes 64-bit integers"))
+            elif tensor.host_values and not {"int64"} <= set(tensor.dtypes) <= {"int32", "int64"}:
+                expected = "expected 'dtypes: [int64]' or 'dtypes: [int32, int64]' with it: the host passes integers"
+                problems.append((path, f"got true, {expected}"))
+            if tensor.value_depend and (tensor.host_values or section == "outputs"):
+                where = "an output" if section == "outputs" else "'host_values: true'"
+                problems.append(((section, index, "value_depend"), f"got true, expected false with {where}"))
 
 
 def _check_attrs(spec: OpSpec, problems: Problems) -> None:
@@ -357,6 +374,7 @@ _CHECKS: tuple[Callable[[OpSpec, Problems], None], ...] = (
     _check_names,
     _check_formula,
     _check_dtypes,
+    check_combinations,
     _check_casts,
     _check_host_values,
     _check_attrs,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.expr.evaluate import EvaluationError
 from opforge.codegen.expr.program import Case, Program
 from opforge.codegen.expr.tree import INT_MAX, INT_MIN
 from opforge.codegen.expr.value_text import value_text
 
-from .attr_kinds import AttrValue
 from .model import OpSpec
 from .names import suggest
 from .onnx_body import body_problems
@@ -137,6 +137,40 @@ def _check_arguments(target: TorchTarget, parameters: list[str], path: Path, pro
         if argument not in target.args:
             hint = suggest(argument, target.args)
             problems.append(((*path, "fixed", argument, KEY), f"unknown argument {argument!r}; {hint}"))
+
+
+def check_combinations(spec: OpSpec, problems: Problems) -> None:
+    """The columns of dtypes: one for each tensor that has dtypes, all of one length."""
+    if not spec.combinations:
+        return
+    free = [tensor for tensor in spec.tensors if tensor.dtype is None]
+    names = [tensor.name for tensor in free]
+    for name in spec.combinations:
+        if name not in names:
+            problems.append((("combinations", name, KEY), f"got {name!r}; {suggest(name, names)}"))
+    problems += [
+        (("combinations",), f"{name!r} is missing, expected its dtype in each combination")
+        for name in names
+        if name not in spec.combinations
+    ]
+    width = len(next(iter(spec.combinations.values())))
+    for name, column in spec.combinations.items():
+        if len(column) != width:
+            problems.append(
+                (("combinations", name), f"got {len(column)} dtypes, expected {width} as in the first list")
+            )
+    for tensor in free:
+        own = {row[tensor.name] for row in spec.supported_combinations if tensor.name in row}
+        # Without a supported combination every call is refused, so that the dtypes have no meaning.
+        if tensor.name in spec.combinations and own and set(tensor.dtypes) != own:
+            place: Path = ("combinations", tensor.name)
+            expected = f"expected those of 'dtypes', {', '.join(tensor.dtypes)}"
+            problems.append((place, f"got the dtypes {', '.join(sorted(own)) or 'none'}, {expected}"))
+    problems += [
+        (("combinations",), f"got {tensor.name!r} with casts, expected no 'casts' and 'mix' beside combinations")
+        for tensor in spec.tensors
+        if tensor.casts or tensor.mix
+    ]
 
 
 def check_values(spec: OpSpec, problems: Problems) -> None:

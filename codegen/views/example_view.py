@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from opforge.codegen.escape import Code, cpp_string
+from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr.expr_text import documented_dtype
-from opforge.codegen.spec.attr_kinds import AttrValue
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import TensorSpec, TestShape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -79,11 +80,19 @@ def dtype_columns(spec: OpSpec, product: str = "") -> dict[str, tuple[str, ...]]
         product: A SoC directory, whose cores may lack dtypes.
     """
     free = [tensor for tensor in spec.tensors if tensor.dtype is None]
-    rows = [
-        dict(zip([tensor.name for tensor in free], row, strict=True))
-        for row in itertools.product(*(t.dtypes for t in free))
-        if not product or all(map(PRODUCTS[product].supports, row))
-    ]
+    rows: Iterable[dict[str, str]] = spec.supported_combinations
+    if not spec.combinations:
+        every = itertools.product(*(t.dtypes for t in free))
+        rows = (dict(zip([tensor.name for tensor in free], row, strict=True)) for row in every)
+    rows = [row for row in rows if not product or all(map(PRODUCTS[product].supports, row.values()))]
+    return {tensor.name: tuple(row[tensor.dtype or tensor.name] for row in rows) for tensor in spec.tensors}
+
+
+def declared_columns(spec: OpSpec) -> dict[str, tuple[str, ...]]:
+    """Per tensor one dtype word for each combination of OpDef; kernels of some are not built here."""
+    if not spec.combinations:
+        return dtype_columns(spec)
+    rows = spec.declared_combinations
     return {tensor.name: tuple(row[tensor.dtype or tensor.name] for row in rows) for tensor in spec.tensors}
 
 

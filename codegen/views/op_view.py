@@ -19,7 +19,7 @@ from opforge.codegen.spec.torch_parts import TorchTarget
 from opforge.codegen.spec.validate import tiling_bytes, tiling_layout
 
 from .case_view import CaseView, ConstraintView
-from .facts import ONNX_OPSETS, Param, aclnn_signature, dtype_columns, origin_keys
+from .facts import ONNX_OPSETS, Param, aclnn_signature, declared_columns, dtype_columns, origin_keys
 from .tensor_view import AttrView, TensorView
 
 CPP_SCALARS = {"int32": "int32_t", "uint32": "uint32_t", "float32": "float", "int64": "int64_t", "uint64": "uint64_t"}
@@ -93,7 +93,9 @@ class ProductConfig:
         self.name = product
         own = dtype_columns(spec, product)
         self.columns = {
-            name: [DTYPES[dtype].ge for dtype in words] for name, words in own.items() if own != dtype_columns(spec)
+            name: [DTYPES[dtype].ge for dtype in words]
+            for name, words in own.items()
+            if words and own != declared_columns(spec)
         }
 
 
@@ -127,6 +129,8 @@ class OpView:
         ]
         self.cast_inputs = [tensor for tensor in self.inputs if tensor.is_castable]
         self.host_lists = [tensor for tensor in self.inputs if tensor.host_values]
+        self.value_dependent = [tensor for tensor in self.inputs if tensor.is_value_dependent]
+        self.configs = spec.configs
         self.product_configs = [ProductConfig(spec, product) for product in spec.built_products]
         self.has_coupled_cores = any(PRODUCTS[product].is_coupled for product in spec.built_products)
         self.unbuilt_products = [
@@ -135,6 +139,11 @@ class OpView:
         self.required_inputs = [tensor for tensor in self.inputs if not tensor.optional]
         implied = spec.torch.implied
         self.attrs = [AttrView(attr, index, implied.get(attr.name)) for index, attr in enumerate(spec.attrs)]
+        self.has_free_outputs = any(tensor.is_free for tensor in self.outputs)
+        self.combined = [tensor for tensor in self.tensors if tensor.name in spec.combinations]
+        self.combinations = [
+            [DTYPES[row[tensor.name]].plan for tensor in self.combined] for row in spec.supported_combinations
+        ]
         self.list_attrs = [attr for attr in self.attrs if attr.is_list]
         self.symbols = spec.program.symbols
         self.stars = spec.program.stars

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from opforge.codegen.escape import Code, markdown, markdown_code
+from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.expr.expr_text import documented_dtype, readable
 from opforge.codegen.expr.formula import formula_names, forward_names, latex_lines
 from opforge.codegen.expr.program import Case, Constraint
@@ -25,7 +26,6 @@ from opforge.codegen.expr.tree import (
     walk,
 )
 from opforge.codegen.expr.value_text import alternatives, value_text
-from opforge.codegen.spec.attr_kinds import AttrValue
 from opforge.codegen.spec.field_types import STATUSES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import AttrSpec, TensorSpec

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from opforge.codegen.escape import Code, cpp_string
+from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.expr.cpp import int64_literal
 from opforge.codegen.expr.value_text import value_text
-from opforge.codegen.spec.attr_kinds import AttrValue
-from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.spec.dtypes import DECLARED_DTYPES, DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import lower_camel, upper_camel
 from opforge.codegen.spec.parts import AttrSpec, TensorSpec
 from opforge.codegen.spec.semantics import accepted_dtypes, kernel_dtypes
 
-from .facts import dtype_columns
+from .facts import declared_columns
 
 
 def _plan_dtypes(dtypes: Sequence[str]) -> list[str]:
@@ -39,6 +39,7 @@ class TensorView:
         self.dtypes = tensor.dtypes
         self.formats = tensor.formats
         self.host_values = tensor.host_values
+        self.is_value_dependent = tensor.host_values or tensor.value_depend
         # Enumerators of opforge::DataType; none: the dtype is that of `leader`.
         self.kernel_dtypes = _plan_dtypes(kernel_dtypes(spec, tensor))
         self.accepted_dtypes = _plan_dtypes(accepted_dtypes(spec, tensor))
@@ -63,12 +64,18 @@ class TensorView:
     @property
     def ge_dtypes(self) -> list[str]:
         """Enumerators of ge::DataType that it accepts."""
-        return [DTYPES[dtype].ge for dtype in self.dtypes]
+        own = dict.fromkeys(declared_columns(self._spec)[self.name]) if self._spec.combinations else self.dtypes
+        return [DECLARED_DTYPES[dtype] for dtype in own]
+
+    @property
+    def is_free(self) -> bool:
+        """Return whether it is an output whose dtype depends on the dtype combination."""
+        return self.is_output and self._tensor.dtype is None and len(self.dtypes) > 1
 
     @property
     def ge_columns(self) -> list[str]:
         """One enumerator of ge::DataType per supported combination."""
-        return [DTYPES[dtype].ge for dtype in dtype_columns(self._spec)[self.name]]
+        return [DECLARED_DTYPES[dtype] for dtype in declared_columns(self._spec)[self.name]]
 
     @property
     def direction(self) -> str:

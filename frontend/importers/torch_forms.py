@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
-from opforge.codegen.spec.attr_kinds import ATTR_KINDS, AttrValue
+from opforge.codegen.expr.attr_kinds import ATTR_KINDS, AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.torch_parts import TorchTarget
 from opforge.frontend.ir.reason import Unmatched

@@ -14,7 +14,7 @@ from math import prod
 
 from onnx import AttributeProto, FunctionProto, TensorProto
 
-from opforge.codegen.spec.attr_kinds import AttrValue
+from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import Call, ShapeRefusal, infer
 from opforge.frontend.io.external import is_external

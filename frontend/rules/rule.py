@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from onnx import NodeProto, ValueInfoProto
 
-from opforge.codegen.spec.attr_kinds import AttrValue
+from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import TensorType
 from opforge.frontend.ir.attributes import default_attributes

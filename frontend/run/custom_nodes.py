@@ -12,8 +12,8 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.printing import first_line
-from opforge.codegen.spec.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import Call, check, infer
 from opforge.frontend.emit.functions import function_body

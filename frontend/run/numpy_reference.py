@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.printing import first_line, path_text, shown
 from opforge.codegen.project import find_project
-from opforge.codegen.spec.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.io.arrays import Array
 from opforge.frontend.ir.attributes import default_attributes

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onnx import NodeProto
 from onnx.reference.op_run import OpRun
 
-from opforge.codegen.spec.attr_kinds import AttrValue
+from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.importers.torch_forms import TorchForm, bound_call, torch_forms
 from opforge.frontend.ir.attributes import default_attributes, text_attribute

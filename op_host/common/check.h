@@ -450,6 +450,38 @@ inline MaybeViolation CheckSameDtype(const Rule& rule, const Argument& argument,
                   DtypeText(other.dtype) + ", the dtype of " + other.name);
 }
 
+/// Returns the first combination of dtypes that has the known dtypes of the arguments; nullptr if there is none.
+inline const std::vector<DataType>* CombinationOf(const std::vector<const Argument*>& arguments,
+                                                  const std::vector<std::vector<DataType>>& combinations)
+{
+    for (const std::vector<DataType>& combination : combinations) {
+        bool isEqual = true;
+        for (size_t i = 0; i < arguments.size(); ++i) {
+            const DataType dtype = arguments[i]->isPresent ? arguments[i]->dtype : DataType::kNone;
+            isEqual = isEqual && (dtype == DataType::kNone || dtype == combination[i]);
+        }
+        if (isEqual) {
+            return &combination;
+        }
+    }
+    return nullptr;
+}
+
+inline MaybeViolation CheckCombination(const Rule& rule, const std::vector<const Argument*>& arguments,
+                                       const std::vector<std::vector<DataType>>& combinations)
+{
+    if (CombinationOf(arguments, combinations) != nullptr) {
+        return {};
+    }
+    std::string got;
+    for (const Argument* argument : arguments) {
+        if (argument->isPresent && argument->dtype != DataType::kNone) {
+            got += (got.empty() ? "" : ", ") + std::string(argument->name) + " " + DtypeText(argument->dtype);
+        }
+    }
+    return Broken(rule, "dtypes", got, "one of " + std::to_string(combinations.size()) + " combinations of dtypes");
+}
+
 inline MaybeViolation CheckFormat(const Rule& rule, const Argument& argument, const std::vector<Format>& accepted)
 {
     if (!argument.isPresent || argument.format == Format::kUnknown ||

@@ -56,10 +56,15 @@ inline void ReadDtype(const gert::CompileTimeTensorDesc* description, Argument& 
 /// Reads the values of a host list if the runtime has them.
 inline void ReadValues(const gert::Tensor* tensor, Argument& argument)
 {
-    const int64_t* values = tensor == nullptr ? nullptr : tensor->GetData<int64_t>();
+    const bool isNarrow = tensor != nullptr && tensor->GetDataType() == ge::DT_INT32;
+    const void* values = tensor == nullptr ? nullptr : tensor->GetAddr();
     argument.areValuesKnown = values != nullptr && argument.dims.size() == 1 && argument.dims[0] >= 0;
-    if (argument.areValuesKnown) {
-        argument.values.assign(values, values + argument.dims[0]);
+    if (!argument.areValuesKnown) {
+        return;
+    }
+    for (int64_t i = 0; i < argument.dims[0]; ++i) {
+        argument.values.push_back(isNarrow ? static_cast<const int32_t*>(values)[i]
+                                           : static_cast<const int64_t*>(values)[i]);
     }
 }
 

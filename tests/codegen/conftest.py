@@ -70,4 +70,5 @@ def operators():
 
 @pytest.fixture(scope="session")
 def spec_of(operators, specimen, row_window):
-    return {**operators, specimen.name: specimen, "row_window": row_window}
+    pair_product = load_specs([HERE / "specimens" / "pair_product.yaml"])[0]
+    return {**operators, **{one.name: one for one in (specimen, row_window, pair_product)}}

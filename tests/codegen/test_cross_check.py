@@ -13,7 +13,9 @@ from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.spec.semantics import check, infer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-OPERATORS = sorted([*(path.stem for path in (ROOT / "op_proto").glob("*.yaml")), "scale_rows", "row_window"])
+OPERATORS = sorted(
+    [*(path.stem for path in (ROOT / "op_proto").glob("*.yaml")), "scale_rows", "row_window", "pair_product"]
+)
 PROGRAM = """
 #include <deque>
 #include <iostream>

@@ -23,7 +23,9 @@ from opforge.twin.compiler.units import WARNINGS, compiler
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-OPERATORS = sorted([*(path.stem for path in (ROOT / "op_proto").glob("*.yaml")), "scale_rows", "row_window"])
+OPERATORS = sorted(
+    [*(path.stem for path in (ROOT / "op_proto").glob("*.yaml")), "scale_rows", "row_window", "pair_product"]
+)
 KINDS = {"int": "i", "bool": "b", "float": "f", "string": "s", "list_int": "I", "list_bool": "B", "list_float": "F"}
 
 # Prints what the glue hands to it.
@@ -129,13 +131,16 @@ def reachable(spec, call, *, is_tiled):
 
 
 def expected_inference(spec, call):
-    """The message of a refusal, or dimensions and dtype number of every output."""
+    """The message of a refusal, None if InferDataType refuses, or dimensions and dtype number of every output."""
     untyped = Call(call.shapes, {}, call.attrs, call.values)
     if violation := check(spec, untyped, with_outputs=False):
         return violation.message
     types = infer(spec, call, with_checks=False)
     shapes = [[-2] if shape is None else list(shape) for shape in (types[o.name].shape for o in spec.outputs)]
-    return [(shape, DTYPES[types[o.name].dtype].number) for shape, o in zip(shapes, spec.outputs, strict=True)]
+    dtypes = [types[output.name].dtype for output in spec.outputs]
+    if None in dtypes:  # no combination of dtypes has those of the inputs
+        return None
+    return [(shape, DTYPES[dtype].number) for shape, dtype in zip(shapes, dtypes, strict=True)]
 
 
 def expected_problem(spec, call):
@@ -184,6 +189,8 @@ def compare(functions, calls, count):
             assert before == [line], (call, is_tiled, answer)
             assert ("error" in answer) == is_refused, (call, is_tiled, answer)
             kinds["refused" if is_refused else "planned"] += 1
+        elif expected is None:
+            assert "dtype inference" in answer["error"], (call, answer)
         else:
             got = [(output["dims"], output["dtype"]) for output in answer["outputs"]]
             assert got == expected, (call, before)

@@ -14,6 +14,7 @@ from opforge.codegen.generate import rendered
 from opforge.codegen.importers.compare import differences, draft_of
 from opforge.codegen.importers.new_project import write_project
 from opforge.codegen.importers.sources import MOST_BYTES, read_file, read_sources
+from opforge.codegen.render import render
 from opforge.codegen.spec.loader import load_specs
 from opforge.frontend.node_draft import node_draft
 
@@ -217,8 +218,20 @@ def test_combinations_are_limited(draft, tmp_path):
     found = draft(
         json.dumps({"op": "Many", "input_desc": tensors, "output_desc": [{**tensors[0], "name": "y"}]}), "m.json"
     )
-    assert "dtype combinations: the draft would have" in spec_text(found, tmp_path / "made")
-    assert only_spec(tmp_path / "made").tensor("x11").dtypes == ("float16",)
+    spec_text(found, tmp_path / "made")
+    spec = only_spec(tmp_path / "made")
+    assert spec.combinations["x1"] == tuple(
+        ["float16", "float32", "bfloat16", "int8"][row // 2 % 4] for row in range(16)
+    )
+    assert differences(draft_of(spec, spec.products), found) == []
+
+
+def test_sets_of_dtypes_are_limited(draft, tmp_path):
+    words = enumerate(("INT8", "UINT8", "INT16", "UINT16", "INT32", "UINT32", "BOOL"))
+    inputs = "".join(f".INPUT(x{index}, TensorType({{DT_FLOAT16, DT_FLOAT, DT_{word}}}))" for index, word in words)
+    found = draft(f"REG_OP(Many){inputs}.OUTPUT(y, TensorType({{DT_FLOAT}})).OP_END_FACTORY_REG(Many)", "many_proto.h")
+    assert "dtype combinations: the draft has one of" in spec_text(found, tmp_path / "made")
+    assert only_spec(tmp_path / "made").tensor("x3").dtypes == ("float16",)
 
 
 def test_statements_that_are_not_read_are_comments_with_their_line(draft, tmp_path):
@@ -269,6 +282,34 @@ def test_english_page_is_read(draft):
     assert "- At most 4096 rows." in {note.text for note in found.notes}
 
 
+def test_facts_of_an_op_def_become_keys(draft, tmp_path):
+    source = OP_DEF.replace('"ascend910_93"', '"kirinx90"').replace(
+        'Input("rowIndex")\n            .ParamType(REQUIRED)',
+        'Input("rowIndex").ParamType(REQUIRED).ValueDepend(REQUIRED)',
+    )
+    found = draft(source)
+    text = spec_text(found, tmp_path / "made")
+    spec = only_spec(tmp_path / "made")
+    assert spec.configs == ("kirinx90",)
+    assert spec.tensor("row_index").host_values
+    assert [(attr.name, attr.type, attr.default) for attr in spec.list_attrs] == [("sizes", "list_int", (1, 2))]
+    assert differences(draft_of(spec, (*spec.built_products, *spec.configs)), found) == [], text
+
+
+def test_dtypes_without_kernels_are_declared(draft, tmp_path):
+    tensors = [{"name": "x", "param_type": "required", "type": ["fp16", "complex64"]}]
+    found = draft(
+        json.dumps({"op": "Rare", "input_desc": tensors, "output_desc": [{**tensors[0], "name": "y"}]}), "r.json"
+    )
+    spec_text(found, tmp_path / "made")
+    spec = only_spec(tmp_path / "made")
+    assert spec.combinations == {"x": ("float16", "complex64")}
+    assert differences(draft_of(spec, spec.products), found) == []
+    text = dict(render(spec))["op_host/rare_def.cpp"]
+    assert ".DataType({ge::DT_FLOAT16, ge::DT_COMPLEX64})" in text
+    assert ".DataType({ge::DT_FLOAT16})" in text, "kernels have float16 only"
+
+
 def test_differences_name_each_part(draft, tmp_path):
     spec_text(draft(OP_DEF), tmp_path / "made")
     spec = only_spec(tmp_path / "made")
@@ -300,7 +341,9 @@ def test_differences_name_each_part(draft, tmp_path):
         (b"MAKE_ALL_OPERATORS(A)\n", "def.cpp", "the macro MAKE_ALL_OPERATORS, which another file defines"),
         (b"<table><tr><td rowspan=99999999>" * 2000, "aclnnX.md", "the page has no declaration"),
         (b"some text", "notes.txt", "got a file of another kind"),
-        (b"", "op.json", "correct the JSON text"),
+        (b"", "op.json", "got an empty file, expected an msOpGen JSON file"),
+        (b" \n", "def.cpp", "got an empty file"),
+        ("[{}]".encode("utf-16-le"), "op.json", "got UTF-16 LE without a byte order mark; save the file as UTF-8"),
         (b" " * (MOST_BYTES + 1), "op.json", "expected at most"),
     ],
 )

@@ -1,6 +1,9 @@
 """Attributes that are lists: an operator with them runs on the twin, and all back ends agree about them."""
 
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -110,3 +113,28 @@ def test_package_describes_the_lists(row_window):
     assert entry["attr_window"] == {"type": "listInt", "value": "all", "paramType": "required"}
     assert entry["attr_scaleFactors"]["defaultValue"] == "[1.0, -0.5]"
     assert entry["attr_flags"]["defaultValue"] == "[false, true]"
+
+
+SESSION = """
+import numpy as np
+import onnxruntime
+from onnx import TensorProto, helper
+
+node = helper.make_node("RowWindow", ["x"], ["y"], domain="opforge", window=[1, 3], flags=[1, 0])
+x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (("x", [4, 8]), ("y", None)))
+opsets = [helper.make_opsetid("", 18), helper.make_opsetid("opforge", 1)]
+model = helper.make_model(helper.make_graph([node], "lists", [x], [y]), opset_imports=opsets, ir_version=9)
+options = onnxruntime.SessionOptions()
+options.register_custom_ops_library("./lists.so")
+session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+assert session.get_outputs()[0].shape == [2, 8]
+values = np.arange(32, dtype=np.float32).reshape(4, 8)
+np.testing.assert_array_equal(session.run(None, {"x": values})[0], -values[1:3])
+"""
+
+
+def test_onnxruntime_passes_the_lists(project):
+    pytest.importorskip("onnxruntime")
+    opforge = str(Path(sys.executable).with_name("opforge"))
+    subprocess.run([opforge, "ort-library", "-o", "lists.so"], cwd=project, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", SESSION], cwd=project, check=True)

@@ -43,6 +43,15 @@ SPECIMENS = {
         "op_plugin/row_window_onnx_plugin.cpp",
         "op_proto/row_window_proto.h",
     ),
+    # dtype combinations, configurations, values for tiling
+    "pair_product": (
+        "op_api/aclnn_pair_product.cpp",
+        "op_api/pair_product_l0.cpp",
+        "op_host/pair_product_check.h",
+        "op_host/pair_product_def.cpp",
+        "op_host/pair_product_infershape.cpp",
+        "op_proto/pair_product_proto.h",
+    ),
     # casts, two outputs, rules for one product
     "mixed_products": ("docs/aclnnMixedProducts.md", "op_api/aclnn_mixed_products.cpp"),
     # cases, an optional input, every kind of attribute, a text as default
