@@ -376,6 +376,15 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
         ({"AGAIN": "queue.EnQue(tensor); tensor = queue.DeQue<float>();"}, "queue_order"),
         ({"BYTES": "0"}, "field_range"),
         ({"SYNC": "AscendC::SyncAll();"}, "sync_task_type"),
+        ({"BYTES": "196352"}, "ub_budget"),
+        (
+            {
+                "SYNC": "AscendC::LocalTensor<float> b = buffer.Get<float>(); AscendC::Duplicate(b, 1.0f, 64);"
+                "AscendC::PipeBarrier<PIPE_V>(); uint64_t kept = 0;"
+                "AscendC::GatherMask(b, b, 1, false, 0, {1, 1, 8, 0}, kept);"
+            },
+            "overlap",
+        ),
     ],
 )
 def test_only_stricter_levels_report(changes, kind):
@@ -388,6 +397,32 @@ def test_only_stricter_levels_report(changes, kind):
         findings = launch(text, "kernel", 1, [x, y], level=level, lint=False)
         assert {finding.kind for finding in findings} == kinds
     assert np.array_equal(x, y)
+
+
+ORDER = "AscendC::SetFlag<AscendC::HardEvent::{0}>(EVENT_ID3); AscendC::WaitFlag<AscendC::HardEvent::{0}>(EVENT_ID3);"
+AFTER = "AscendC::PipeBarrier<PIPE_ALL>(); AscendC::LocalTensor<float> b = buffer.Get<float>();"
+PADDED = (
+    "AscendC::DataCopyPad(b, from, AscendC::DataCopyExtParams(1, 12, 0, 0, 0), AscendC::DataCopyPadExtParams<float>());"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (f"{PADDED} {ORDER.format('MTE2_V')} AscendC::Adds(b[32], b, 1.0f, 8);", "uninitialised_read"),
+        (
+            f"AscendC::CreateVecIndex(b, 0.0f, 64); {ORDER.format('V_MTE3')} AscendC::DataCopy(to, b, 64);",
+            "race",
+        ),
+    ],
+)
+def test_only_strict_reports(code, kind):
+    """Code that works on the device is reported in level strict; level fast has no such checks."""
+    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "256").replace("SYNC", AFTER + code)
+    for level, kinds in (("strict", {kind}), ("device", set()), ("fast", set())):
+        x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+        findings = launch(text, "kernel", 1, [x, y], level=level, lint=False)
+        assert {finding.kind for finding in findings} == kinds, level
 
 
 def test_unknown_level():

@@ -34,7 +34,8 @@ _PASSED = re.compile(r"\b(?:pass(?:ed)?|success(?:ful)?(?:ly)?|correct)\b", re.I
 _UNIT_TESTS = re.compile(r"opforge unit tests: (\d+) tests, (\d+) comparisons, (\d+) failed")
 _FINDING = re.compile(r"opforge finding\t(?P<kind>[^\t]*)\t(?P<where>[^\t]*)\t(?P<message>.*)")
 _READ_TILING = re.compile(r"#define\s+GET_TILING_DATA\(\s*(\w+)\s*,\s*\w+\s*\)[\s\\]*(\w+)\s+\1\s*[;{]")
-_HOST_HEADER = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"[^"\n]*\bop_host/[^"\n]*"', re.MULTILINE)
+_HOST_HEADER = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]*\bop_host/[^"\n]*)"', re.MULTILINE)
+_KERNEL_HEADER = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]*\bop_kernel/[^"\n]*)"', re.MULTILINE)
 # With lists, the tiling data are memory of the test, not an argument that the twin knows.
 _PLAIN_TILING = (
     "#undef GET_TILING_DATA\n#undef GET_TILING_DATA_WITH_STRUCT\n"
@@ -213,12 +214,19 @@ def _test_sources(source: Source, made: Path) -> list[Path]:
 
 
 def _without_host_headers(source: Source, path: Path) -> str:
-    """Include a unit test; without the host headers that only have the structures of `source.tiling`, its text."""
+    """Include a unit test; without the host headers that only give it structures of tiling data, its text."""
+
+    def replaced(found: re.Match[str]) -> str:
+        header = Path(os.path.normpath(path.parent / found[1]))
+        inner = header.read_text(encoding="utf-8", errors="replace") if header.is_file() else ""
+        names = [Path(os.path.normpath(header.parent / name)) for name in _KERNEL_HEADER.findall(inner)]
+        if not names and not source.tiling:
+            return found[0]
+        return "\n".join(f'#include "{name}"' for name in names)
+
     text = path.read_text(encoding="utf-8", errors="replace")
-    shorter = _HOST_HEADER.sub("", text)
-    if shorter == text or not source.tiling:
-        return f'#include "{path}"\n'
-    return f'#line 1 "{path}"\n{shorter}'
+    shorter = _HOST_HEADER.sub(replaced, text)
+    return f'#include "{path}"\n' if shorter == text else f'#line 1 "{path}"\n{shorter}'
 
 
 def _including(path: Path) -> str:

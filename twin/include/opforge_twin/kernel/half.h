@@ -120,7 +120,7 @@ constexpr half operator-(half value)
     return half(-static_cast<float>(value));
 }
 
-/// Storage: `AscendC::ToFloat`, `AscendC::ToBfloat16` and explicit casts convert; there are no arithmetic operators.
+/// Storage: it converts to float, and explicit casts convert to it; there are no arithmetic operators.
 struct bfloat16_t {
     uint16_t bits = 0;
 
@@ -137,7 +137,7 @@ struct bfloat16_t {
     explicit constexpr bfloat16_t(T value) : bits(opforge::twin::kernel::FloatToBfloat16(static_cast<float>(value)))
     {
     }
-    explicit constexpr operator float() const { return opforge::twin::kernel::Bfloat16ToFloat(bits); }
+    constexpr operator float() const { return opforge::twin::kernel::Bfloat16ToFloat(bits); }
 
     static constexpr bfloat16_t FromBits(uint16_t bits)
     {
@@ -146,6 +146,13 @@ struct bfloat16_t {
         return value;
     }
 };
+
+#define OPFORGE_NO_OPERATOR(op) void operator op(bfloat16_t a, bfloat16_t b) = delete;
+OPFORGE_NO_OPERATOR(+)
+OPFORGE_NO_OPERATOR(-)
+OPFORGE_NO_OPERATOR(*)
+OPFORGE_NO_OPERATOR(/)
+#undef OPFORGE_NO_OPERATOR
 
 namespace AscendC {
 

@@ -62,7 +62,8 @@ void PadRow(Block& block, int64_t row, int64_t bytes, const Padding& padding, in
         block.local.Poison(row, left, unfilled);
         block.local.Poison(row + left + bytes, right, unfilled);
     }
-    block.local.Poison(row + end, whole - end, {call, "left it undefined after a row, up to a multiple of 32 bytes"});
+    block.local.Poison(row + end, whole - end,
+                       {call, "left it undefined after a row, up to a multiple of 32 bytes", nullptr, true});
 }
 
 template <typename T>

@@ -190,7 +190,16 @@ void AccessChecks::TouchContents(const Access& access)
         local_.MarkWritten(access.begin, access.bytes);
         return;
     }
-    const int64_t unwritten = local_.FirstUnwritten(access.begin, access.bytes);
+    int64_t unwritten = local_.FirstUnwritten(access.begin, access.bytes);
+    // Vector instructions over whole blocks compute with these bytes, too; a store of them is still a finding.
+    const bool mayRead = access.pipe == Pipe::kVector && !kRowTail.Has(launch_.options.level);
+    for (const int64_t end = access.begin + access.bytes; mayRead && unwritten >= 0;) {
+        const Origin* origin = local_.OriginOf(unwritten);
+        if (origin == nullptr || !origin->isAfterRow) {
+            break;
+        }
+        unwritten = local_.FirstUnwritten(unwritten + 1, end - unwritten - 1);
+    }
     if (unwritten >= 0) {
         const LocalUnit& unit = local_.UnitOf(access.begin);
         const int64_t begin = BufferAt(access.begin);

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "opforge_twin/arithmetic.h"
+#include "kernel/exec/levels.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/vector/sweep.h"
 
@@ -403,10 +404,13 @@ void Progression(const LocalView& dst, uint64_t first, uint64_t step, const Lane
                                                    : ProgressionBody<int32_t>;
     const int64_t bytes = std::min(Extent(shape, dst.size, dstStride), kBlockBytes);
     if (bytes > 0) {
-        // The scalar unit writes the first block, and no header waits for it on both sides.
+        // The scalar unit writes the first block; the headers let only later instructions of the vector unit wait.
         block->checks.Use(dst, bytes, Pipe::kScalar, AccessKind::kWrite, kBlockBytes, "dst", call);
         block->checks.Touch(
             {Pipe::kScalar, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "first block of dst", call});
+        if (!kProgressionOrder.Has(block->launch.options.level)) {
+            block->ordering.OrderInside(Pipe::kScalar, Pipe::kVector);
+        }
     }
     Sweep(*block, shape, {{&dst, "dst", dstStride, false, true}}, body, 0, &steps, false, call);
 }
