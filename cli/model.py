@@ -163,6 +163,9 @@ def run(
             "--strict", help="Run kernels in strict mode, which also finds uninitialized reads and races; slower."
         ),
     ] = False,
+    level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="Checks: strict, device or fast; default: fast.")
+    ] = None,
     trace: Annotated[
         Path | None, path_option(metavar="T.json", text="Write the step as a trace for Chrome or Perfetto.")
     ] = None,
@@ -174,7 +177,11 @@ def run(
     onnxruntime if it is installed.
     """
     from opforge.frontend.commands import RunOptions, run_command
+    from opforge.twin.runtime.acl import level_name
 
+    if strict and level is not None:
+        raise UserError("--level: got --strict also, expected one of the two options")
+    checks = level_name(strict, level)
     with answer_file(json_out) as answer:
-        code = run_command(model, RunOptions(inputs, outputs, soc, strict, trace, answer))
+        code = run_command(model, RunOptions(inputs, outputs, soc, checks, trace, answer))
     raise typer.Exit(code)

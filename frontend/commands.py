@@ -203,7 +203,7 @@ class RunOptions:
         inputs: Arrays by input name; None for generated ones.
         outputs: File for the outputs.
         soc: SoC that the twin emulates.
-        strict: Whether the twin checks for uninitialized reads and races.
+        level: Checks of the twin: strict, device or fast.
         trace: File for the trace.
         json: File for the JSON report.
     """
@@ -211,7 +211,7 @@ class RunOptions:
     inputs: Path | None = None
     outputs: Path | None = None
     soc: str = DEFAULT_SOC
-    strict: bool = False
+    level: str = "fast"
     trace: Path | None = None
     json: Path | None = None
 
@@ -244,7 +244,7 @@ def _run(source: SourceModel, options: RunOptions) -> int:
     from opforge.twin import FindingsError
 
     arrays, where = _run_inputs(source, options.inputs)
-    mode, large = TwinMode(options.strict, options.trace is not None), LargeNodes()
+    mode, large = TwinMode(options.level, options.trace is not None), LargeNodes()
     try:
         execution = run_model(
             source.model,

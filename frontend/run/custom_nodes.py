@@ -46,18 +46,18 @@ class TwinMode:
     """Options of the twin.
 
     Attributes:
-        is_strict: Whether it keeps the state that finds uninitialized reads and races; without it, it is faster.
+        level: Its checks: strict, device or fast.
         is_traced: Whether the calls keep their traces.
     """
 
-    is_strict: bool = True
+    level: str = "strict"
     is_traced: bool = False
 
     @property
     def options(self) -> dict[str, Any]:
         """Return the arguments of `opforge.twin.run` for it."""
         # One order of the blocks is as fast as another, and the same run gives the same numbers.
-        return {} if self.is_strict else {"strict": False, "seed": 1}
+        return {"level": self.level} | ({"seed": 1} if self.level == "fast" else {})
 
 
 @dataclass(frozen=True)

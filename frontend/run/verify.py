@@ -62,7 +62,7 @@ def verify(
         given,
         operators="twin" if run_kernels else "function",
         folder=folder,
-        mode=TwinMode(is_strict=False),
+        mode=TwinMode("fast"),
         compared="model",
         what="after",
     )

@@ -24,7 +24,7 @@ from opforge.twin.build import npu_model
 
 NODE = "npu.NPUGroupedBiasAddGrad"
 SOC = "Ascend910B1"
-FAST = TwinMode(is_strict=False)
+FAST = TwinMode("fast")
 
 
 def parse(text):
@@ -235,7 +235,7 @@ def test_a_trace_of_a_huge_model_is_bounded(monkeypatch):
     monkeypatch.setattr(custom_nodes, "MOST_EVENTS", 10)
     model = parse(f"(float[40, 30] x, int64[2] i) => (y, z) {{[a] y = {NODE} (x, i) [b] z = {NODE} (x, i)}}")
     arrays = {"x": np.ones((40, 30), np.float32), "i": np.array([7, 40])}
-    execution, step = timed(model, arrays, TwinMode(is_strict=False, is_traced=True))
+    execution, step = timed(model, arrays, TwinMode("fast", is_traced=True))
     first, second = execution.calls
     assert len(first.events) > 10
     assert second.events == []
@@ -252,7 +252,7 @@ def test_groups_are_made_up_over_all_rows(calls):
     assert ends[0] > 3
 
 
-def test_strict_is_asked_for(tmp_path, monkeypatch):
+def test_levels(tmp_path, monkeypatch):
     given = []
 
     def run(*_, **options):
@@ -261,10 +261,11 @@ def test_strict_is_asked_for(tmp_path, monkeypatch):
 
     monkeypatch.setattr(twin, "run", run)
     onnx.save(parse(f"(float[2, 4, 3] x) => (float[2, 3] y) {{[n] y = {NODE} (x)}}"), tmp_path / "m.onnx")
-    for flags in ((), ("--strict",)):
+    for flags in ((), ("--strict",), ("--level", "strict"), ("--level", "device"), ("--level", "fast")):
         with pytest.raises(UserError, match="161001"):
             opforge("run", tmp_path / "m.onnx", *flags)
-    assert given == [{"soc": SOC, "strict": False, "seed": 1}, {"soc": SOC}]
+    strict, fast = {"soc": SOC, "level": "strict"}, {"soc": SOC, "level": "fast", "seed": 1}
+    assert given == [fast, strict, strict, {"soc": SOC, "level": "device"}, fast]
 
 
 @pytest.fixture
@@ -278,6 +279,8 @@ def plain(tmp_path):
     ("arguments", "message"),
     [
         (("--soc", "Ascend1"), "soc: got 'Ascend1', expected a chip, as in Ascend910B1: ascend910b (Ascend910B1, "),
+        (("--level", "hard"), "level: got 'hard', expected one of strict, device, fast"),
+        (("--level", "device", "--strict"), "--level: got --strict also, expected one of the two options"),
         (("--inputs", "m.onnx"), "m.onnx: cannot read the inputs"),
         (("--inputs", "cut.npz"), "cut.npz: cannot read the inputs"),
         (("--inputs", "wrong.npz"), "'xx' is not an input of the model, expected 'x', 'i'; did you mean 'x'?"),
