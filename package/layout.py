@@ -14,6 +14,7 @@ from .builtin import hidden_op_types, hidden_symbols
 from .dynamic_impl import dynamic_impl_text
 from .manifest import lists
 from .ops_info import ops_info_text
+from .provenance import documents
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
@@ -94,6 +95,7 @@ def _is_executable(path: str) -> bool:
 def layout(contents: Contents) -> dict[str, bytes]:
     """Return the content by path in the archive: `install.sh` and `packages/vendors/<vendor>/...` with its lists."""
     tree = _vendor_tree(contents)
+    tree |= documents(contents, tree)
     tree |= lists(_facts(contents), tree)
     root = f"packages/vendors/{contents.vendor}"
     archive = {f"{root}/{path}": data for path, data in tree.items()}

@@ -21,7 +21,7 @@ from opforge.codegen.spec.names import suggest
 
 from . import cann
 from .layout import Contents, layout, write_tree
-from .manifest import NAME as MANIFEST
+from .manifest import SUMS
 from .places import walk
 from .signature import SIGNATURE, sign
 from .socs import choose_socs, opc_chips
@@ -108,7 +108,7 @@ def make_package(contents: Contents, path: Path, key: Path | None = None) -> Pat
     """Write a package of `contents` to `path`, signed with `key` if one is given; raises as `pack` and `sign`."""
     tree = layout(contents)
     if key is not None:
-        tree[SIGNATURE] = sign(tree[f"packages/vendors/{contents.vendor}/{MANIFEST}"], key)
+        tree[SIGNATURE] = sign(tree[f"packages/vendors/{contents.vendor}/{SUMS}"], key)
     try:
         with tempfile.TemporaryDirectory(prefix="opforge-pack-") as work:
             stage = Path(work) / "custom_opp"

@@ -1,4 +1,4 @@
-"""Sign the manifest of a package with an SSH key, and check the signature; `ssh-keygen` does the cryptography."""
+"""Sign the list of files of a package with an SSH key, and check the signature; `ssh-keygen` does the cryptography."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.files import read_regular
 from opforge.codegen.printing import path_text, shown
 
-SIGNATURE = "manifest.json.sig"
+SIGNATURE = "SHA256SUMS.sig"
 # A signature is valid only for this purpose: a signature of a mail or of a commit is refused.
 NAMESPACE = "opforge-package"
 _MOST_KEYS_BYTES = 1 << 20
 
 
-def sign(manifest: bytes, key: Path) -> bytes:
-    """Return the armored signature of a manifest.
+def sign(listed: bytes, key: Path) -> bytes:
+    """Return the armored signature of a list of files.
 
     Args:
-        manifest: Content of the manifest.
+        listed: Content of SHA256SUMS, which has the digests of all files, the manifest included.
         key: Private SSH key, or the public key of a private key in the running ssh-agent.
 
     Raises:
@@ -30,7 +30,7 @@ def sign(manifest: bytes, key: Path) -> bytes:
         MissingToolError: ssh-keygen is not installed.
     """
     read_regular(key, "key of --sign", _MOST_KEYS_BYTES, "give an SSH key")
-    result = _ssh_keygen("sign", "-n", NAMESPACE, "-f", str(key.absolute()), content=manifest)
+    result = _ssh_keygen("sign", "-n", NAMESPACE, "-f", str(key.absolute()), content=listed)
     if result.returncode != 0 or not result.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
         raise UserError(
             f"--sign: got {shown(path_text(key))} ({_reason(result)}), expected an SSH key that can sign; "
@@ -48,8 +48,8 @@ def read_keys(path: Path) -> bytes:
     return read_regular(path, "file of --trusted-keys", _MOST_KEYS_BYTES, "remove keys that are not needed")
 
 
-def signer(manifest: bytes, signature: bytes, keys: bytes) -> str | None:
-    """Return the name in `keys` of the signer; None if no trusted and valid key signed exactly this manifest.
+def signer(listed: bytes, signature: bytes, keys: bytes) -> str | None:
+    """Return the name in `keys` of the signer; None if no trusted and valid key signed exactly this list.
 
     Raises:
         UserError: The temporary folder cannot be written.
@@ -65,7 +65,7 @@ def signer(manifest: bytes, signature: bytes, keys: bytes) -> str | None:
             if found.returncode != 0:
                 return None
             for name in found.stdout.decode("utf-8", "replace").replace(",", "\n").splitlines():
-                check = _ssh_keygen("verify", "-n", NAMESPACE, "-I", name, *files, content=manifest)
+                check = _ssh_keygen("verify", "-n", NAMESPACE, "-I", name, *files, content=listed)
                 if name and check.returncode == 0:
                     return name
     except OSError as error:

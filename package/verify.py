@@ -104,16 +104,9 @@ def _content_problems(files: dict[str, Member], facts: dict[str, Any], keys: byt
         return
     root = manifests[0].removesuffix(MANIFEST)
     # The signature is checked first: nothing is read from a manifest that no trusted key signed.
-    signature = files.get(SIGNATURE)
-    if keys is not None:
-        if signature is None:
-            yield f"{SIGNATURE}: missing; expected a package signed with `opforge pack --sign`"
-            return
-        name = signer(files[manifests[0]].content, signature.content, keys)
-        if name is None:
-            yield f"{SIGNATURE}: no valid signature of {MANIFEST} by a key in --trusted-keys"
-            return
-        facts["signed_by"] = escaped(name)
+    if keys is not None and (problem := _signature_problem(files, root, facts, keys)):
+        yield problem
+        return
     manifest: PackedManifest = parse_json(files[manifests[0]].content, PACKED_FORM)
     stated = manifest.model_dump(mode="json")
     facts |= {key: stated[key] for key in _FACTS} | {"files": len(manifest.files)}
@@ -129,6 +122,21 @@ def _content_problems(files: dict[str, Member], facts: dict[str, Any], keys: byt
     if root != f"packages/vendors/{manifest.vendor}/":
         yield f"the manifest names the vendor '{manifest.vendor}', but is in {root}"
     yield from _list_problems(files, root, manifest)
+
+
+def _signature_problem(files: dict[str, Member], root: str, facts: dict[str, Any], keys: bytes) -> str | None:
+    """Return why no trusted key signed the manifest; add the signer to `facts` if one did."""
+    signature = files.get(SIGNATURE)
+    if signature is None:
+        return f"{SIGNATURE}: missing; expected a package signed with `opforge pack --sign`"
+    listed = files[root + SUMS].content if root + SUMS in files else b""
+    name = signer(listed, signature.content, keys)
+    if name is None:
+        return f"{SIGNATURE}: no valid signature of {SUMS} by a key in --trusted-keys"
+    if f"{files[root + MANIFEST].digest}  {MANIFEST}\n".encode() not in listed:
+        return f"{MANIFEST}: differs from {SUMS}"
+    facts["signed_by"] = escaped(name)
+    return None
 
 
 def _list_problems(files: dict[str, Member], root: str, manifest: PackedManifest) -> Iterator[str]:

@@ -28,6 +28,9 @@ usage: custom_opp_<os>_<arch>.run [options]
   --no-build             install the sources only; aclnn calls do not work until they are built
   --replace-builtin      allow operators that replace CANN's operators for all processes that use $ASCEND_OPP_PATH
   --force                replace an installed package of the same vendor; accept a CANN version older than its range
+  --allow-downgrade      with --force: replace a newer version
+  --trusted-keys=FILE    refuse a package that no key in FILE signed (format ALLOWED SIGNERS of ssh-keygen); default:
+                         /etc/opforge/trusted_keys if it exists. `opforge verify` checks this installer too
   --upgrade              replace an older version of the same vendor if this package contains all of its operators
   --rollback             restore the version that the last installation replaced; use the same --install-path
   --uninstall            remove the package and the version kept for --rollback; use the same --install-path
@@ -72,6 +75,9 @@ choose() {
     action="$1"
 }
 
+# The keys that may sign, if the administrator of the machine demands a signature.
+system_keys=/etc/opforge/trusted_keys
+trusted_keys='' allow_downgrade=0
 action=install quiet=0 for_all=0 force=0 upgrade=0 replace_builtin=0 no_build=0 cann='' install_path='' extract_to=''
 for option in "$@"; do
     case "$option" in
@@ -80,6 +86,11 @@ for option in "$@"; do
         --force) force=1 ;;
         --upgrade) upgrade=1 ;;
         --replace-builtin) replace_builtin=1 ;;
+        --allow-downgrade) allow_downgrade=1 ;;
+        --trusted-keys=*)
+            trusted_keys="${option#*=}"
+            [ -n "$trusted_keys" ] || refuse "--trusted-keys: got nothing, expected a file, as in --trusted-keys=keys"
+            ;;
         --no-build) no_build=1 ;;
         --cann=*)
             cann="${option#*=}"
@@ -108,8 +119,11 @@ for option in "$@"; do
         *) refuse "unknown option '$option'; nothing was done; --help lists the options" ;;
     esac
 done
-if [ "$action" != install ] && [ "$for_all$force$upgrade$replace_builtin$no_build$cann" != 00000 ]; then
-    refuse "--install-for-all, --force, --upgrade, --replace-builtin, --cann and --no-build go with an installation, not with --$action"
+case "$trusted_keys$action" in
+    ?*list | ?*rollback | ?*uninstall) refuse "--trusted-keys goes with an installation, --extract or --verify, not with --$action" ;;
+esac
+if [ "$action" != install ] && [ "$allow_downgrade$for_all$force$upgrade$replace_builtin$no_build$cann" != 000000 ]; then
+    refuse "--install-for-all, --force, --allow-downgrade, --upgrade, --replace-builtin, --cann and --no-build go with an installation, not with --$action"
 fi
 [ "$no_build" = 0 ] || [ -z "$cann" ] || refuse "got --no-build and --cann, expected one of them"
 
@@ -132,7 +146,7 @@ verify_payload() (
         # Each path, then its parent folders.
         expected="$({ listed_files "$package" && echo SHA256SUMS; } | sed "s/^/packages\/vendors\/$vendor\//")"
         signature=install.sh
-        [ ! -f manifest.json.sig ] || signature=manifest.json.sig
+        [ ! -f SHA256SUMS.sig ] || signature=SHA256SUMS.sig
         expected="$(printf '%s\n' install.sh "$signature" "$expected" | sed -n ':up
 p
 s/\/[^/]*$//
@@ -144,8 +158,36 @@ t up' | sort -u)"
     verify_tree "$package"
 )
 
-# require_payload: rejects a damaged package.
-require_payload() { verify_payload || refuse 'the package is damaged; get it again'; }
+# require_signature: if there is a file of trusted keys, rejects a package whose list of files none of them signed.
+require_signature() {
+    if [ -z "$trusted_keys" ]; then
+        [ -e "$system_keys" ] || return 0
+        trusted_keys="$system_keys"
+    fi
+    { [ -f "$trusted_keys" ] && [ -r "$trusted_keys" ]; } ||
+        refuse "--trusted-keys: got '$trusted_keys', expected a file that $(user) may read, with the keys that may sign; create it in the format ALLOWED SIGNERS of ssh-keygen"
+    command -v ssh-keygen >/dev/null || missing "'ssh-keygen'" 'install the package openssh-client or openssh'
+    [ -f "$here/SHA256SUMS.sig" ] ||
+        refuse "the package is not signed, expected a signature by a key in $trusted_keys; get a package of 'opforge pack --sign'"
+    set -- -s "$here/SHA256SUMS.sig" -f "$trusted_keys"
+    signers="$(ssh-keygen -Y find-principals "$@" 2>/dev/null | tr ',' '\n')" || :
+    while IFS= read -r signer; do
+        if [ -n "$signer" ] &&
+            ssh-keygen -Y verify -n opforge-package -I "$signer" "$@" <"$package/SHA256SUMS" >/dev/null 2>&1; then
+            say "signed by $signer"
+            return 0
+        fi
+    done <<TEXT
+$signers
+TEXT
+    refuse "the signature of the package is not valid, expected one by a key in $trusted_keys; get the package again"
+}
+
+# require_payload: rejects a damaged package, and one without a signature if it must have one.
+require_payload() {
+    verify_payload || refuse 'the package is damaged; get it again'
+    require_signature
+}
 
 list() {
     printf 'vendor: %s\nversion: %s\noperators: %s\n' "$vendor" "$version" "$operators"
@@ -241,7 +283,9 @@ case "$action" in
         tree="$package"
         if [ -z "$target" ]; then
             verify_payload || differs 'the package is damaged; get it again'
+            require_signature
         else
+            [ -z "$trusted_keys" ] || refuse '--trusted-keys checks the package, not installed files; omit --install-path'
             tree="$installed"
             [ -f "$tree/SHA256SUMS" ] || refuse "$vendor is not installed in $target"
             verify_tree "$tree" || differs "$tree: files differ from SHA256SUMS; install the package again with --force"
@@ -363,7 +407,7 @@ open_to_all() {
 }
 
 say_recovered
-disappears='' is_first=1
+disappears='' before='' is_first=1
 [ "$upgrade" = 0 ] || [ -f "$installed/SHA256SUMS" ] ||
     refuse "$vendor is not installed in $target, so there is nothing to upgrade; install it without --upgrade"
 same=0
@@ -409,7 +453,9 @@ if [ -e "$installed" ]; then
     if [ "$force$upgrade" = 01 ]; then
         [ -z "$disappears" ] || refuse "--upgrade: $installed holds what this package lacks: ${disappears% }; --force replaces it all the same"
         ! is_older "$version" "$before" ||
-            refuse "--upgrade: got version $version, expected one that is not older than $before; --force installs it all the same"
+            refuse "--upgrade: got version $version, expected one that is not older than $before; --force --allow-downgrade installs it all the same"
+    elif [ "$force$allow_downgrade" = 10 ] && [ -n "$before" ] && is_older "$version" "$before"; then
+        refuse "--force: got version $version, expected one that is not older than $before; add --allow-downgrade"
     elif [ "$force$same" = 00 ]; then
         refuse "$installed already holds $old; $repair${disappears:+; with --force disappears: ${disappears% }}"
     fi

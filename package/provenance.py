@@ -1,0 +1,85 @@
+"""Describe a package for other tools: a CycloneDX list of its files, and an in-toto statement of how it was made.
+
+Both have no date and no random number, so that equal input gives equal bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .layout import Contents
+
+SBOM, PROVENANCE = "sbom.cdx.json", "provenance.json"
+
+
+def documents(contents: Contents, tree: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the two documents by name.
+
+    Args:
+        contents: What was packed.
+        tree: Content of all other files by path below the vendor folder.
+    """
+    digests = {path: hashlib.sha256(data).hexdigest() for path, data in sorted(tree.items())}
+    made = {SBOM: _bill_of_materials(contents, digests), PROVENANCE: _statement(contents, digests)}
+    return {name: (json.dumps(document, indent=1) + "\n").encode() for name, document in made.items()}
+
+
+def _bill_of_materials(contents: Contents, digests: Mapping[str, str]) -> dict[str, Any]:
+    """Return a CycloneDX 1.6 document (ECMA-424)."""
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "tools": {"components": [{"type": "application", "name": "opforge", "version": _version()}]},
+            "component": {
+                "type": "library",
+                "bom-ref": "package",
+                "name": contents.vendor,
+                "version": contents.version,
+                "description": contents.note,
+            },
+        },
+        "components": [
+            {"type": "file", "bom-ref": path, "name": path, "hashes": [{"alg": "SHA-256", "content": digest}]}
+            for path, digest in digests.items()
+        ],
+    }
+
+
+def _statement(contents: Contents, digests: Mapping[str, str]) -> dict[str, Any]:
+    """Return an in-toto statement 1 with the predicate "SLSA provenance 1"."""
+    return {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": _resources(digests),
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": {
+                "buildType": "opforge:pack",
+                "externalParameters": {
+                    "vendor": contents.vendor,
+                    "version": contents.version,
+                    "operators": sorted(spec.op_type for spec in contents.specs),
+                    "socs": sorted(contents.socs),
+                    "cann": contents.toolkit,
+                },
+                "resolvedDependencies": _resources(
+                    {path: hashlib.sha256(data).hexdigest() for path, data in sorted(contents.sources.items())}
+                ),
+            },
+            "runDetails": {"builder": {"id": "opforge:pack", "version": {"opforge": _version()}}},
+        },
+    }
+
+
+def _resources(digests: Mapping[str, str]) -> Sequence[dict[str, Any]]:
+    return [{"name": path, "digest": {"sha256": digest}} for path, digest in digests.items()]
+
+
+def _version() -> str:
+    return importlib.metadata.version("opforge")
