@@ -46,7 +46,8 @@ def pack(
     ] = None,
     no_build: Annotated[bool, typer.Option("--no-build", help="Pack the sources only.")] = False,
     sign: Annotated[
-        Path | None, path_option("--sign", metavar="KEY", text="SSH key that signs the manifest of the package.")
+        Path | None,
+        path_option("--sign", metavar="KEY", text="SSH key that signs the package, or openpgp:USER for a key of gpg."),
     ] = None,
     jobs: Annotated[int, JOBS] = 0,
     json_out: Annotated[Path | None, JSON] = None,
@@ -81,7 +82,7 @@ def verify(
         path_option(
             "--trusted-keys",
             metavar="FILE",
-            text="Refuse a package that no key in FILE (ALLOWED SIGNERS of ssh-keygen) signed.",
+            text="Refuse a package that no key in FILE signed (ALLOWED SIGNERS of ssh-keygen, or OpenPGP keys).",
         ),
     ] = None,
     json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,

@@ -29,7 +29,7 @@ usage: custom_opp_<os>_<arch>.run [options]
   --replace-builtin      allow operators that replace CANN's operators for all processes that use $ASCEND_OPP_PATH
   --force                replace an installed package of the same vendor; accept a CANN version older than its range
   --allow-downgrade      with --force: replace a newer version
-  --trusted-keys=FILE    refuse a package that no key in FILE signed (format ALLOWED SIGNERS of ssh-keygen); default:
+  --trusted-keys=FILE    refuse a package that no key in FILE signed: ALLOWED SIGNERS of ssh-keygen, or OpenPGP keys; default:
                          /etc/opforge/trusted_keys if it exists. `opforge verify` checks this installer too
   --upgrade              replace an older version of the same vendor if this package contains all of its operators
   --rollback             restore the version that the last installation replaced; use the same --install-path
@@ -158,6 +158,23 @@ t up' | sort -u)"
     verify_tree "$package"
 )
 
+refuse_signature() {
+    refuse "the signature of the package is not valid, expected one by a key in $trusted_keys; get the package again"
+}
+
+# pgp_signer: prints the user of the trusted OpenPGP key that signed the list of files; nothing if none did. gpg also
+# exits with 0 for an expired key, which is no GOODSIG. The keys are in a folder of their own, so that no key of the user
+# counts.
+pgp_signer() (
+    home="$here/gpg"
+    mkdir -m 700 "$home" || exit 1
+    set -- --homedir "$home" --batch --no-autostart
+    gpg "$@" --import "$trusted_keys" 2>/dev/null || :
+    gpg "$@" --status-fd 1 --trust-model always --verify "$here/SHA256SUMS.sig" "$package/SHA256SUMS" 2>/dev/null |
+        sed -n 's/^\[GNUPG:\] GOODSIG [0-9A-F]* //p'
+    rm -rf -- "$home"
+)
+
 # require_signature: if there is a file of trusted keys, rejects a package whose list of files none of them signed.
 require_signature() {
     if [ -z "$trusted_keys" ]; then
@@ -165,10 +182,17 @@ require_signature() {
         trusted_keys="$system_keys"
     fi
     { [ -f "$trusted_keys" ] && [ -r "$trusted_keys" ]; } ||
-        refuse "--trusted-keys: got '$trusted_keys', expected a file that $(user) may read, with the keys that may sign; create it in the format ALLOWED SIGNERS of ssh-keygen"
-    command -v ssh-keygen >/dev/null || missing "'ssh-keygen'" 'install the package openssh-client or openssh'
+        refuse "--trusted-keys: got '$trusted_keys', expected a file that $(user) may read, with the keys that may sign; create it in the format ALLOWED SIGNERS of ssh-keygen, or with gpg --armor --export"
     [ -f "$here/SHA256SUMS.sig" ] ||
         refuse "the package is not signed, expected a signature by a key in $trusted_keys; get a package of 'opforge pack --sign'"
+    if grep -q -e '-----BEGIN PGP PUBLIC KEY BLOCK-----' "$trusted_keys"; then
+        command -v gpg >/dev/null || missing "'gpg'" 'install the package gnupg'
+        signer="$(pgp_signer)"
+        [ -n "$signer" ] || refuse_signature
+        say "signed by $signer"
+        return 0
+    fi
+    command -v ssh-keygen >/dev/null || missing "'ssh-keygen'" 'install the package openssh-client or openssh'
     set -- -s "$here/SHA256SUMS.sig" -f "$trusted_keys"
     signers="$(ssh-keygen -Y find-principals "$@" 2>/dev/null | tr ',' '\n')" || :
     while IFS= read -r signer; do
@@ -180,7 +204,7 @@ require_signature() {
     done <<TEXT
 $signers
 TEXT
-    refuse "the signature of the package is not valid, expected one by a key in $trusted_keys; get the package again"
+    refuse_signature
 }
 
 # require_payload: rejects a damaged package, and one without a signature if it must have one.

@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -187,6 +190,55 @@ def test_an_older_signed_version_needs_consent(small, key, run, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.fixture(scope="module")
+def pgp(small, tmp_path_factory):
+    """Return files of OpenPGP keys and packages that they signed: a valid key, and one that expired in 2021."""
+    folder = tmp_path_factory.mktemp("pgp")
+    found = {}
+    # The path of a socket of gpg-agent has at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="gpg-") as home, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GNUPGHOME", home)
+        for name, options in {"valid": [], "expired": ["--faked-system-time", "20200101T000000"]}.items():
+            gpg = ["gpg", "--batch", "--quiet", *options]
+            create = ["--passphrase", "", "--quick-generate-key", f"{name}@example.com", "ed25519", "sign", "1y"]
+            subprocess.run([*gpg, *create], check=True)
+            keys, package = folder / f"{name}.asc", folder / f"{name}.run"
+            subprocess.run([*gpg, "--armor", "--output", keys, "--export", f"{name}@example.com"], check=True)
+            program = folder / "gpg"
+            program.write_text(f'#!/bin/sh\nexec {shutil.which("gpg")} {" ".join(options)} "$@"\n')
+            program.chmod(0o755)
+            with pytest.MonkeyPatch.context() as past:
+                past.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+                make_package(small, package, Path(f"openpgp:{name}@example.com"))
+            found[name] = package, keys
+        with pytest.raises(UserError, match="expected a key that can sign"):
+            sign(b"text", Path("openpgp:nobody@example.com"))
+        subprocess.run(["gpgconf", "--kill", "all"], check=False)
+    return found
+
+
+@pytest.mark.skipif(not shutil.which("gpg"), reason="gpg is not installed")
+def test_openpgp_signatures(pgp, signed, key, run, tmp_path):
+    package, keys = pgp["valid"]
+    facts, problems = verify(package, keys)
+    assert (problems, facts["signed_by"]) == ([], "valid@example.com")
+    result = run(package, "--extract=" + str(tmp_path / "out"), f"--trusted-keys={keys}")
+    assert result.returncode == 0, result.stderr
+    assert "signed by valid@example.com" in result.stdout
+    assert not (tmp_path / "out" / "gpg").exists()
+    changed = _program(package, tmp_path / "x.run", INSTALLER_REFUSES["list"][0])
+    for file, trusted in [
+        (package, pgp["expired"][1]),
+        pgp["expired"],
+        (signed, keys),
+        (package, key[1]),
+        (changed, keys),
+    ]:
+        assert verify(file, trusted)[1][0].startswith(f"{SIGNATURE}: no valid signature"), (file, trusted)
+        refused = run(file, "--verify", f"--trusted-keys={trusted}")
+        assert (refused.returncode, "the signature of the package is not valid" in refused.stderr) == (2, True)
+
+
 def test_documents_list_every_file(small, signed, tmp_path):
     files = {}
     repacked(signed, tmp_path / "x.run", lambda found: files.update(found) or found)
@@ -226,7 +278,7 @@ def test_commands_name_what_is_wrong(signed, key, tmp_path, monkeypatch):
     assert "signed_by: builder@example.com" in answer.stdout
     no_key = tmp_path / "no_key"
     no_key.write_text("no key")
-    with pytest.raises(UserError, match="expected an SSH key that can sign"):
+    with pytest.raises(UserError, match="expected a key that can sign"):
         sign(b"text", no_key)
     with pytest.raises(UserError):
         verify(signed, tmp_path / "absent")
