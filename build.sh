@@ -7,7 +7,7 @@ usage() {
     cat <<'TEXT'
 usage: bash build.sh [--install-deps] [what] [options]
 
-  --install-deps         install system packages (apt): g++, ccache, cmake, makeself, python3-venv
+  --install-deps         install system packages (apt, dnf or yum): C++ compiler, ccache, cmake, makeself, venv
 what:
   --run_example          run the sample: generate, build, pack, install, convert and run a model
   -u [--all] [--cov]     run the tests; --all adds the slower ones and those with PyTorch (versions: OPFORGE_TORCH_VERSIONS,
@@ -31,7 +31,6 @@ TEXT
 
 refuse() { echo "build.sh: $1" >&2; exit 2; }
 
-packages=(g++ ccache cmake makeself python3-venv)
 install_deps=0 what="" all=0 cov=0 soc="" vendor="" ops="" cann="" jobs="$(nproc)"
 choose() { [ -z "$what" ] || refuse "got $what and $1, expected one of them"; what="$1"; }
 while [ $# -gt 0 ]; do
@@ -65,16 +64,26 @@ fi
 [ -n "$what" ] || [ "$install_deps" = 1 ] || { usage; exit 2; }
 
 if [ "$install_deps" = 1 ]; then
+    if command -v apt-get >/dev/null; then
+        packages=(g++ ccache cmake makeself python3-venv)
+        has() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
+        manager=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends)
+    elif manager=("$(command -v dnf || command -v yum)"); then
+        packages=(gcc-c++ ccache cmake makeself python3-pip)
+        has() { rpm -q "$1" >/dev/null 2>&1; }
+        manager+=(install -y -q)
+    else
+        echo "build.sh: got no apt-get, dnf or yum; install a C++ compiler, ccache, cmake, makeself, and pip and venv for Python" >&2
+        exit 3
+    fi
     missing=()
-    for package in "${packages[@]}"; do
-        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
-    done
+    for package in "${packages[@]}"; do has "$package" || missing+=("$package"); done
     if [ ${#missing[@]} -gt 0 ]; then
         echo "== installing ${missing[*]}"
         sudo=()
         [ "$(id -u)" = 0 ] || sudo=(sudo)
-        "${sudo[@]}" apt-get update -qq
-        "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+        case "${manager[*]}" in *apt-get*) "${sudo[@]}" apt-get update -qq ;; esac
+        "${sudo[@]}" "${manager[@]}" "${missing[@]}" >/dev/null
     fi
 fi
 [ -n "$what" ] || exit 0

@@ -81,3 +81,40 @@ def test_help_lists_every_option():
         "-j",
     ):
         assert option in text
+
+
+TOOLS = ("bash", "nproc", "dirname", "cat", "grep", "id", "env")
+# Package manager -> packages that it installs when only cmake is installed.
+MANAGERS = {
+    "apt-get": "g++ ccache makeself python3-venv",
+    "dnf": "gcc-c++ ccache makeself python3-pip",
+    "yum": "gcc-c++ ccache makeself python3-pip",
+}
+
+
+@pytest.mark.parametrize("manager", MANAGERS)
+def test_missing_packages_are_installed(tmp_path, manager):
+    log = tmp_path / "log"
+    for tool in TOOLS:
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    programs = {
+        manager: f'echo "$@" >>{log}',
+        "sudo": 'exec "$@"',
+        "rpm": '[ "$2" = cmake ]',
+        "dpkg-query": 'case "$*" in *cmake) echo install ok installed ;; *) exit 1 ;; esac',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    result = build_sh("--install-deps", env={"PATH": str(tmp_path)})
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == f"== installing {MANAGERS[manager]}\n"
+    assert log.read_text().splitlines()[-1].endswith(MANAGERS[manager])
+
+
+def test_another_system_gets_the_list_of_packages(tmp_path):
+    for tool in TOOLS:
+        (tmp_path / tool).symlink_to(shutil.which(tool))
+    result = build_sh("--install-deps", env={"PATH": str(tmp_path)})
+    assert result.returncode == 3
+    assert "got no apt-get, dnf or yum; install a C++ compiler, ccache, cmake, makeself" in result.stderr
