@@ -150,7 +150,20 @@ class _Writer:
             else:
                 name = inputs.get(argument.parameter, "")
                 given.append(self._input(name, old, is_list=not argument.is_tensor) if name else None)
+        if old.target is torch.ops.aten.index_put.default and old.args[2:] and old.args[2] in given:
+            given = [self._from_start(value, old) if value is old.args[1][0] else value for value in given]
         return given
+
+    def _from_start(self, index: fx.Node, put: fx.Node) -> fx.Node:
+        """Return indices that count from the first row; those of index_put may count from the end."""
+        rows = put.meta["val"].shape[0]
+        aten = torch.ops.aten
+        made = [self._graph.call_function(aten.lt.Scalar, (index, 0))]
+        made += [self._graph.call_function(aten.add.Tensor, (index, rows))]
+        made += [self._graph.call_function(aten.where.self, (*made, index))]
+        for node in made:
+            node.meta["val"] = _computed(node)
+        return made[-1]
 
     def _input(self, name: str, old: fx.Node, *, is_list: bool) -> Any:
         if name in self._nodes and not is_list:

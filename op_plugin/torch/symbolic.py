@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -158,8 +159,15 @@ class SymbolicCall:
             return
         subject = constraint.subject
         got = value_text(self.attributes[subject]) if subject in self.attributes else "a call that breaks the rule"
-        text = f"{self.spec.op_type}: {subject}: got {got}, expected {constraint.expected} [{constraint.label}]"
+        expected = "".join(piece if isinstance(piece, str) else self._blank(piece) for piece in constraint.pieces)
+        text = f"{self.spec.op_type}: {subject}: got {got}, expected {expected} [{constraint.label}]"
         torch._check(holds, lambda: text)  # noqa: SLF001
+
+    def _blank(self, expression: Expr) -> str:
+        with suppress(UnknownValueError, EvaluationError):
+            value = self.value(expression)
+            return str(value) if isinstance(value, torch.SymInt) else value_text(value)
+        return "(unknown)"
 
     def shape(self, dims: Sequence[Dim]) -> list[Any]:
         """Return the sizes of a shape."""

@@ -133,6 +133,8 @@ def test_a_broken_constraint_of_a_traced_call_has_its_label():
         OPS.grouped_bias_add_grad(torch.ones(10, 4, device="meta"), ENDS.to("meta"), 2)
     with pytest.raises(RuntimeError, match=r"weight: got shape \[3, 4, 4\], expected \[K, Cin, Cout\] \[C14\]"):
         OPS.conv_tbc(*(torch.ones(*s, device="meta") for s in ((6, 2, 3), (3, 4, 4), (4,))), 1)
+    with pytest.raises(RuntimeError, match=r"expected dimensions of at most 2147483646 \[C17\]"):
+        OPS.conv_tbc(*(torch.ones(*s, device="meta") for s in ((6, 2, 3), (3, 3, 4), (4,))), 2**40)
 
 
 @pytest.mark.parametrize("mode", ["twin", "reference"])

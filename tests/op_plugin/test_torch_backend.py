@@ -16,7 +16,10 @@ from opforge.frontend.run.execute import execute
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'opforge[torch]'")
 
+from torch_cases import CALLS  # noqa: E402
+
 from opforge.torch import export_onnx, rewrite, take_reports  # noqa: E402
+from opforge.torch.register import FORWARDS  # noqa: E402
 
 # Deprecations inside of PyTorch.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -138,6 +141,29 @@ def test_a_model_with_experts_has_the_same_gradients_for_all_sizes(dynamic):
     for report in reports:
         tables = [entry.attrs["num_weights"] for entry in report.mapped]
         assert {4, 30} <= {*tables}  # a graph of fixed sizes also has the sorted rows as a table
+
+
+class RowByIndex(torch.nn.Module):
+    """A row of a table for each index; negative indices count from the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = torch.nn.Parameter(torch.randn(3, 4))
+
+    def forward(self, indices):
+        return self.rows[indices].square().sum()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_gradients_of_negative_indices_are_the_same(dynamic):
+    torch._dynamo.reset()
+    take_reports()
+    model, indices = RowByIndex(), torch.tensor([-1, 0, 1, 0, -3, 2])
+    expected = gradients(model, model, indices)
+    options = {"rest": "eager", "patterns": True}
+    compiled = torch.compile(model, backend="opforge", fullgraph=True, dynamic=dynamic, options=options)
+    torch.testing.assert_close(gradients(compiled, model, indices), expected)
+    assert [entry.op for report in take_reports() for entry in report.mapped] == ["EmbeddingDenseBackward"]
 
 
 def test_inference_is_unchanged(model):
@@ -342,3 +368,20 @@ def test_onnx_export_writes_custom_nodes():
     conversion = convert(model)
     assert (len(conversion.mapped), conversion.left) == (2, [])
     assert {function.name for function in conversion.model.functions} == {"NsaCompressGrad", "GroupedBiasAddGrad"}
+
+
+@pytest.mark.parametrize("name", [*FORWARDS])
+def test_every_forward_operator_becomes_standard_nodes(name):
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install onnxscript")
+    _, function, *shapes = next(call for call in CALLS if call[0] == name)
+
+    class Forward(torch.nn.Module):
+        def forward(self, *tensors):
+            return function(*tensors)
+
+    tensors = tuple(torch.randn(*shape) for shape in shapes)
+    model = export_onnx(torch.export.export(Forward(), tensors, strict=False))
+    assert {node.domain for node in model.graph.node} == {""}
+    feeds = {given.name: tensor.numpy() for given, tensor in zip(model.graph.input, tensors, strict=True)}
+    (result,) = execute(model, feeds).values()
+    torch.testing.assert_close(torch.from_numpy(result), function(*tensors), rtol=1e-4, atol=1e-4)

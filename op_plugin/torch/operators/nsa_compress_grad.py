@@ -18,15 +18,17 @@ def forward(
 ) -> torch.Tensor:
     """Return the weighted sum of each window; without a list all rows are one sequence."""
     del layout
-    first_rows: list[int] = []
+    # The export to ONNX accepts neither lists as tensors nor tensors that change.
+    first_rows: list[torch.Tensor] = []
     start = 0
     for value in act_seq_len or [input.shape[0]]:
         end = start + value if act_seq_len and act_seq_len_type == 1 else value
-        first_rows += range(start, end - compress_block_size + 1, compress_stride)
+        behind = max(start, end - compress_block_size + 1)
+        first_rows.append(torch.arange(start, behind, compress_stride, device=input.device))
         start = end
-    first = torch.tensor(first_rows, dtype=torch.int64, device=input.device)
+    first = torch.cat(first_rows)
     wide = torch.float64 if input.dtype == torch.float64 else torch.float32
-    result = input.new_zeros((len(first_rows), *input.shape[1:]), dtype=wide)
+    result = input.new_zeros((first.shape[0], *input.shape[1:]), dtype=wide)
     for row in range(compress_block_size):
-        result += input[first + row].to(wide) * weight[row].to(wide)[:, None]
+        result = result + input[first + row].to(wide) * weight[row].to(wide)[:, None]
     return result.to(input.dtype)
