@@ -89,7 +89,7 @@ def first_phase(spec, call, opapi, results=None):
             elif parameter.of not in shapes:
                 arguments.append(c_void_p())
             elif parameter.kind == "host_list":
-                arguments.append(stack.enter_context(acl.int_array(test.values[parameter.of])))
+                arguments.append(stack.enter_context(acl.array("IntArray", test.values[parameter.of])))
             else:
                 format_name = call.formats.get(parameter.of, "ND")
                 arguments.append(descriptor(acl, shapes[parameter.of], dtypes[parameter.of], format_name))

@@ -112,7 +112,15 @@ def test_a_second_run_takes_the_rows_of_the_state(project, first):
 def test_an_interrupt_ends_the_search_and_keeps_the_state(project, first):
     state = project / "interrupted.jsonl"
     words = ("ScaledAdd", "--shape", "x=30000", "--dtype", "fp32", "--state", state, "-j", "1")
-    process = subprocess.Popen(command(*words), cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # A shell without job control starts programs in the background with SIGINT ignored.
+    process = subprocess.Popen(
+        command(*words),
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # no threads here
+    )
     assert process.stdout.readline().startswith("accepted")
     time.sleep(0.5)
     os.kill(process.pid, signal.SIGINT)

@@ -8,6 +8,8 @@ from ctypes import byref, c_size_t, c_void_p
 import numpy as np
 import pytest
 
+from opforge.twin.runtime.acl import ARRAYS
+
 HOST_TO_HOST, TO_DEVICE, TO_HOST, ON_DEVICE, DEFAULT = range(5)
 
 
@@ -129,5 +131,5 @@ def test_pinned_host_memory(acl):
 @pytest.mark.parametrize("size", [2**64 - 1, 2**62, 2**33])
 def test_lists_of_impossible_length_are_refused(acl, function, size):
     create = getattr(acl.library, function)
-    assert not create((ctypes.c_int64 * 1)(1), ctypes.c_uint64(size))
+    assert not create((ARRAYS[function.removeprefix("aclCreate")] * 1)(1), ctypes.c_uint64(size))
     assert f"{function}: got {size} elements, expected at most" in acl.message()
