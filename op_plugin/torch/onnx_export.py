@@ -13,6 +13,7 @@ from opforge.codegen.printing import first_line
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.views.facts import OPFORGE_DOMAIN
 from opforge.frontend.ir.schemas import register
+from opforge.frontend.pipeline import convert
 
 from .register import FORWARD_KERNELS, ONNX_FORMS, SPECS
 from .schema import NAMESPACE, bind, operator_arguments
@@ -36,7 +37,7 @@ def onnx_translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
 
 
 def export_onnx(program: Any, *, opset: int = 18) -> ModelProto:
-    """Export a program to ONNX with custom nodes; forward operators become standard nodes.
+    """Export a program to ONNX, as `opforge convert` writes it: with custom nodes, and standard forward nodes.
 
     Args:
         program: An ExportedProgram.
@@ -64,8 +65,8 @@ def export_onnx(program: Any, *, opset: int = 18) -> ModelProto:
             f"torch.onnx.export: got '{first_line(cause)}', expected functions with a translation to ONNX; replace the"
             " function in the model, or write a .pt2 file"
         ) from error
-    model: ModelProto = exported.model_proto
-    return model
+    # PyTorch leaves nodes that depend on constants only, which ATC would drop.
+    return convert(exported.model_proto, opset=opset).model
 
 
 def _translation(spec: OpSpec, opset: Any) -> Callable[..., Any]:

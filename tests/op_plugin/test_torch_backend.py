@@ -298,6 +298,22 @@ def test_a_program_that_has_no_onnx_form_is_one_message(tmp_path):
     assert not (tmp_path / "out.onnx").exists()
 
 
+def test_an_exported_program_is_ready_for_atc(tmp_path):
+    """PyTorch leaves nodes that depend on constants only; `convert` finds nothing left to do."""
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install onnxscript")
+
+    class Padded(torch.nn.Module):
+        def forward(self, grad, ids):
+            table = torch.ops.opforge.embedding_dense_backward(grad, ids, 9, -1, False)
+            return table + torch.cat([torch.zeros(4, 4), torch.ones(5, 4)])
+
+    model = export_onnx(torch.export.export(Padded(), (torch.randn(6, 4), torch.randint(0, 9, (6,)))))
+    assert convert(model).model == model
+    onnx.save(model, tmp_path / "m.onnx")
+    answer = CliRunner().invoke(app, ["check", str(tmp_path / "m.onnx")])
+    assert (answer.exit_code, "0 errors" in answer.output) == (0, True), answer.output
+
+
 def test_export_onnx_refuses_a_module():
     with pytest.raises(UserError, match="export_onnx: got Exotic, expected an ExportedProgram"):
         export_onnx(Exotic())
