@@ -142,11 +142,18 @@ def main() -> int:
     """Train both models; return 1 if the curves differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--device", default="cpu", help="cpu (default) or npu")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "npu"), help="default: cpu")
     parser.add_argument("--plot", type=Path, help="write a picture of both curves, SVG")
     given = parser.parse_args()
+    if given.steps < 1:
+        parser.error(f"--steps: got {given.steps}, expected a number of at least 1")
+    if given.plot and not given.plot.absolute().parent.is_dir():
+        parser.error(f"--plot: got '{given.plot}', expected a file in a folder that exists; create the folder")
     if given.device == "npu":
-        import torch_npu  # noqa: F401
+        try:
+            import torch_npu  # noqa: F401
+        except ImportError:
+            parser.exit(3, "--device npu: torch_npu is missing; install it beside the CANN toolkit\n")
     import opforge.torch  # noqa: F401
 
     curves = {}
