@@ -95,8 +95,9 @@ def _is_executable(path: str) -> bool:
 def layout(contents: Contents) -> dict[str, bytes]:
     """Return the content by path in the archive: `install.sh` and `packages/vendors/<vendor>/...` with its lists."""
     tree = _vendor_tree(contents)
-    tree |= documents(contents, tree)
-    tree |= lists(_facts(contents), tree)
+    facts = _facts(contents)
+    tree |= documents(facts, contents.sources, tree)
+    tree |= lists(facts, tree)
     root = f"packages/vendors/{contents.vendor}"
     archive = {f"{root}/{path}": data for path, data in tree.items()}
     archive["install.sh"] = contents.scripts["install.sh"]

@@ -9,27 +9,25 @@ import hashlib
 import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .layout import Contents
+from typing import Any
 
 SBOM, PROVENANCE = "sbom.cdx.json", "provenance.json"
 
 
-def documents(contents: Contents, tree: Mapping[str, bytes]) -> dict[str, bytes]:
+def documents(facts: Mapping[str, object], sources: Mapping[str, bytes], tree: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the two documents by name.
 
     Args:
-        contents: What was packed.
+        facts: The values of the manifest: vendor, version, note, operators, socs, cann.
+        sources: Content of the hand-written sources by path below the project folder.
         tree: Content of all other files by path below the vendor folder.
     """
-    digests = {path: hashlib.sha256(data).hexdigest() for path, data in sorted(tree.items())}
-    made = {SBOM: _bill_of_materials(contents, digests), PROVENANCE: _statement(contents, digests)}
+    digests = _digests(tree)
+    made = {SBOM: _bill_of_materials(facts, digests), PROVENANCE: _statement(facts, _digests(sources), digests)}
     return {name: (json.dumps(document, indent=1) + "\n").encode() for name, document in made.items()}
 
 
-def _bill_of_materials(contents: Contents, digests: Mapping[str, str]) -> dict[str, Any]:
+def _bill_of_materials(facts: Mapping[str, object], digests: Mapping[str, str]) -> dict[str, Any]:
     """Return a CycloneDX 1.6 document (ECMA-424)."""
     return {
         "bomFormat": "CycloneDX",
@@ -40,9 +38,9 @@ def _bill_of_materials(contents: Contents, digests: Mapping[str, str]) -> dict[s
             "component": {
                 "type": "library",
                 "bom-ref": "package",
-                "name": contents.vendor,
-                "version": contents.version,
-                "description": contents.note,
+                "name": facts["vendor"],
+                "version": facts["version"],
+                "description": facts["note"],
             },
         },
         "components": [
@@ -52,7 +50,7 @@ def _bill_of_materials(contents: Contents, digests: Mapping[str, str]) -> dict[s
     }
 
 
-def _statement(contents: Contents, digests: Mapping[str, str]) -> dict[str, Any]:
+def _statement(facts: Mapping[str, object], sources: Mapping[str, str], digests: Mapping[str, str]) -> dict[str, Any]:
     """Return an in-toto statement 1 with the predicate "SLSA provenance 1"."""
     return {
         "_type": "https://in-toto.io/Statement/v1",
@@ -61,20 +59,16 @@ def _statement(contents: Contents, digests: Mapping[str, str]) -> dict[str, Any]
         "predicate": {
             "buildDefinition": {
                 "buildType": "opforge:pack",
-                "externalParameters": {
-                    "vendor": contents.vendor,
-                    "version": contents.version,
-                    "operators": sorted(spec.op_type for spec in contents.specs),
-                    "socs": sorted(contents.socs),
-                    "cann": contents.toolkit,
-                },
-                "resolvedDependencies": _resources(
-                    {path: hashlib.sha256(data).hexdigest() for path, data in sorted(contents.sources.items())}
-                ),
+                "externalParameters": {key: facts[key] for key in ("vendor", "version", "operators", "socs", "cann")},
+                "resolvedDependencies": _resources(sources),
             },
             "runDetails": {"builder": {"id": "opforge:pack", "version": {"opforge": _version()}}},
         },
     }
+
+
+def _digests(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {path: hashlib.sha256(data).hexdigest() for path, data in sorted(files.items())}
 
 
 def _resources(digests: Mapping[str, str]) -> Sequence[dict[str, Any]]:
