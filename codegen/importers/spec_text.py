@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from dataclasses import dataclass, field
 
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS
@@ -25,7 +26,7 @@ from .draft import DYNAMIC, OPTIONAL, AttrDraft, Note, OperatorDraft, TensorDraf
 from .dtype_keys import DtypeKeys
 
 _DEFAULT_FORMATS = {"ND", ""}
-_MOST_TEXT, _MOST_FORMULA = 300, 900
+_MOST_TEXT, _MOST_FORMULA, _MOST_NAME = 300, 900, 48
 
 
 @dataclass
@@ -48,12 +49,14 @@ def spec_names(draft: OperatorDraft) -> dict[str, str]:
     parameters: list[TensorDraft | AttrDraft] = [*draft.inputs, *draft.attrs, *draft.outputs]
     for parameter in parameters:
         refusal = attribute_refusal if isinstance(parameter, AttrDraft) else parameter_refusal
-        name = "_".join(filter(None, snake_case(parameter.name).split("_"))) or "value"
+        name = "_".join(re.findall("[a-z0-9]+", snake_case(parameter.name)))[:_MOST_NAME].strip("_") or "value"
         if name[0].isdigit():
             name = f"value_{name}"
-        while refusal(name) or name in names.values():
-            name += "_value"
-        names[_key(draft, parameter)] = name
+        names[_key(draft, parameter)] = next(
+            other
+            for other in itertools.chain((name, f"{name}_value"), (f"{name}_{i}" for i in itertools.count(2)))
+            if not refusal(other) and other not in names.values()
+        )
     return names
 
 
