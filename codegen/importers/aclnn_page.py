@@ -30,7 +30,7 @@ _BULLET = re.compile(r"^\s*[-*]\s*(?:\*\*)?`?(\w+)`?(?:\*\*)?\s*[(（]([^)）]*)
 _SECTION = re.compile(r"^#+\s*(?:约束说明|约束与限制|Constraints|Restrictions)", re.IGNORECASE)
 _SUMMARY = re.compile(r"(?:接口功能|算子功能|功能|Function|Description)\*{0,2}\s*[:：]\*{0,2}\s*(.+)")
 # A row with the names of two products is about the newer one.
-_PRODUCTS = tuple((name, re.compile(family.pages)) for name, family in reversed(PRODUCTS.items()))
+_PRODUCTS = tuple((family.name, re.compile(family.pages)) for family in reversed(tuple(PRODUCTS.values())))
 _YES = re.compile(r"√|✓|✔|[:：]\s*支持|\bsupported\b|\byes\b", re.IGNORECASE)
 _NO = re.compile(r"×|不支持|not supported|\bno\b", re.IGNORECASE)
 _SCALARS = {

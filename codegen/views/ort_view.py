@@ -9,7 +9,7 @@ from opforge.codegen.spec.model import OpSpec
 
 from .facts import source_keys
 from .op_view import OpView
-from .tensor_view import AttrView
+from .tensor_view import AttrView, TensorView
 
 
 class OrtAttr:
@@ -38,7 +38,8 @@ class OrtOperator:
         leaders = {output.leader.index for output in op.outputs if output.leader}
         self.leaders = [tensor for tensor in op.inputs if tensor.index in leaders]
         self.function = max(op.functions, key=lambda function: len(function.given_attrs))
-        of = {each.name: each for each in (*self.inputs, *self.outputs, *self.attrs)}
+        parts: list[TensorView | OrtAttr] = [*self.inputs, *self.outputs, *self.attrs]
+        of = {part.name: part for part in parts}
         self.arguments = [(param, of[param.of]) for param in self.function.params]
 
 
