@@ -19,6 +19,7 @@ from .options import (
     JOBS,
     JSON,
     JSON_BESIDE_FILES,
+    LEVEL,
     OP_SUFFIX,
     OPS,
     SHAPE,
@@ -91,9 +92,7 @@ def cc(
         path_option("-o", "--output", metavar="PROGRAM", text="Output; default: the name of the first source."),
     ] = None,
     soc: Annotated[str, SOC] = DEFAULT_SOC,
-    level: Annotated[
-        str, typer.Option(metavar="LEVEL", help="Checks: strict, device (only errors of a device) or fast.")
-    ] = "strict",
+    level: Annotated[str, LEVEL] = "strict",
     include: Annotated[list[Path] | None, path_option("-I", metavar="DIR", text="Folder of headers.")] = None,
     define: Annotated[list[str] | None, typer.Option("-D", metavar="NAME[=VALUE]", help="Define a macro.")] = None,
     option: Annotated[
@@ -137,9 +136,7 @@ def ort_library(
     output: Annotated[
         Path | None, path_option("-o", "--output", metavar="LIB", text="Output; default: libopforge_ort.so.")
     ] = None,
-    level: Annotated[
-        str, typer.Option(metavar="LEVEL", help="Checks of the CPU twin: strict, device or fast.")
-    ] = "fast",
+    level: Annotated[str, LEVEL] = "fast",
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
     """Build a library of custom operators for onnxruntime.
@@ -240,7 +237,7 @@ def tune(
 def coverage(
     folders: Annotated[list[Path], file_argument("DIR...", "Clones with Ascend C sources.")],
     soc: Annotated[str, SOC] = DEFAULT_SOC,
-    level: Annotated[str, typer.Option(metavar="LEVEL", help="Checks: strict, device or fast.")] = "device",
+    level: Annotated[str, LEVEL] = "device",
     only: Annotated[str | None, typer.Option(metavar="TEXT", help="Select sources whose path contains TEXT.")] = None,
     run_scripts: Annotated[
         bool, typer.Option("--run-scripts", help="Run the Python scripts of the clone that make inputs and compare.")

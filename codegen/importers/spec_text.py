@@ -20,13 +20,14 @@ from opforge.codegen.spec.names import (
     tensor_ir_refusal,
 )
 from opforge.codegen.spec.parts import TilingSpec
-from opforge.codegen.spec.products import BUILT_PRODUCTS, PRODUCTS
+from opforge.codegen.spec.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
 
 from .draft import DYNAMIC, OPTIONAL, AttrDraft, Note, OperatorDraft, TensorDraft
 from .dtype_keys import DtypeKeys
 
 _DEFAULT_FORMATS = {"ND", ""}
 _MOST_TEXT, _MOST_FORMULA, _MOST_NAME = 300, 900, 48
+_USUAL_PRODUCT = SOCS[DEFAULT_SOC].dir
 
 
 @dataclass
@@ -128,10 +129,12 @@ class _Writer:
         products = [name for name in draft.products if name in PRODUCTS]
         configs = [name for name in draft.products if name not in BUILT_PRODUCTS or not _is_built(name)]
         if not products:
-            products.append("ascend910b")
-            self._note(0, "no product of the source is a product of opforge; the draft has ascend910b")
+            products.append(_USUAL_PRODUCT)
+            self._note(0, f"no product of the source is a product of opforge; the draft has {_USUAL_PRODUCT}")
         elif len(configs) == len(draft.products):
-            self._note(0, "no product of the source has kernels of opforge; add ascend910b to run a kernel on the twin")
+            self._note(
+                0, f"no product of the source has kernels of opforge; add {_USUAL_PRODUCT} to run a kernel on the twin"
+            )
         names = [self._name(tensor) for tensor in draft.tensors]
         dtypes = DtypeKeys(draft, names, self._note)
         keys = iter(dtypes.keys)
