@@ -47,8 +47,8 @@ def build(
     """Compile operators for the CPU twin and run test shapes.
 
     The command compiles host code and kernels. It generates the source files first. When a library or a spec has
-    changed, it runs the test shapes of the specs with all checks of the twin. It does not compare results with a
-    reference; the tests of the project do that.
+    changed, it runs the test shapes of the specs with all checks of the twin, and prints findings and warnings. It does
+    not compare results with a reference; the tests of the project do that.
     """
     from opforge.codegen.project import Project, find_project
     from opforge.twin.build import build_project
@@ -58,12 +58,12 @@ def build(
     with answering(json_out) as answer:
         built = build_project(project, soc.split(","), listed(ops), jobs, report=say)
         facts = {"folder": str(built.vendor_dir), "operators": built.op_types, "without_kernel": list(built.missing)}
-        findings = check(project, built, soc.split(",")[0])
-        answer.update(facts | {"compiled": built.compiled, "findings": findings})
+        findings, warned = check(project, built, soc.split(",")[0])
+        answer.update(facts | {"compiled": built.compiled, "findings": findings, "warnings": warned})
         count = len(built.op_types)
         say(f"{count} operator{'s' if count != 1 else ''}, {built.compiled} files compiled: {built.vendor_dir}")
         say(*(f"{op_type}: {file} is missing; the operator cannot run" for op_type, file in built.missing.items()))
-        say(*findings)
+        say(*findings, *warned)
     raise typer.Exit(1 if findings else 0)
 
 

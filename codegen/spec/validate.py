@@ -323,9 +323,8 @@ def _check_conditions(tiling: TilingSpec, problems: Problems) -> None:
     """Conditions of keys: one for each key but the last."""
     for index, key in enumerate(tiling.keys[:-1]):
         if key.when is None:
-            problems.append(
-                (("tiling", "keys", index), "'when' is missing, otherwise the keys after it are never selected")
-            )
+            message = "'when' is missing, expected the condition that selects this key; only the last key has none"
+            problems.append((("tiling", "keys", index), message))
     if tiling.keys and tiling.keys[-1].when is not None:
         place: Path = ("tiling", "keys", len(tiling.keys) - 1, "when")
         problems.append(

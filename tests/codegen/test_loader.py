@@ -211,7 +211,7 @@ REFUSALS = [
     (
         "- {name: Plain, key: 1,",
         "- ^{name: Half, key: 2}\n    - {name: Plain, key: 1,",
-        "tiling.keys[0]: 'when' is missing, otherwise the keys after it are never selected",
+        "tiling.keys[0]: 'when' is missing, expected the condition that selects this key; only the last key has none",
     ),
     (
         "[float16, float32]",
