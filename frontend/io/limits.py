@@ -155,10 +155,20 @@ def _restrict(limits: Limits, used_bytes: int) -> None:
 
 
 def _fork() -> int:
-    with warnings.catch_warnings():
-        # Python warns of threads that a child lacks; the only ones here are those of BLAS, which starts new ones.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()
+    """Fork; the child does not finalize objects of the parent: the end of an onnxruntime session waits for its threads."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            # Python warns of threads that a child lacks; the only ones here are those of BLAS, which starts new ones.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            gc.freeze()
+    finally:
+        if collects:
+            gc.enable()
+    return child
 
 
 def in_child(work: Callable[[], bytes], limits: Limits) -> bytes:
@@ -195,8 +205,6 @@ def in_child(work: Callable[[], bytes], limits: Limits) -> bytes:
 def _answer(work: Callable[[], bytes], limits: Limits, target: int) -> None:
     """Write what `work` gives, or why it gives nothing, and end this process."""
     failures = _memory_failures()
-    # Do not finalize objects owned by the parent process: the end of an onnxruntime session would wait for its threads.
-    gc.freeze()
     status = 1
     try:
         # What a library in C++ says when it dies is not for the user, nor where it was.

@@ -194,6 +194,30 @@ def test_garbage_of_the_parent_is_not_the_childs():
         gc.enable()
 
 
+# The function at the fork allocates enough to start the garbage collection.
+GARBAGE_AT_FORK = """
+import gc, os
+from opforge.frontend.io.limits import Limits, in_child
+
+class Ending:
+    def __del__(self):
+        if os.getpid() != parent:
+            os._exit(9)
+
+parent = os.getpid()
+os.register_at_fork(after_in_child=lambda: [[] for _ in range(100_000)])
+cycle = Ending()
+cycle.itself = cycle
+del cycle
+print(in_child(lambda: b"done", Limits(64 << 20, 1)).decode(), gc.isenabled())
+"""
+
+
+def test_no_garbage_is_collected_while_a_child_starts():
+    done = subprocess.run([sys.executable, "-c", GARBAGE_AT_FORK], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "done True\n"), done.stderr
+
+
 def refuse():
     raise UserError("bad input")
 
