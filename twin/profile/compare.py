@@ -121,7 +121,9 @@ def compare(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str,
     """
     common = [name for name in new if name in old]
     if not common:
-        raise UserError(f"--compare: got {_cases_text(old)}, expected {_cases_text(new)}; use the names of the earlier profile")
+        raise UserError(
+            f"--compare: got {_cases_text(old)}, expected {_cases_text(new)}; use the names of the earlier profile"
+        )
     for name in common:
         for key in ("shapes", "dtypes", "attrs"):
             before, after = (_plain(cases[name][key]) for cases in (old, new))
