@@ -49,8 +49,8 @@ def path_text(path: Path) -> str:
     return text if len(text) <= _SHOWN_PATH else f"{text[:half]}...{text[-half:]}"
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text, as messages print it."""
+def first_line(error: BaseException, most: int = 200) -> str:
+    """The first line of an error's text, as messages print it; a text of more than `most` letters is cut."""
     lines = str(error).strip().splitlines()
     text = lines[0] if lines else type(error).__name__
-    return text if text.isprintable() and len(text) <= 200 else shown(text)
+    return text if text.isprintable() and len(text) <= most else shown(text)

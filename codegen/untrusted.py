@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,18 @@ def parse_json(data: bytes | str, form: TypeAdapter[Any]) -> Any:
     try:
         return form.validate_json(data, strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = "".join(f"[{part!r}]" for part in first["loc"])
-        value = first["input"]
-        got = reprlib.repr(value[:100] if isinstance(value, bytes) else value)
-        raise FormError(f"got {got}{place and ' at ' + place}, expected: {escaped(first['msg'])}") from error
+        raise FormError(_problem(error.errors(include_url=False)[0])) from error
+
+
+def _problem(first: Mapping[str, Any]) -> str:
+    says = escaped(first["msg"])
+    if first["type"] == "json_invalid":
+        return f"got a syntax error ({says.removeprefix('Invalid JSON: ')}), expected JSON"
+    place = "".join(f"[{part!r}]" for part in first["loc"])
+    at = f" at {place}" if place else ""
+    if first["type"] == "missing":
+        return f"got nothing{at}, expected a value"
+    return f"got {reprlib.repr(first['input'])}{at}, expected {says.removeprefix('Input should be ')}"
 
 
 def read_json(path: Path, form: TypeAdapter[Any], what: str, repair: str) -> Any:

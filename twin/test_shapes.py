@@ -25,6 +25,7 @@ from opforge.twin.runtime.results import AclnnError, FindingsError
 
 SECONDS = 300.0
 _MOST_LINES = 20
+_MOST_LETTERS = 2000
 
 
 def check(project: Project, built: Operators, soc: str, seconds: float = SECONDS) -> tuple[list[str], list[str]]:
@@ -80,7 +81,7 @@ def _findings(project: Project, op_types: Sequence[str], soc: str) -> tuple[list
             for finding in error.findings:
                 lines.setdefault(f"{finding.kind} {finding.where}", f"{call}: {finding}")
         except AclnnError as error:
-            lines.setdefault(f"{call.op_type} {error.status}", f"{call}: {first_line(error)}")
+            lines.setdefault(f"{call.op_type} {error.status}", f"{call}: {first_line(error, _MOST_LETTERS)}")
     return list(lines.values()), list(warned.values())
 
 

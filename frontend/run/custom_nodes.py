@@ -37,8 +37,10 @@ Results = Sequence[Array]
 # Spans of cores that a trace of a whole model holds at most; browsers take a few hundred thousand.
 MOST_EVENTS = 300_000
 _BODY_OPSET = 18
-# Statuses of an aclnn function that refuses the arguments.
+# Statuses of an aclnn function: it refuses the arguments; there is no kernel for the call.
 _REFUSED = (161001, 161002)
+_NO_KERNEL = 561003
+_MOST_LETTERS = 2000  # of a finding
 
 
 @dataclass(frozen=True)
@@ -182,13 +184,16 @@ class CustomNodes:
         if reference is not None:
             found[REFERENCE] = list(reference.values())
         if not found:
+            reasons = "".join(f"; {entry.message}" for entry in self.comparisons if entry.node == node.name)
             raise UserError(
                 f"{node_label(node)}: got no result of {spec.op_type}, expected one of its kernel, its {BODY} or"
-                f" tests/reference/{spec.name}.py; write one of them"
+                f" tests/reference/{spec.name}.py{reasons}"
             )
         *others, last = found
         if not others:
-            note = f"not compared: there is no other result; write onnx.bodies or tests/reference/{spec.name}.py"
+            files = {BODY: "onnx.bodies", REFERENCE: f"tests/reference/{spec.name}.py"}
+            repair = " or ".join(file for way, file in files.items() if way != last)
+            note = f"not compared: there is no other result; write {repair}"
             self._note(Comparison("", note=note), node, spec, last)
         for name in others:
             for tensor, dtype, right, got in zip(spec.outputs, dtypes, found[last], found[name], strict=False):
@@ -206,14 +211,14 @@ class CustomNodes:
         self, name: str, found: dict[str, Results], node: NodeProto, spec: OpSpec, compute: Callable[[], Results]
     ) -> None:
         """Add a result; note why there is none."""
-        from opforge.twin import FindingsError
+        from opforge.twin import AclnnError, FindingsError
 
         try:
             found[name] = compute()
         except _NotRun as reason:
             self._note(Comparison("", note=f"not run: {reason}"), node, spec, name)
-        except FindingsError as findings:
-            self._note(Comparison("", inf, same=False, note=first_line(findings)), node, spec, name)
+        except (AclnnError, FindingsError) as error:
+            self._note(Comparison("", inf, same=False, note=first_line(error, _MOST_LETTERS)), node, spec, name)
         except MODEL_ERRORS as error:
             self._note(Comparison("", inf, same=False, note=f"fails: {failure_text(error)}"), node, spec, name)
 
@@ -237,8 +242,10 @@ class CustomNodes:
         try:
             return twin.run(spec.op_type, inputs, attrs, soc=self._soc, **self._mode.options)
         except twin.AclnnError as error:
-            if self._tolerances and error.status not in _REFUSED:
+            if self._tolerances and error.status == _NO_KERNEL:
                 raise _NotRun(error) from error
+            if self._tolerances and error.status not in _REFUSED:
+                raise
             raise UserError(f"{node_label(node)}: {error}") from error
         except UserError as error:
             if self._tolerances and error.exit_code == UserError.exit_code:

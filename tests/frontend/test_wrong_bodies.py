@@ -15,11 +15,15 @@ from typer.testing import CliRunner
 from opforge.cli.main import app
 from opforge.codegen.errors import MissingToolError
 from opforge.codegen.new import new_project
+from opforge.codegen.project import Project
+from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.frontend import convert as convert_model
 from opforge.frontend.emit.functions import function_body
 from opforge.frontend.io.load import load_model
 from opforge.frontend.run import custom_nodes, verify
 from opforge.frontend.run.agreement import agree_as_node, spec_calls
+from opforge.twin.build import build_project
+from opforge.twin.test_shapes import check
 
 STARTERS = {"row_reduction": "RowMax", "elementwise": "ScaledAdd", "gemm": "MatrixProduct"}
 MODELS = {
@@ -153,6 +157,28 @@ def test_a_kernel_that_is_not_written_is_named(tmp_path, monkeypatch):
     assert code == 0, said
     assert "node 'n' (OtherMax): kernel not run: OtherMax: op_kernel/other_max.h is missing; write it" in said
     assert "results of custom nodes that differ: 0 of 1: ONNX body with NumPy reference (1)" in said
+
+
+def test_a_call_that_the_plan_refuses_is_a_difference(tmp_path, monkeypatch):
+    root = new_project("KeyedSum", tmp_path / "keyed_sum", "scatter")
+    spec = root / "op_proto" / "keyed_sum.yaml"
+    key = "- {name: Plain, key: 1, template: [x, indices]}"
+    keys = f"{key.replace('1,', '1, when: count > 3,')}\n    {key.replace('Plain, key: 1', 'Few, key: 2')}"
+    spec.write_text(spec.read_text().replace(key, keys).replace("count: 10", "count: 2"))
+    graph = "g (float[5, 8] x, int32[5] i) => (float[2, 8] y) {[n] y = npu.NPUKeyedSum <count = 2> (x, i)}"
+    onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18, "npu" : 1]> {graph}'), root / "m.onnx")
+    monkeypatch.chdir(root)
+    says = (
+        "tiling key of the plan: got 1, expected 2 by the conditions of tiling.keys; correct op_host/keyed_sum_tiling.h"
+    )
+    code, said = convert()
+    assert code == 1, said
+    assert says in said
+    assert "node 'n' (KeyedSum): NumPy reference not compared: there is no other result; write onnx.bodies\n" in said
+    assert not (root / "o.onnx").exists()
+    project = Project(root)
+    (line, *_), _ = check(project, build_project(project), DEFAULT_SOC)
+    assert says in line
 
 
 def test_a_wrong_kernel_and_an_absent_input(tmp_path, monkeypatch):

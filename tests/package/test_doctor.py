@@ -508,18 +508,18 @@ def config_forgets_a_vendor(tree):
 
 # File -> malformed text, the text of the fault, and dependent checks.
 MALFORMED = [
-    (OPS_INFO, "{", "Invalid JSON"),
+    (OPS_INFO, "{", "expected JSON"),
     (OPS_INFO, "{}", "at least 1 item"),
     (OPS_INFO, "[]", "got []"),
     (OPS_INFO, '{"a":' * 100_000, "recursion limit"),
     (OPS_INFO, json.dumps({OP_TYPE: "x"}), f"got 'x' at ['{OP_TYPE}']"),
     (BINARY_INFO, json.dumps({OP_TYPE: {"binaryList": None}}), "got None", "binaries-missing"),
     (BINARY_INFO, json.dumps({OP_TYPE: {"binaryList": ["a"]}}), "got 'a'", "binaries-missing"),
-    ("manifest.json", '{"operators": [', "Invalid JSON"),
+    ("manifest.json", '{"operators": [', "expected JSON"),
     ("manifest.json", '{"operators": [1, "a"], "files": {}}', "got 1 at ['operators'][0]"),
     ("manifest.json", '{"operators": [{}], "files": {}}', "got {}"),
     ("manifest.json", '{"operators": [], "files": {}, "cann": [8, 9]}', "got 8 at ['cann'][0]"),
-    ("manifest.json", '{"operators": ["\\ud800"], "files": {}}', "Invalid JSON"),
+    ("manifest.json", '{"operators": ["\\ud800"], "files": {}}', "expected JSON"),
     ("built.json", '{"toolkit": 8, "files": {}}', "got 8 at ['toolkit']"),
 ]
 

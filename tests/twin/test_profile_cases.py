@@ -221,11 +221,11 @@ def without(data, *keys):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda _: "", "expected"),
-        (lambda _: "{", "expected"),
-        (lambda _: "[" * 100_000, "expected"),
-        (lambda _: "[]", "expected"),
-        (lambda data: without(data, "schema"), "'schema'"),
+        (lambda _: "", "got a syntax error (EOF while parsing a value at line 1 column 0), expected JSON"),
+        (lambda _: "{", "got a syntax error (EOF while parsing an object at line 1 column 1), expected JSON"),
+        (lambda _: "[" * 100_000, "expected JSON"),
+        (lambda _: "[]", "got [], expected an object"),
+        (lambda data: without(data, "schema"), "got nothing at ['schema'], expected a value"),
         (lambda data: {**data, "schema": 2}, "'schema'"),
         (lambda data: {**data, "operator": "Other\x1b[2J"}, r"got a profile of operator 'Other\x1b[2J', expected"),
         (lambda data: {**data, "soc": "Ascend910B4"}, "got a profile of soc 'Ascend910B4', expected Ascend910B1"),
@@ -248,7 +248,7 @@ def without(data, *keys):
         (lambda data: {**data, "cases": []}, "cases"),
         (
             lambda data: {**data, "cases": [{**data, "name": "a"}]},
-            "--compare: got the cases 'a', expected at least one of ''",
+            "--compare: got a profile of --case 'a', expected a profile without --case; use the names",
         ),
     ],
 )

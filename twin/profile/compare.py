@@ -121,8 +121,9 @@ def compare(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str,
     """
     common = [name for name in new if name in old]
     if not common:
-        names = [", ".join(shown(name) for name in list(cases)[:8]) for cases in (old, new)]
-        raise UserError(f"--compare: got the cases {names[0]}, expected at least one of {names[1]}")
+        raise UserError(
+            f"--compare: got {_cases_text(old)}, expected {_cases_text(new)}; use the names of the earlier profile"
+        )
     for name in common:
         for key in ("shapes", "dtypes", "attrs"):
             before, after = (_plain(cases[name][key]) for cases in (old, new))
@@ -130,6 +131,13 @@ def compare(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str,
                 case = f" of case {name}" if name else ""
                 raise UserError(f"--compare: {key}{case}: got {shown(before)}, expected {shown(after)}")
     return [_compared(name, old[name], new[name]) for name in common]
+
+
+def _cases_text(cases: Mapping[str, Any]) -> str:
+    """The names of the cases of a profile for a message."""
+    if list(cases) == [""]:
+        return "a profile without --case"
+    return "a profile of --case " + ", ".join(shown(name) for name in list(cases)[:8])
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
