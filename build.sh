@@ -148,6 +148,11 @@ case "$what" in
         # Each version of PyTorch and of onnxruntime has an environment of its own.
         [ "$all" = 0 ] || .ci/versions torch || status=$?
         [ "$all" = 0 ] || .ci/versions onnxruntime || status=$?
+        if [ "$all" = 1 ] && command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64-static >/dev/null; then
+            .ci/aarch64 || status=$?
+        elif [ "$all" = 1 ]; then
+            echo "== not run: .ci/aarch64; install g++-aarch64-linux-gnu and qemu-user-static"
+        fi
         exit "$status"
         ;;
 esac

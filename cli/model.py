@@ -11,7 +11,7 @@ from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.printing import path_text
 from opforge.codegen.spec.products import DEFAULT_SOC
 
-from .options import DOMAIN, JSON, LOWER_TRAINING, PATTERNS, SOC, answer_file, file_argument, path_option
+from .options import DOMAIN, JSON, LEVEL, LOWER_TRAINING, PATTERNS, SOC, answer_file, file_argument, path_option
 
 app = typer.Typer()
 
@@ -160,12 +160,10 @@ def run(
     strict: Annotated[
         bool,
         typer.Option(
-            "--strict", help="Run kernels in strict mode, which also finds uninitialized reads and races; slower."
+            "--strict", help="The same as --level strict, which also finds uninitialized reads and races; slower."
         ),
     ] = False,
-    level: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="Checks: strict, device or fast; default: fast.")
-    ] = None,
+    level: Annotated[str | None, LEVEL] = None,
     trace: Annotated[
         Path | None, path_option(metavar="T.json", text="Write the step as a trace for Chrome or Perfetto.")
     ] = None,
@@ -174,7 +172,7 @@ def run(
     """Run a model; custom operators run on the CPU twin.
 
     The command prints outputs and time estimates. Other nodes run on onnx's reference evaluator. Large ones run on
-    onnxruntime if it is installed.
+    onnxruntime if it is installed. Without --level, the level is fast.
     """
     from opforge.frontend.commands import RunOptions, run_command
     from opforge.twin.runtime.acl import level_name

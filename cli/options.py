@@ -73,6 +73,9 @@ OP_SUFFIX = typer.Option(
     "--op-suffix", metavar="SUFFIX", help="Append SUFFIX to types, functions and files, for example Custom."
 )
 JOBS = typer.Option("-j", "--jobs", min=0, help="Number of parallel compilers; 0: one per core.")
+LEVEL = typer.Option(
+    "--level", metavar="LEVEL", help="Checks of the CPU twin: strict, device (only errors of a device) or fast."
+)
 SOC = typer.Option("--soc", metavar="CHIP", help="Chip that the CPU twin emulates.")
 OPS = typer.Option("--ops", metavar="A,B", help="Operator types, separated by commas; default: all.")
 PATTERNS = typer.Option(

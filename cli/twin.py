@@ -19,6 +19,7 @@ from .options import (
     JOBS,
     JSON,
     JSON_BESIDE_FILES,
+    LEVEL,
     OP_SUFFIX,
     OPS,
     SHAPE,
@@ -46,8 +47,8 @@ def build(
     """Compile operators for the CPU twin and run test shapes.
 
     The command compiles host code and kernels. It generates the source files first. When a library or a spec has
-    changed, it runs the test shapes of the specs with all checks of the twin. It does not compare results with a
-    reference; the tests of the project do that.
+    changed, it runs the test shapes of the specs with all checks of the twin, and prints findings and warnings. It does
+    not compare results with a reference; the tests of the project do that.
     """
     from opforge.codegen.project import Project, find_project
     from opforge.twin.build import build_project
@@ -57,12 +58,12 @@ def build(
     with answering(json_out) as answer:
         built = build_project(project, soc.split(","), listed(ops), jobs, report=say)
         facts = {"folder": str(built.vendor_dir), "operators": built.op_types, "without_kernel": list(built.missing)}
-        findings = check(project, built, soc.split(",")[0])
-        answer.update(facts | {"compiled": built.compiled, "findings": findings})
+        findings, warned = check(project, built, soc.split(",")[0])
+        answer.update(facts | {"compiled": built.compiled, "findings": findings, "warnings": warned})
         count = len(built.op_types)
         say(f"{count} operator{'s' if count != 1 else ''}, {built.compiled} files compiled: {built.vendor_dir}")
         say(*(f"{op_type}: {file} is missing; the operator cannot run" for op_type, file in built.missing.items()))
-        say(*findings)
+        say(*findings, *warned)
     raise typer.Exit(1 if findings else 0)
 
 
@@ -91,9 +92,7 @@ def cc(
         path_option("-o", "--output", metavar="PROGRAM", text="Output; default: the name of the first source."),
     ] = None,
     soc: Annotated[str, SOC] = DEFAULT_SOC,
-    level: Annotated[
-        str, typer.Option(metavar="LEVEL", help="Checks: strict, device (only errors of a device) or fast.")
-    ] = "strict",
+    level: Annotated[str, LEVEL] = "strict",
     include: Annotated[list[Path] | None, path_option("-I", metavar="DIR", text="Folder of headers.")] = None,
     define: Annotated[list[str] | None, typer.Option("-D", metavar="NAME[=VALUE]", help="Define a macro.")] = None,
     option: Annotated[
@@ -137,9 +136,7 @@ def ort_library(
     output: Annotated[
         Path | None, path_option("-o", "--output", metavar="LIB", text="Output; default: libopforge_ort.so.")
     ] = None,
-    level: Annotated[
-        str, typer.Option(metavar="LEVEL", help="Checks of the CPU twin: strict, device or fast.")
-    ] = "fast",
+    level: Annotated[str, LEVEL] = "fast",
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
     """Build a library of custom operators for onnxruntime.
@@ -240,7 +237,7 @@ def tune(
 def coverage(
     folders: Annotated[list[Path], file_argument("DIR...", "Clones with Ascend C sources.")],
     soc: Annotated[str, SOC] = DEFAULT_SOC,
-    level: Annotated[str, typer.Option(metavar="LEVEL", help="Checks: strict, device or fast.")] = "device",
+    level: Annotated[str, LEVEL] = "device",
     only: Annotated[str | None, typer.Option(metavar="TEXT", help="Select sources whose path contains TEXT.")] = None,
     run_scripts: Annotated[
         bool, typer.Option("--run-scripts", help="Run the Python scripts of the clone that make inputs and compare.")

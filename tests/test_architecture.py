@@ -28,7 +28,6 @@ MOST_LINES, MOST_FUNCTION_LINES, MOST_MODULES = 400, 80, 15
 RINGS = {
     ("spec", "expr"): "a spec compiles its expressions, which use the tables of names and dtypes beside it",
     ("io", "ir"): "a model file is read with its index, and the index reads external data",
-    ("rules", "importers"): "a node that is a PyTorch function has the arguments that torch.fx has",
 }
 
 

@@ -71,6 +71,35 @@ def test_generate_build_and_pack_answer_in_json(project):
     assert Path(package["package"]).is_file()
 
 
+WITHOUT_PROCESSES = """
+import sys
+from opforge.cli.main import main
+
+def refuse(event, _):
+    if event in {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen"}:
+        raise RuntimeError(event)
+
+sys.addaudithook(refuse)
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "end"),
+    [
+        ("--help", ""),
+        ("convert --help", ""),
+        ("generate", ""),
+        ("generate --check", ""),
+        ("run model.onnx", "RuntimeError: os.fork\n"),
+    ],
+)
+def test_only_commands_that_read_a_model_start_a_process(project, words, end):
+    command = [sys.executable, "-c", WITHOUT_PROCESSES, *words.split()]
+    result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stderr[-len(end) :] if end else result.stderr) == (1 if end else 0, end)
+
+
 COLOUR = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
 
 

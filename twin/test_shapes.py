@@ -27,7 +27,7 @@ SECONDS = 300.0
 _MOST_LINES = 20
 
 
-def check(project: Project, built: Operators, soc: str, seconds: float = SECONDS) -> list[str]:
+def check(project: Project, built: Operators, soc: str, seconds: float = SECONDS) -> tuple[list[str], list[str]]:
     """Run the test shapes of built operators, unless they ran without a finding since the last change.
 
     Args:
@@ -37,21 +37,23 @@ def check(project: Project, built: Operators, soc: str, seconds: float = SECONDS
         seconds: The time limit for all of them.
 
     Returns:
-        The findings, one line each; at most 20.
+        The findings and the warnings, one line each; at most 20 of each. A build without changes has none.
     """
     record = project.build_dir / "twin" / "test_shapes.json"
     job = {"root": str(project.root), "suffix": project.op_suffix, "operators": sorted(built.op_types), "soc": soc}
     key = json.dumps([job, _digests(project, built)])
     if not built.op_types or (record.is_file() and record.read_text(encoding="utf-8", errors="replace") == key):
-        return []
+        return [], []
     command = [sys.executable, "-m", "opforge.twin.test_shapes"]
     status, answer = run_command(command, json.dumps(job).encode(), os.environ, seconds)
     if status is None:
-        return [f"test shapes: the kernels did not end within {seconds:g} s; remove endless loops and waits"]
-    found = json.loads(answer) if answer else {"lines": [f"test shapes: a kernel ended its process (status {status})"]}
-    if not found["lines"]:
+        return [f"test shapes: the kernels did not end within {seconds:g} s; remove endless loops and waits"], []
+    if not answer:
+        return [f"test shapes: a kernel ended its process (status {status})"], []
+    lines, warned = json.loads(answer)["lines"]
+    if not lines:
         replace_file(record, key)
-    return list(found["lines"][:_MOST_LINES])
+    return lines[:_MOST_LINES], warned[:_MOST_LINES]
 
 
 def _digests(project: Project, built: Operators) -> list[str]:
@@ -59,8 +61,8 @@ def _digests(project: Project, built: Operators) -> list[str]:
     return [digest(file) or "" for file in sorted(files)]
 
 
-def _findings(project: Project, op_types: Sequence[str], soc: str) -> list[str]:
-    """Run all test shapes; return one line for each finding, without repetitions."""
+def _findings(project: Project, op_types: Sequence[str], soc: str) -> tuple[list[str], list[str]]:
+    """Run all test shapes; return one line for each finding and for each warning, without repetitions."""
     from opforge.codegen.spec.loader import load_project
     from opforge.twin.runtime.operator_run import prepare, run
 
@@ -68,15 +70,18 @@ def _findings(project: Project, op_types: Sequence[str], soc: str) -> list[str]:
 
     prepare(op_types, soc, project)
     lines: dict[str, str] = {}
+    warned: dict[str, str] = {}
     for call in (call for spec in load_project(project) if spec.op_type in op_types for call in calls_of(spec)):
         try:
-            run(call.op_type, call.inputs(), call.attrs, soc=soc, project=project)
+            result = run(call.op_type, call.inputs(), call.attrs, soc=soc, project=project)
+            for finding in result.warnings:
+                warned.setdefault(f"{finding.kind} {finding.where} {finding.message}", f"{call}: {finding}")
         except FindingsError as error:
             for finding in error.findings:
                 lines.setdefault(f"{finding.kind} {finding.where}", f"{call}: {finding}")
         except AclnnError as error:
             lines.setdefault(f"{call.op_type} {error.status}", f"{call}: {first_line(error)}")
-    return list(lines.values())
+    return list(lines.values()), list(warned.values())
 
 
 def main() -> NoReturn:

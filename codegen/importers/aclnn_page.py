@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.spec.names import snake_case
+from opforge.codegen.spec.products import PRODUCTS
 
 from .draft import DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, RuleDraft, TensorDraft, dtype_word
 from .page_tables import Table, tables_of
@@ -28,14 +29,8 @@ _RANGE = re.compile(
 _BULLET = re.compile(r"^\s*[-*]\s*(?:\*\*)?`?(\w+)`?(?:\*\*)?\s*[(（]([^)）]*)[)）]\s*[:：]?(.*)$")
 _SECTION = re.compile(r"^#+\s*(?:约束说明|约束与限制|Constraints|Restrictions)", re.IGNORECASE)
 _SUMMARY = re.compile(r"(?:接口功能|算子功能|功能|Function|Description)\*{0,2}\s*[:：]\*{0,2}\s*(.+)")
-_PRODUCTS = (
-    ("ascend950", re.compile(r"Ascend\s*950|Atlas\s*A5")),
-    ("ascend910_93", re.compile(r"Atlas A3")),
-    ("ascend310b", re.compile(r"200I/500 A2")),
-    ("ascend910b", re.compile(r"Atlas A2|800I A2|A200I A2")),
-    ("ascend310p", re.compile(r"Atlas\s*(?:推理系列|inference)", re.IGNORECASE)),
-    ("ascend910", re.compile(r"Atlas\s*(?:训练系列|training)", re.IGNORECASE)),
-)
+# A row with the names of two products is about the newer one.
+_PRODUCTS = tuple((family.name, re.compile(family.pages)) for family in reversed(tuple(PRODUCTS.values())))
 _YES = re.compile(r"√|✓|✔|[:：]\s*支持|\bsupported\b|\byes\b", re.IGNORECASE)
 _NO = re.compile(r"×|不支持|not supported|\bno\b", re.IGNORECASE)
 _SCALARS = {

@@ -35,6 +35,7 @@ class _Parser(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "table":
+            self._end_cell()  # of a table around this one
             self.tables.append(Table())
             self._open = {}
         elif tag == "tr" and self.tables:
@@ -45,7 +46,7 @@ class _Parser(HTMLParser):
             self._end_cell()
             self._cell = []
             span = dict(attrs).get("rowspan") or "1"
-            self._span = min(int(span), _MOST_SPAN) if span.isdecimal() else 1
+            self._span = min(int(span[:9]), _MOST_SPAN) if span.isdecimal() else 1
         elif tag in {"br", "li", "p"} and self._cell is not None:
             self._cell.append("\n")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from dataclasses import dataclass, field
 
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS
@@ -19,13 +20,14 @@ from opforge.codegen.spec.names import (
     tensor_ir_refusal,
 )
 from opforge.codegen.spec.parts import TilingSpec
-from opforge.codegen.spec.products import BUILT_PRODUCTS, PRODUCTS
+from opforge.codegen.spec.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
 
 from .draft import DYNAMIC, OPTIONAL, AttrDraft, Note, OperatorDraft, TensorDraft
 from .dtype_keys import DtypeKeys
 
 _DEFAULT_FORMATS = {"ND", ""}
-_MOST_TEXT, _MOST_FORMULA = 300, 900
+_MOST_TEXT, _MOST_FORMULA, _MOST_NAME = 300, 900, 48
+_USUAL_PRODUCT = SOCS[DEFAULT_SOC].dir
 
 
 @dataclass
@@ -48,12 +50,14 @@ def spec_names(draft: OperatorDraft) -> dict[str, str]:
     parameters: list[TensorDraft | AttrDraft] = [*draft.inputs, *draft.attrs, *draft.outputs]
     for parameter in parameters:
         refusal = attribute_refusal if isinstance(parameter, AttrDraft) else parameter_refusal
-        name = "_".join(filter(None, snake_case(parameter.name).split("_"))) or "value"
+        name = "_".join(re.findall("[a-z0-9]+", snake_case(parameter.name)))[:_MOST_NAME].strip("_") or "value"
         if name[0].isdigit():
             name = f"value_{name}"
-        while refusal(name) or name in names.values():
-            name += "_value"
-        names[_key(draft, parameter)] = name
+        names[_key(draft, parameter)] = next(
+            other
+            for other in itertools.chain((name, f"{name}_value"), (f"{name}_{i}" for i in itertools.count(2)))
+            if not refusal(other) and other not in names.values()
+        )
     return names
 
 
@@ -125,10 +129,12 @@ class _Writer:
         products = [name for name in draft.products if name in PRODUCTS]
         configs = [name for name in draft.products if name not in BUILT_PRODUCTS or not _is_built(name)]
         if not products:
-            products.append("ascend910b")
-            self._note(0, "no product of the source is a product of opforge; the draft has ascend910b")
+            products.append(_USUAL_PRODUCT)
+            self._note(0, f"no product of the source is a product of opforge; the draft has {_USUAL_PRODUCT}")
         elif len(configs) == len(draft.products):
-            self._note(0, "no product of the source has kernels of opforge; add ascend910b to run a kernel on the twin")
+            self._note(
+                0, f"no product of the source has kernels of opforge; add {_USUAL_PRODUCT} to run a kernel on the twin"
+            )
         names = [self._name(tensor) for tensor in draft.tensors]
         dtypes = DtypeKeys(draft, names, self._note)
         keys = iter(dtypes.keys)

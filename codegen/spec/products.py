@@ -55,6 +55,7 @@ class Family:
     Attributes:
         name: Its SoC directory.
         devices: The products with this SoC, by their names in documents.
+        pages: Regular expression that finds these names on pages of aclnn functions.
         version: Enumerator of op::SocVersion.
         tiling_version: Enumerator of platform_ascendc::SocVersion, if it differs.
         is_built: Whether kernels are written for its cores; operators are only documented and checked for the others.
@@ -65,6 +66,7 @@ class Family:
 
     name: str
     devices: tuple[str, ...]
+    pages: str
     version: str
     tiling_version: str = ""
     is_built: bool = False

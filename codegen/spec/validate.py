@@ -265,11 +265,15 @@ def _check_strategy(spec: OpSpec, problems: Problems) -> None:
     for index, field in enumerate(tiling.data):
         if field.count is not None and (strategy or field.value is not None):
             problems.append((("tiling", "data", index, "count"), "got an array, expected one value"))
+    _check_conditions(tiling, problems)
     if strategy is None:
         _check_own_plan(tiling, problems)
         return
     _check_work(tiling, strategy, problems)
-    _check_shared_keys(tiling, problems)
+    if not tiling.keys:
+        problems.append(
+            (("tiling",), "got no keys, expected one at least, as in '{name: Plain, key: 1, template: [x]}'")
+        )
     if strategy.needs_barrier and not tiling.task_type.startswith("MIX_"):
         message = (
             f"got {tiling.task_type!r}, expected a MIX type as MIX_AIV_1_0: the cores synchronize in {strategy.name}"
@@ -293,12 +297,10 @@ def _check_constants(tiling: TilingSpec, problems: Problems) -> None:
 
 
 def _check_own_plan(tiling: TilingSpec, problems: Problems) -> None:
-    """A plan of the operator's own computes what the spec says for a shared one; conditions of keys only check it."""
+    """A plan of the operator's own computes what the spec says for a shared one; conditions of keys check it."""
     if tiling.work:
         message = f"is allowed only with a shared plan, expected 'plan: ..' with one of {', '.join(STRATEGIES)}"
         problems.append((("tiling", "work"), message))
-    if any(key.when is not None for key in tiling.keys):
-        _check_conditions(tiling, problems)
 
 
 def _check_work(tiling: TilingSpec, strategy: Strategy, problems: Problems) -> None:
@@ -317,22 +319,12 @@ def _check_work(tiling: TilingSpec, strategy: Strategy, problems: Problems) -> N
             problems.append((place, f"got {given}, expected at least {least}: {quantity.meaning}"))
 
 
-def _check_shared_keys(tiling: TilingSpec, problems: Problems) -> None:
-    """The tiling keys beside a shared plan: conditions, and a last one for the rest."""
-    if not tiling.keys:
-        problems.append(
-            (("tiling",), "got no keys, expected one at least, as in '{name: Plain, key: 1, template: [x]}'")
-        )
-    _check_conditions(tiling, problems)
-
-
 def _check_conditions(tiling: TilingSpec, problems: Problems) -> None:
     """Conditions of keys: one for each key but the last."""
     for index, key in enumerate(tiling.keys[:-1]):
         if key.when is None:
-            problems.append(
-                (("tiling", "keys", index), "'when' is missing, otherwise the keys after it are never selected")
-            )
+            message = "'when' is missing, expected the condition that selects this key; only the last key has none"
+            problems.append((("tiling", "keys", index), message))
     if tiling.keys and tiling.keys[-1].when is not None:
         place: Path = ("tiling", "keys", len(tiling.keys) - 1, "when")
         problems.append(

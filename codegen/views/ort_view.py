@@ -9,7 +9,7 @@ from opforge.codegen.spec.model import OpSpec
 
 from .facts import source_keys
 from .op_view import OpView
-from .tensor_view import AttrView
+from .tensor_view import AttrView, TensorView
 
 
 class OrtAttr:
@@ -38,20 +38,9 @@ class OrtOperator:
         leaders = {output.leader.index for output in op.outputs if output.leader}
         self.leaders = [tensor for tensor in op.inputs if tensor.index in leaders]
         self.function = max(op.functions, key=lambda function: len(function.given_attrs))
-        self.arguments = [self._argument(param.of, param.kind, param.c_type) for param in self.function.params]
-
-    def _argument(self, name: str, kind: str, c_type: str) -> Code:
-        """Return the C++ expression of an argument of the function."""
-        for attr in self.attrs:
-            if attr.name == name and attr.array:
-                return Code(f"Array<{attr.array}>(attributes.{attr.camel}).get()")
-            if attr.name == name:
-                is_text = attr.type == "string"
-                value = f"attributes.{attr.camel}{'.c_str()' if is_text else ''}"
-                return Code(f"{'const' if is_text else 'static'}_cast<{c_type}>({value})")
-        index = next(t.index for t in (*self.inputs, *self.outputs) if t.name == name)
-        values = "outputs" if kind == "output" else "inputs"
-        return Code(f"{values}[{index}].{'List' if kind == 'host_list' else 'Tensor'}()")
+        parts: list[TensorView | OrtAttr] = [*self.inputs, *self.outputs, *self.attrs]
+        of = {part.name: part for part in parts}
+        self.arguments = [(param, of[param.of]) for param in self.function.params]
 
 
 def ort_operators(specs: Sequence[OpSpec]) -> list[OrtOperator]:

@@ -28,9 +28,9 @@ from opforge.frontend.ir.tensor_type import ELEMENT_TYPES, ValueType
 from opforge.frontend.pipeline import convert
 from opforge.frontend.rules.groups.sorted_groups import FuseSortedGroups
 from opforge.frontend.rules.names.aten import ATEN_DOMAIN
+from opforge.frontend.rules.names.torch_forms import BoundCall, TorchForm, bound_call, torch_forms
 
 from .fx_patterns import is_pattern, pattern_nodes, writes
-from .torch_forms import BoundCall, TorchForm, bound_call, torch_forms
 
 # An OpOverload calls itself `aten.name.overload`, an OpOverloadPacket `aten.name`.
 _TARGET = re.compile(r"(\w+)\.(\w+)(?:\.(\w+))?\Z")

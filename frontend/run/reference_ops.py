@@ -19,13 +19,13 @@ from onnx.reference.op_run import OpRun
 
 from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
-from opforge.frontend.importers.torch_forms import TorchForm, bound_call, torch_forms
 from opforge.frontend.ir.attributes import default_attributes, text_attribute
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.value_types import ValueTypes
 from opforge.frontend.rules.discovery import facts
 from opforge.frontend.rules.names.aten import ATEN, ATEN_DOMAIN
+from opforge.frontend.rules.names.torch_forms import TorchForm, bound_call, torch_forms
 
 Array = NDArray[Any]
 Results = Sequence[Array]

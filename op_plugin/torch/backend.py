@@ -17,7 +17,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, write_files
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
-from opforge.frontend.importers.torch_forms import TorchForm
+from opforge.frontend.rules.names.torch_forms import TorchForm
 
 from .graph_rewrite import Rewritten, rewrite
 from .register import SPECS, operator_call, torch_functions

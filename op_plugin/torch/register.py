@@ -10,7 +10,7 @@ import torch
 from opforge.codegen.project import Project
 from opforge.codegen.spec.loader import load_project
 from opforge.codegen.spec.model import OpSpec
-from opforge.frontend.importers.torch_forms import TorchForm
+from opforge.frontend.rules.names.torch_forms import TorchForm
 
 from .autograd import Formula, refuse_second_derivative
 from .cpu import cpu_kernel

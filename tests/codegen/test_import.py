@@ -152,6 +152,19 @@ def test_json_becomes_a_project_that_generates(draft, tmp_path):
     assert {"bias_scale.py", "test_bias_scale.py", "conftest.py"} <= names
 
 
+def test_names_that_no_spec_can_have_are_replaced(draft, tmp_path):
+    odd = "".join(f'this->Input("{name}");' for name in ("a))(", "class", "é" * 9, "N" * 99))
+    found = draft(OP_DEF.replace('this->Input("x")', odd + 'this->Input("x")', 1))
+    made = write_project([found], tmp_path / "made")[found.op_type]
+    assert list(made.names.values())[:4] == ["a", "class_value", "value", "n" * 48]
+
+
+def test_table_in_a_cell(draft):
+    found = draft(PAGE.replace("<td>2-4</td>", "<td>2-4<table></td>", 1), "a.md")
+    assert [tensor.name for tensor in found.inputs] == ["x", "scale"]
+    draft(PAGE.replace("<td>2-4</td>", f"<td rowspan={'9' * 5000}>2-4</td>", 1), "b.md")
+
+
 def test_reference_stub_names_the_missing_formula(draft, tmp_path):
     write_project([draft(json.dumps(ENTRY), "op.json")], tmp_path / "made")
     scope = {}

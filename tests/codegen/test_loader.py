@@ -209,6 +209,11 @@ REFUSALS = [
     ("summary: Add two matrices.", "summary:", "2:9: summary: got nothing, expected text"),
     ("key: 1,", "key: ^-1,", "tiling.keys[0].key: got -1, expected at least 0"),
     (
+        "- {name: Plain, key: 1,",
+        "- ^{name: Half, key: 2}\n    - {name: Plain, key: 1,",
+        "tiling.keys[0]: 'when' is missing, expected the condition that selects this key; only the last key has none",
+    ),
+    (
         "[float16, float32]",
         "[float16, ^flot32]",
         "inputs[0].dtypes[1]: unknown dtype 'flot32'; did you mean 'float32'?",

@@ -154,7 +154,11 @@ def test_the_struct_has_the_fields_of_the_plan_then_those_of_the_spec():
         ("value: alpha, ", "", "'value' is missing, a shared plan fills its own fields only"),
         ("type: float32, value", "type: int32, value", "which is a decimal number; expected an integer or a condition"),
         ("name: alpha, type: float32", "name: tile, type: float32", "got the field 'tile' again"),
-        ("when: present(y), template", "template", "'when' is missing, otherwise the keys after it are never selected"),
+        (
+            "when: present(y), template",
+            "template",
+            "'when' is missing, expected the condition that selects this key; only the last key has none",
+        ),
         ("key: 2, template", "key: 2, when: present(y), template", "got a condition on the last key"),
         ("plan: elementwise", "plan: segmented_rows", "cores synchronize in segmented_rows"),
         ("  plan: elementwise\n", "", "is allowed only with a shared plan"),

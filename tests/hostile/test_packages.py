@@ -353,7 +353,6 @@ def test_pipe_among_the_headers_of_a_project(tmp_path):
 
 
 WORDS = (b"\0", b"{", b"[", b'"', b"\\ud800", b"-1", b"1e999", b"\xff", b"null")
-PACKED = lists({"vendor": "v", "cann": ["8.1", "9.1"], "operators": ["A"]}, {"a": b""})["manifest.json"]
 
 
 def mutations(seed, count, samples):

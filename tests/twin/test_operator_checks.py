@@ -56,20 +56,32 @@ def test_a_build_runs_the_test_shapes_until_they_are_clean(plant, capfd):
     project = plant("row_reduction", "op_proto/row_max.yaml", right, wrong)
     spec = project.root / "op_proto" / "row_max.yaml"
     for _ in range(2):
-        (line, *others) = check(project, build_project(project), DEFAULT_SOC)
-        assert not others
+        (line,), _ = check(project, build_project(project), DEFAULT_SOC)
         assert all(part in line for part in ("RowMax-rows", "ub_plan", "planned_ub_bytes"))
     spec.write_text(spec.read_text(encoding="utf-8").replace(wrong, right), encoding="utf-8")
-    assert check(project, build_project(project), DEFAULT_SOC) == []
+    assert check(project, build_project(project), DEFAULT_SOC) == ([], [])
     # Nothing has changed since: no process is started, so that the time limit cannot be exceeded.
-    assert check(project, build_project(project), DEFAULT_SOC, seconds=1e-9) == []
+    assert check(project, build_project(project), DEFAULT_SOC, seconds=1e-9) == ([], [])
+
+
+def test_a_build_prints_the_warnings_of_the_test_shapes(plant):
+    load = "AscendC::LocalTensor<T> y = Loaded(ys_, y_, offset, count);"
+    project = plant("elementwise", "op_kernel/scaled_add.h", load, "")
+    kernel = project.root / "op_kernel" / "scaled_add.h"
+    text = kernel.read_text(encoding="utf-8").replace("            ys_.FreeTensor(y);\n", "")
+    kernel.write_text(text.replace("AscendC::Add(z, z, y,", "AscendC::Add(z, z, z,"), encoding="utf-8")
+    findings, (line, *others) = check(project, build_project(project), DEFAULT_SOC)
+    assert findings == []
+    assert "ScaledAdd-with_y" in line
+    assert "warning: input_not_read: ScaledAdd (tiling key 1): input 'y'" in line
+    assert all("-float32-" in other for other in others)
 
 
 def test_a_kernel_without_end_is_named_by_the_build(plant):
     line = "        const kernel::Span rows"
     loop = "        while (AscendC::GetBlockIdx() >= 0) {}"
     project = plant("row_reduction", "op_kernel/row_max.h", line, f"{loop}\n{line}")
-    (line,) = check(project, build_project(project), DEFAULT_SOC, seconds=10)
+    (line,), _ = check(project, build_project(project), DEFAULT_SOC, seconds=10)
     assert "did not end within 10 s" in line
 
 

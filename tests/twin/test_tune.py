@@ -24,7 +24,7 @@ SPEC = """tiling:
     - {name: alpha, type: float32}
     - {name: planned_ub_bytes, type: int64}
   keys:
-    - {name: WithY, key: 1, template: [x, true]}
+    - {name: WithY, key: 1, when: present(y), template: [x, true]}
     - {name: WithoutY, key: 2, template: [x, false]}
   constants:
     - {name: tile_elements, value: 256, choices: [64, 256, 1024, 32768]}

@@ -25,12 +25,11 @@ from .limited_process import Ended, LimitError, Limits, compile_limits, run_limi
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 # Findings name the source line of a return address. The build therefore has a line table, without what takes 40 % of
 # the compile time, and no transformation that merges calls of several lines or removes the frame of a caller.
-LINE_FLAGS = (
-    *("-g1", "-gdwarf-4", "-gz=none"),
+_GNU_FLAGS = (
     *("-gno-statement-frontiers", "-gno-inline-points", "-gno-variable-location-views", "-fno-var-tracking"),
-    *("-fno-optimize-sibling-calls", "-fno-crossjumping", "-fno-tree-tail-merge", "-fno-ipa-icf"),
-    "-Wno-ignored-optimization-argument",  # of clang, which has not all of these options
+    *("-fno-crossjumping", "-fno-tree-tail-merge", "-fno-ipa-icf"),
 )
+LINE_FLAGS = ("-g1", "-gdwarf-4", "-gz=none", "-fno-optimize-sibling-calls", *_GNU_FLAGS)
 # Kernels check their own arrays and frames (overruns.h); big frames are probed page by page.
 KERNEL_FLAGS = (
     *("-Wcast-qual", "-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection"),
@@ -133,6 +132,11 @@ def is_gnu() -> bool:
     return _is_gnu(compiler()[0])
 
 
+def known_flags(flags: Sequence[str]) -> list[str]:
+    """Return the flags without those that only g++ has, if the compiler is another one."""
+    return [flag for flag in flags if is_gnu() or flag not in _GNU_FLAGS]
+
+
 @lru_cache(maxsize=1)
 def _is_gnu(path: str) -> bool:
     return "Free Software Foundation" in _ask(path, "--version").text
@@ -231,8 +235,7 @@ def _require_binary(made: Path, label: str) -> None:
 
 def _compile_command(unit: Unit) -> list[str]:
     before = (word for path in unit.before for word in ("-include", str(path)))
-    flags = [flag for flag in unit.flags if is_gnu() or not flag.startswith("-gno-")]
-    return [compiler()[0], *COMMON, *cpu_flags(), *flags, *before, "-c", str(unit.source)]
+    return [compiler()[0], *COMMON, *cpu_flags(), *known_flags(unit.flags), *before, "-c", str(unit.source)]
 
 
 def _source_bytes(unit: Unit) -> int:

@@ -10,18 +10,16 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, require_writable, write_files
 from opforge.codegen.printing import shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.codegen.spec.products import soc_properties
+from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 from opforge.twin.build import build_runtime
+from opforge.twin.compiler.npu_model import LEVELS
 from opforge.twin.jobs import State, run_all, twin_version
 
-from .discover import Source, find_sources
+from .discover import ARCH, Source, find_sources
 from .execute import keys_of, run_one
 from .report import as_json, page_of, print_row, print_totals
 from .walk import list_files
 from .worker import Row
-
-LEVELS = ("strict", "device", "fast")
-_ARCHITECTURE = 2201
 
 
 def coverage_command(
@@ -110,7 +108,7 @@ def _rows(
 
 def _check(settings: dict[str, Any]) -> None:
     soc = soc_properties(settings["soc"])
-    if soc.arch != _ARCHITECTURE:
-        raise UserError(f"--soc: got {soc.name}, expected a chip of architecture {_ARCHITECTURE}, as Ascend910B1")
+    if soc.arch != ARCH:
+        raise UserError(f"--soc: got {soc.name}, expected a chip of architecture {ARCH}, as {DEFAULT_SOC}")
     if settings["level"] not in LEVELS:
         raise UserError(f"--level: got {shown(settings['level'])}, expected one of {', '.join(LEVELS)}")

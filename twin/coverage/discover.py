@@ -8,12 +8,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from opforge.codegen.spec.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
+
 from .cmake_text import Program, Steps, read_programs, read_steps
 from .op_sources import Definition, code_of, dtype_header, has_auto_sync, read_definition, tiling_header
 from .walk import Tree
 
-ARCHITECTURE = "dav-2201"
-_CHIPS = ("ascend910b", "ascend910_93")
+ARCH = SOCS[DEFAULT_SOC].arch
+ARCHITECTURE = f"dav-{ARCH}"
+_CHIPS = tuple(name for name in BUILT_PRODUCTS if PRODUCTS[name].arch == ARCH)
 _HERE = ("CMAKE_CURRENT_SOURCE_DIR", "CMAKE_CURRENT_LIST_DIR", "CMAKE_SOURCE_DIR", "PROJECT_SOURCE_DIR")
 _DEFAULT_OPTIONS = {
     "CMAKE_ASC_ARCHITECTURES": ARCHITECTURE,

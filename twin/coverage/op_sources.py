@@ -7,25 +7,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from opforge.codegen.spec.dtypes import CANN_DTYPES, FORMATS
+
 _NO_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
-# Numbers of ge::DataType, which a kernel compares in preprocessor conditions, and C++ types.
-DTYPES = {
-    "DT_FLOAT": (0, "float"),
-    "DT_FLOAT16": (1, "half"),
-    "DT_INT8": (2, "int8_t"),
-    "DT_INT32": (3, "int32_t"),
-    "DT_UINT8": (4, "uint8_t"),
-    "DT_INT16": (6, "int16_t"),
-    "DT_UINT16": (7, "uint16_t"),
-    "DT_UINT32": (8, "uint32_t"),
-    "DT_INT64": (9, "int64_t"),
-    "DT_UINT64": (10, "uint64_t"),
-    "DT_DOUBLE": (11, "double"),
-    "DT_BOOL": (12, "bool"),
-    "DT_BF16": (27, "bfloat16_t"),
-    "DT_INT4": (29, "AscendC::int4b_t"),
-}
-_FORMATS = {"FORMAT_NCHW": 0, "FORMAT_NHWC": 1, "FORMAT_ND": 2, "FORMAT_NC1HWC0": 3, "FORMAT_FRACTAL_NZ": 29}
+# C++ types by enumerator of ge::DataType; specs have no type of half a byte.
+_TYPES = {dtype.ge: dtype.kernel for dtype in CANN_DTYPES if dtype.kernel} | {"DT_INT4": "AscendC::int4b_t"}
+# A kernel compares the numbers of the enumerators in preprocessor conditions.
+_NUMBERS = {dtype.ge: dtype.number for dtype in CANN_DTYPES if dtype.ge in _TYPES}
+_NUMBERS |= {f"FORMAT_{name}": number for name, number in FORMATS.items()}
 
 
 _NUMBER = re.compile(
@@ -70,7 +59,7 @@ def read_definition(text: str) -> Definition | None:
     for found in own:
         given = re.search(r"\.DataType(?:List)?\s*\(\s*(?:\{\s*(?:ge::)?(DT_\w+)|(\w+))", found[2])
         names = [given[1]] if given and given[1] else lists.get(given[2] if given else "", [])
-        dtypes[found[1]] = names[0] if names and names[0] in DTYPES else "DT_FLOAT16"
+        dtypes[found[1]] = names[0] if names and names[0] in _TYPES else "DT_FLOAT16"
     files = dict(
         re.findall(r'(\w+)(?:\s*\.\s*\w+\([^;]*?\))*?\s*\.ExtendCfgInfo\(\s*"opFile\.value"\s*,\s*"(\w+)"', code)
     )
@@ -102,12 +91,11 @@ def has_auto_sync(cmake: str, config: str, op_type: str, chip: str) -> bool:
 
 def dtype_header(definition: Definition | None) -> str:
     """The macros that the op compiler defines for the dtypes and formats of an operator."""
-    lines = [f"#define {name} {number}" for name, (number, _) in DTYPES.items()]
-    lines += [f"#define {name} {number}" for name, number in _FORMATS.items()]
+    lines = [f"#define {name} {number}" for name, number in _NUMBERS.items()]
     for name, dtype in (definition.dtypes if definition else {}).items():
         upper = name.upper()
         lines += [
-            f"#define DTYPE_{upper} {DTYPES[dtype][1]}",
+            f"#define DTYPE_{upper} {_TYPES[dtype]}",
             f"#define ORIG_DTYPE_{upper} {dtype}",
             f"#define FORMAT_{upper} FORMAT_ND",
         ]

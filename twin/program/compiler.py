@@ -18,7 +18,7 @@ from opforge.twin.build import INCLUDE, build_runtime
 from opforge.twin.compiler.limited_process import LimitError, compile_limits, run_limited
 from opforge.twin.compiler.npu_model import LEVELS
 from opforge.twin.compiler.runtime_library import runtime_link
-from opforge.twin.compiler.units import COMMON, LINE_FLAGS, CompileError, compiler, cpu_flags, is_gnu
+from opforge.twin.compiler.units import COMMON, LINE_FLAGS, CompileError, compiler, cpu_flags, known_flags
 
 from .entries import entry_definitions, write_headers
 from .messages import missing_names
@@ -97,7 +97,7 @@ class _Build:
         return made.read_text(encoding="utf-8", errors="surrogateescape")
 
     def compile(self, text: str, source: Path, is_kernel: bool, target: Path) -> None:
-        kernel_flags = [flag for flag in _KERNEL_FLAGS if is_gnu() or not flag.startswith("-gno-")]
+        kernel_flags = known_flags(_KERNEL_FLAGS)
         rewritten = target.with_suffix(".cpp")
         rewritten.write_text(text, encoding="utf-8", errors="surrogateescape")
         command = [

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from opforge.codegen.printing import shown
-from opforge.frontend.importers.torch_forms import TorchForm, bound_call, torch_forms
 from opforge.frontend.ir.attributes import text_attribute
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Unmatched, Unrelated
@@ -16,6 +15,8 @@ from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.rules.context import Context, Specs
 from opforge.frontend.rules.pattern import any_node
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
+
+from .torch_forms import TorchForm, bound_call, torch_forms
 
 ATEN_DOMAIN = "org.pytorch.aten"
 ATEN = "ATen"

@@ -96,7 +96,7 @@ void FillGroups(Tiling& tiling, const ge::Shape& shape, uint32_t typeSize, uint3
     OPFORGE_PUT(hw, positions)
     OPFORGE_PUT(g, groups)
     OPFORGE_PUT(d, groups == 0 ? 0 : channels / groups)
-    OPFORGE_PUT(hwAlignSize, RoundUpTo(positions * typeSize, kBlockBytes) / typeSize)
+    OPFORGE_PUT(hwAlignSize, RoundUp<uint32_t>(positions * typeSize, kBlockBytes) / typeSize)
 }
 
 template <typename Tiling>

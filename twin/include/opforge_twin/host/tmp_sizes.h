@@ -7,6 +7,7 @@
 
 #include "graph/tensor.h"
 #include "graph/types.h"
+#include "opforge_twin/arithmetic.h"
 #include "tiling/platform/platform_ascendc.h"
 
 namespace AscendC {
@@ -34,13 +35,6 @@ namespace tmp {
 }  // namespace tmp
 
 inline constexpr uint32_t kFloatBytes = 4;
-inline constexpr uint32_t kBlockBytes = 32;
-inline constexpr uint32_t kStepBytes = 256;
-
-inline uint32_t RoundUpTo(uint32_t value, uint32_t unit)
-{
-    return (value + unit - 1) / unit * unit;
-}
 
 inline uint32_t Elements(const ge::Shape& shape)
 {
@@ -62,14 +56,15 @@ inline ge::Shape Stored(const ge::Shape& shape)
 /// The least bytes, as the function checks it.
 inline uint32_t LeastBytes(const TmpRow& row, uint32_t lastAxis)
 {
-    const uint32_t unit = row.unit == TmpUnit::kStep ? kStepBytes : RoundUpTo(lastAxis * kFloatBytes, kBlockBytes);
+    const uint32_t unit =
+        row.unit == TmpUnit::kStep ? kRepeatBytes : RoundUp<uint32_t>(lastAxis * kFloatBytes, kBlockBytes);
     return row.unit == TmpUnit::kNone ? 0 : row.buffers * unit;
 }
 
 /// The bytes for all elements at once.
 inline uint32_t MostBytes(const TmpRow& row, uint32_t elements, uint32_t lastAxis)
 {
-    const uint32_t whole = row.buffers * RoundUpTo(elements * kFloatBytes, kStepBytes);
+    const uint32_t whole = row.buffers * RoundUp<uint32_t>(elements * kFloatBytes, kRepeatBytes);
     return row.unit == TmpUnit::kNone ? 0 : std::max(LeastBytes(row, lastAxis), whole);
 }
 
@@ -82,7 +77,7 @@ inline void SetSizes(const TmpRow& row, const ge::Shape& shape, uint32_t& most, 
 /// The functions compute in float: a buffer has 4 bytes for each element of `typeSize` bytes.
 inline void SetFactors(const TmpRow& row, uint32_t typeSize, uint32_t& liveNodes, uint32_t& extra)
 {
-    liveNodes = typeSize == 0 ? 0 : row.buffers * RoundUpTo(kFloatBytes, typeSize) / typeSize;
+    liveNodes = typeSize == 0 ? 0 : row.buffers * RoundUp(kFloatBytes, typeSize) / typeSize;
     extra = 0;
 }
 

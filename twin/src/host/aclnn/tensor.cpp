@@ -22,11 +22,14 @@ using opforge::twin::kernel::Text;
 
 namespace {
 
+/// Strides beyond 2^63, which only an empty tensor has, are the largest number.
 op::Strides DenseStrides(const op::Shape& shape)
 {
     op::Strides strides(shape.GetDimNum(), 1);
     for (size_t i = strides.size(); i > 1; --i) {
-        strides[i - 2] = strides[i - 1] * shape.GetDim(i - 1);
+        if (__builtin_mul_overflow(strides[i - 1], shape.GetDim(i - 1), &strides[i - 2])) {
+            strides[i - 2] = INT64_MAX;
+        }
     }
     return strides;
 }
