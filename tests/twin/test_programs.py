@@ -385,6 +385,13 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
             },
             "overlap",
         ),
+        (
+            {
+                "SYNC": "AscendC::LocalTensor<float> b = buffer.Get<float>(); AscendC::Duplicate(b, 1.0f, 64);"
+                "AscendC::PipeBarrier<PIPE_V>(); AscendC::DataCopy(b, b[8], 32);"
+            },
+            "overlap",
+        ),
     ],
 )
 def test_only_stricter_levels_report(changes, kind):
@@ -414,6 +421,11 @@ PADDED = (
             f"AscendC::CreateVecIndex(b, 0.0f, 64); {ORDER.format('V_MTE3')} AscendC::DataCopy(to, b, 64);",
             "race",
         ),
+        ("AscendC::Duplicate(b, 1.0f, 64); AscendC::Adds(b, b, 1.0f, 64);", "race"),
+        ("AscendC::Duplicate(b, 1.0f, 64); b.SetValue(1, b.GetValue(0)); AscendC::Adds(b, b, 1.0f, 64);", "race"),
+        (f"AscendC::DataCopy(b, from, 64); b.SetValue(1, b.GetValue(0)); {ORDER.format('S_MTE3')}", "race"),
+        ("AscendC::Adds(b[8], b, 1.0f, 8);", "uninitialised_read"),
+        ("AscendC::Adds(b, b, 1.0f, 16, 1, {2, 2, 8, 8});", "uninitialised_read"),
     ],
 )
 def test_only_strict_reports(code, kind):
@@ -423,6 +435,37 @@ def test_only_strict_reports(code, kind):
         x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
         findings = launch(text, "kernel", 1, [x, y], level=level, lint=False)
         assert {finding.kind for finding in findings} == kinds, level
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("AscendC::DataCopy(b, from, 64); AscendC::Adds(b, b, 1.0f, 64);", "race"),
+        ("AscendC::Duplicate(b, 1.0f, 64); AscendC::DataCopy(to, b, 64);", "race"),
+        (f"AscendC::Adds(b, b, 1.0f, 8); {ORDER.format('V_MTE3')} AscendC::DataCopy(to, b, 8);", "uninitialised_read"),
+        (
+            (
+                "AscendC::Duplicate(b[8], 1.0f, 8); AscendC::Add(b[16], b[4], b[8], 8);"
+                f"{ORDER.format('V_MTE3')} AscendC::DataCopy(to, b[16], 8);"
+            ),
+            "ub_misaligned",
+        ),
+        (
+            (
+                "AscendC::Duplicate(b[8], 1.0f, 8); AscendC::Add(b[16], b, b[8], 8);"
+                f"{ORDER.format('V_S')} to.SetValue(0, b.GetValue(20));"
+            ),
+            "uninitialised_read",
+        ),
+        ("AscendC::Duplicate(b, 1.0f, 64); AscendC::DataCopy(b[8], b, 32);", "overlap"),
+    ],
+)
+def test_device_still_reports(code, kind):
+    """Level device reports an order that the compiler does not make, and a use of undefined results."""
+    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "256").replace("SYNC", AFTER + code)
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    findings = launch(text, "kernel", 1, [x, y], level="device", lint=False)
+    assert kind in {finding.kind for finding in findings}
 
 
 def test_unknown_level():

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from opforge.codegen.spec.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
 
 from .cmake_text import Program, Steps, read_programs, read_steps
-from .op_sources import Definition, code_of, dtype_header, read_definition, tiling_header
+from .op_sources import Definition, code_of, dtype_header, has_auto_sync, read_definition, tiling_header
 from .walk import Tree
 
 ARCH = SOCS[DEFAULT_SOC].arch
@@ -24,6 +24,7 @@ _DEFAULT_OPTIONS = {
     "RUN_MODE": "npu",
     **dict.fromkeys(_HERE, "."),
 }
+_CONFIG = "scripts/kernel/binary_config/ascendc_config.json"
 _OTHER_FOLDERS = re.compile(r"/(?:arch(?!2[02])\w+|v3\d|v310\w*|ascend310\w*|ascend950\w*|regbase|experimental|tests)/")
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
 _KERNEL = re.compile(r"__global__\b|kernel_operator\.h|<<<")
@@ -49,6 +50,7 @@ class Source:
         test_has_tiling: The unit tests define the structures of `tiling` themselves.
         test_defines: Macros of the unit tests.
         has_lists: The operator has lists of tensors.
+        has_auto_sync: The compiler inserts synchronization into the kernel (`--cce-auto-sync`).
         before, arguments, after: Scripts before the program, its arguments, scripts after it.
         reason: Why it is not compiled; empty if it is.
         is_other: It is for another architecture, or not for a kernel: no row of the result.
@@ -69,6 +71,7 @@ class Source:
     test_has_tiling: bool = False
     test_defines: list[str] = field(default_factory=list)
     has_lists: bool = False
+    has_auto_sync: bool = True
     before: list[list[str]] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
     after: list[list[str]] = field(default_factory=list)
@@ -205,6 +208,8 @@ def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
         for name in tree.below(tests)
         if PurePosixPath(name).match(f"{tests}/test_{stem}*.cpp") and "apt" not in name and "arch35" not in name
     ][:1]
+    cmake = "".join(tree.text(f"{home}/{name}") for name in ("op_kernel/CMakeLists.txt", "CMakeLists.txt"))
+    source.has_auto_sync = has_auto_sync(cmake, tree.text(_CONFIG), op_type, _CHIPS[0])
     source.has_lists = bool(definition and definition.has_lists)
     texts = _with_includes(tree, source.tests)
     candidates = (f"{tests}/{stem}_tiling_def.h", *(name for name in texts if name.endswith("_tiling_def.h")))

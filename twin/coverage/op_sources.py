@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -66,6 +67,26 @@ def read_definition(text: str) -> Definition | None:
     for chip, config in re.findall(r'AddConfig\(\s*"(\w+)"\s*(?:,\s*(\w+))?', code):
         chips[chip] = files.get(config)
     return Definition(added[1], chips, dtypes, re.search(r"ParamType\(\s*(?:\w+::)*DYNAMIC", code) is not None)
+
+
+def has_auto_sync(cmake: str, config: str, op_type: str, chip: str) -> bool:
+    """Whether the compiler inserts synchronization, the default of operator projects.
+
+    Args:
+        cmake: Text of the CMakeLists.txt of the kernel.
+        config: Text of a JSON file with a row for each operator and its chips.
+        op_type: Type of the operator.
+        chip: Name of the chip in the definition.
+    """
+    if re.search(r"\bAUTO_SYNC\s+false\b|--cce-auto-sync=off", cmake, re.IGNORECASE):
+        return False
+    try:
+        rows = json.loads(config or "[]")
+        values = [row.get("auto_sync") for row in rows if row["name"] == op_type and chip in row["compute_units"]]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return True
+    value = values[0] if values else True
+    return (value.get(chip) if isinstance(value, dict) else value) is not False
 
 
 def dtype_header(definition: Definition | None) -> str:

@@ -58,18 +58,18 @@ class Place:
     seconds: float
     memory_mb: int
 
-    def run(self, command: Sequence[str], folder: Path, *, is_script: bool = False) -> Result:
+    def run(self, command: Sequence[str], folder: Path, *, may_start_processes: bool = False) -> Result:
         """Run a command in a folder of the scratch folder.
 
         Args:
             command: Program and arguments.
             folder: Where it starts.
-            is_script: It is an interpreter, which may start processes.
+            may_start_processes: It is a script, or a unit test that starts scripts.
         """
         output = self.scratch / "output.txt"
         readable = [*_SYSTEM, str(self.programs), str(BUILTIN_ROOT), sys.prefix, sys.base_prefix]
         environment = {
-            "PATH": "/usr/bin:/bin",
+            "PATH": f"{sys.prefix}/bin:/usr/bin:/bin" if may_start_processes else "/usr/bin:/bin",
             "HOME": str(self.scratch),
             "TMPDIR": str(self.scratch),
             "OPFORGE_TWIN_REPORT": str(self.scratch / REPORT),
@@ -87,7 +87,7 @@ class Place:
             "seconds": int(self.seconds * PROGRAM_SECONDS_PER_SECOND) + 1,
             "memory_mb": self.memory_mb,
             "file_mb": _MOST_FILE_MB,
-            "may_start_processes": is_script,
+            "may_start_processes": may_start_processes,
             "environment": environment,
         }
         status, _ = run_command(

@@ -15,7 +15,7 @@ from .discover import Source
 from .worker import Row
 
 _SHOWN_NAMES = 30
-_COUNTED = ("sources", "compiled", "ran", "right", "wrong", "with findings")
+_COUNTED = ("sources", "compiled", "ran", "right", "wrong", "clean", "with findings")
 
 
 def status_of(row: Row) -> str:
@@ -25,11 +25,17 @@ def status_of(row: Row) -> str:
     return "ran" if row.ran else "compiled" if row.compiled else "failed"
 
 
+def is_clean(row: Row) -> bool:
+    """Whether it ran without findings and is not wrong; for an operator, at least one unit test."""
+    return row.clean_tests > 0 if row.kind == "operator" else row.ran and not row.findings and row.right is not False
+
+
 def count(rows: Iterable[Row]) -> dict[str, int]:
-    """How many rows compiled, ran, were right or wrong, or had findings."""
+    """How many rows compiled, ran, were right, wrong or clean, or had findings."""
     totals = dict.fromkeys(_COUNTED, 0)
     for row in rows:
-        facts = (True, row.compiled, row.ran, row.right is True, row.right is False, bool(row.findings))
+        wrong, has_findings = row.right is False, bool(row.findings)
+        facts = (True, row.compiled, row.ran, row.right is True, wrong, is_clean(row), has_findings)
         for name, holds in zip(_COUNTED, facts, strict=True):
             totals[name] += holds
     return totals
@@ -63,6 +69,8 @@ def as_json(rows: Sequence[Row], excluded: Sequence[Source], settings: dict[str,
 def print_row(row: Row, number: int, total: int) -> None:
     """Print one row when it is there."""
     words = [f"[{number}/{total}]", status_of(row).ljust(8), escaped(row.path)]
+    if row.tests:
+        words.append(f"({row.clean_tests} of {row.tests} unit tests without findings)")
     if row.findings:
         words.append(f"({len(row.findings)} findings)")
     if row.reason:

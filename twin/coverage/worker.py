@@ -32,6 +32,7 @@ _MOST_TEXT = 1000
 _FAILED = re.compile(r"\b(?:fail(?:ed|ure)?|error|mismatch(?:ed)?|incorrect|wrong)\b", re.IGNORECASE)
 _PASSED = re.compile(r"\b(?:pass(?:ed)?|success(?:ful)?(?:ly)?|correct)\b", re.IGNORECASE)
 _UNIT_TESTS = re.compile(r"opforge unit tests: (\d+) tests, (\d+) comparisons, (\d+) failed")
+_UNIT_TEST = re.compile(r"^opforge unit test\t(.*)$", re.MULTILINE)
 _FINDING = re.compile(r"opforge finding\t(?P<kind>[^\t]*)\t(?P<where>[^\t]*)\t(?P<message>.*)")
 _READ_TILING = re.compile(r"#define\s+GET_TILING_DATA\(\s*(\w+)\s*,\s*\w+\s*\)[\s\\]*(\w+)\s+\1\s*[;{]")
 _HOST_HEADER = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]*\bop_host/[^"\n]*)"', re.MULTILINE)
@@ -48,7 +49,10 @@ _TEST_MAIN = '#include "gtest/gtest.h"\nint main() { return RUN_ALL_TESTS(); }\n
 
 @dataclass
 class Row:
-    """One row of the result; `right` is None if nothing compares the outputs."""
+    """One row of the result; `right` is None if nothing compares the outputs.
+
+    `tests` counts the unit tests that ran a kernel, and `clean_tests` those without a finding or a failed comparison.
+    """
 
     path: str
     kind: str
@@ -59,6 +63,8 @@ class Row:
     missing: list[str] = field(default_factory=list)
     reason: str = ""
     seconds: float = 0.0
+    tests: int = 0
+    clean_tests: int = 0
 
 
 def work(source: Source, settings: dict[str, Any], folder: Path) -> Row:
@@ -128,7 +134,8 @@ def _test_defines(source: Source, settings: dict[str, Any]) -> tuple[str, ...]:
     levels = {"strict": "kStrict", "device": "kDevice", "fast": "kFast"}
     soc, level = settings["soc"], levels[settings["level"]]
     lists = ("OPFORGE_COVERAGE_LISTS",) if source.has_lists else ()
-    return f'OPFORGE_COVERAGE_SOC="{soc}"', f"OPFORGE_COVERAGE_LEVEL={level}", "KERNELUT=1", *lists
+    sync = f"OPFORGE_COVERAGE_AUTO_SYNC={int(source.has_auto_sync)}"
+    return f'OPFORGE_COVERAGE_SOC="{soc}"', f"OPFORGE_COVERAGE_LEVEL={level}", sync, "KERNELUT=1", *lists
 
 
 def _kernel(source: Source, made: Path, place: Place, settings: dict[str, Any], row: Row) -> None:
@@ -151,7 +158,7 @@ def _example(source: Source, made: Path, place: Place, settings: dict[str, Any],
         row.reason = f"{Path(source.before[0][0]).name} makes its inputs; --run-scripts allows it"
         return
     for words in source.before:
-        result = place.run([sys.executable, *words], folder, is_script=True)
+        result = place.run([sys.executable, *words], folder, may_start_processes=True)
         if result.status != 0:
             row.reason = f"{words[0]}: {_last_line(result)}"
             return
@@ -160,7 +167,7 @@ def _example(source: Source, made: Path, place: Place, settings: dict[str, Any],
         return
     row.right = _says(result.output)
     if settings["run_scripts"] and source.after:
-        results = [place.run([sys.executable, *words], folder, is_script=True) for words in source.after]
+        results = [place.run([sys.executable, *words], folder, may_start_processes=True) for words in source.after]
         row.right = all(after.status == 0 for after in results)
         row.reason = next((f"verification: {_last_line(after)}" for after in results if after.status), row.reason)
     elif row.right is None and not row.findings:
@@ -183,7 +190,10 @@ def _operator(source: Source, made: Path, place: Place, settings: dict[str, Any]
     row.compiled, row.missing, row.reason = True, [], ""
     folder = place.scratch / "copy"
     copy_folder(Path(source.root, source.tests[0]).parent, folder)
-    result = _run_program(made / "program", [], folder, place, row)
+    scripts = settings["run_scripts"]  # unit tests start them by `system`
+    result = _run_program(made / "program", [], folder, place, row, may_start_processes=scripts)
+    ended = _UNIT_TEST.findall(result.output)
+    row.tests, row.clean_tests = len(ended), ended.count("clean")
     if found := _UNIT_TESTS.search(result.output):
         row.right = found[3] == "0" if int(found[2]) else None
         row.reason = row.reason or ("" if int(found[2]) else "its unit test compares no outputs")
@@ -256,8 +266,10 @@ def _helpers(source: Source) -> list[Path]:
     return [path for name in paths if (path := Path(source.root, name)).is_file() and not path.is_symlink()]
 
 
-def _run_program(program: Path, arguments: list[str], folder: Path, place: Place, row: Row) -> Result:
-    result = place.run([str(program), *arguments], folder)
+def _run_program(
+    program: Path, arguments: list[str], folder: Path, place: Place, row: Row, *, may_start_processes: bool = False
+) -> Result:
+    result = place.run([str(program), *arguments], folder, may_start_processes=may_start_processes)
     row.findings = (_reported(place.scratch / REPORT) or _printed(result.output))[:_MOST_FINDINGS]
     row.reason = result.reason("the program", place.seconds)
     row.ran = not row.reason

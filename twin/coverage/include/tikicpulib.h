@@ -17,6 +17,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "gtest/gtest.h"
 #include "kernel_operator.h"
 #include "opforge_twin/launch.h"
 
@@ -28,7 +29,6 @@ struct State {
     std::map<uintptr_t, size_t> blocks;
     uint64_t tilingKey = 0;
     std::string taskType = "AIV_ONLY";
-    uint64_t findings = 0;
 
     static State& Get()
     {
@@ -49,13 +49,21 @@ struct State {
     }
 };
 
-inline void Print(const twin::LaunchReport& report)
+inline void LaunchAndPrint(const twin::LaunchRequest& request)
 {
+    twin::Options options;
+    options.level = twin::Level::OPFORGE_COVERAGE_LEVEL;
+    options.strict = options.level != twin::Level::kFast;
+    options.autoSync = OPFORGE_COVERAGE_AUTO_SYNC;
+    options.seed = 1;
+    const twin::LaunchReport report = twin::Launch(request, options);
     for (const auto& finding : report.findings) {
         std::printf("opforge finding\t%s\t%s\t%s\n", finding.kind.c_str(), finding.where.c_str(),
                     finding.message.c_str());
-        State::Get().findings++;
     }
+    auto& counts = testing::Registry::Get().counts;
+    counts.launches++;
+    counts.findings += report.findings.size();
     std::fflush(stdout);
 }
 
@@ -87,11 +95,7 @@ inline void Run(const char* name, void* function, uint32_t blocks, const std::ve
         const auto* tiling = static_cast<const uint8_t*>(arguments.back());
         request.tiling.assign(tiling, tiling + state.BytesAt(tiling));
     }
-    twin::Options options;
-    options.level = twin::Level::OPFORGE_COVERAGE_LEVEL;
-    options.strict = options.level != twin::Level::kFast;
-    options.seed = 1;
-    Print(twin::Launch(request, options));
+    LaunchAndPrint(request);
 }
 
 /// Runs a kernel whose arguments may be tables of addresses: it can access every allocation at its own address.
@@ -114,11 +118,7 @@ inline void RunAtAddresses(const char* name, uint32_t blocks, std::function<void
         argument.isInput = argument.isOutput = true;
         argument.name = "memory of the test";
     }
-    twin::Options options;
-    options.level = twin::Level::OPFORGE_COVERAGE_LEVEL;
-    options.strict = options.level != twin::Level::kFast;
-    options.seed = 1;
-    Print(twin::Launch(request, options));
+    LaunchAndPrint(request);
 }
 
 template <typename T>

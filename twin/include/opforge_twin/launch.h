@@ -170,6 +170,7 @@ struct Options {
     Level level = Level::kStrict;
     uint32_t threads = 0;  ///< blocks that run at the same time; 0: number of cores of the machine
     uint64_t seed = 0;     ///< block order and poison pattern; 0: different on each launch
+    bool autoSync = true;  ///< the compiler inserts flags in level device (the check compiler_order)
     std::string unread{};  ///< inputs that a kernel may leave unread, separated by commas
 };
 

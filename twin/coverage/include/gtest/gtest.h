@@ -16,6 +16,13 @@
 
 namespace testing {
 
+/// Runs of kernels by tests, and what was wrong in them.
+struct Counts {
+    uint64_t launches = 0;
+    uint64_t findings = 0;
+    uint64_t failures = 0;
+};
+
 /// The tests of the program and what they found.
 struct Registry {
     struct Entry {
@@ -24,7 +31,7 @@ struct Registry {
     };
     std::vector<Entry> entries;
     uint64_t checks = 0;
-    uint64_t failures = 0;
+    Counts counts;
     bool isFailed = false;
 
     static Registry& Get()
@@ -46,9 +53,16 @@ public:
     virtual void TestBody() = 0;
     void RunTest()
     {
+        const Counts before = Registry::Get().counts;
         SetUp();
         TestBody();
         TearDown();
+        const Counts& after = Registry::Get().counts;
+        if (after.launches != before.launches) {
+            const bool isClean = after.findings == before.findings && after.failures == before.failures;
+            std::printf("\nopforge unit test\t%s\n", isClean ? "clean" : "not clean");
+            std::fflush(stdout);
+        }
     }
 
 protected:
@@ -133,7 +147,7 @@ public:
     ~Check()
     {
         if (!holds_) {
-            Registry::Get().failures++;
+            Registry::Get().counts.failures++;
             Registry::Get().isFailed = true;
             std::printf("%s\n", message_.str().c_str());
         }
@@ -188,7 +202,7 @@ inline int RunAll()
             SetUpTestSuite();                                \
             {                                                \
                 OPFORGE_TEST_CLASS(suite, name) test;        \
-                test.RunTest();                              \
+                test.::testing::Test::RunTest();             \
             }                                                \
             TearDownTestSuite();                             \
             TearDownTestCase();                              \

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernel/dma/dma.h"
+#include "kernel/exec/levels.h"
 #include "opforge_twin/arithmetic.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/timing/time_model.h"
@@ -175,6 +176,11 @@ void CheckRowsApart(Block& block, const LocalView& dst, const Layout& to, const 
                     const Rows& rows, const Call& call)
 {
     const bool isSame = dst.address == src.address && (to.pitch == from.pitch || rows.count == 1);
+    // A copy to lower addresses writes only blocks that it has read.
+    const bool isDown = dst.address < src.address && to.pitch == from.pitch && rows.bytes <= to.pitch;
+    if (isDown && !kCopyDown.Has(block.launch.options.level)) {
+        return;
+    }
     if (isSame || dst.address >= src.address + from.extent || src.address >= dst.address + to.extent) {
         return;
     }

@@ -29,14 +29,15 @@ const char* NameOf(BufferState state)
 }  // namespace
 
 AccessChecks::AccessChecks(LaunchState& launch, uint32_t core, const Execution& execution, Diagnostics& diagnostics,
-                           LocalMemory& local, const CoreOrder& order)
+                           LocalMemory& local, CoreOrder& order)
     : launch_(launch),
       core_(core),
       execution_(execution),
       diagnostics_(diagnostics),
       local_(local),
       order_(order),
-      localOrder_(launch.layout.At(core).kind, local.Bytes(), launch.options.strict),
+      localOrder_(launch.layout.At(core).kind, local.Bytes(), launch.options.strict,
+                  launch.options.autoSync && !kCompilerOrder.Has(launch.options.level)),
       sites_(launch.sites)
 {
 }

@@ -19,7 +19,7 @@ class AccessChecks {
 public:
     /// `order`: the clocks of the core.
     AccessChecks(LaunchState& launch, uint32_t core, const Execution& execution, Diagnostics& diagnostics,
-                 LocalMemory& local, const CoreOrder& order);
+                 LocalMemory& local, CoreOrder& order);
 
     /// The buffer that `view` was taken from, if it still is that buffer.
     Buffer& LiveBuffer(const LocalView& view, Pipe pipe, const char* operand, const Call& call);
@@ -71,7 +71,7 @@ private:
     const Execution& execution_;
     Diagnostics& diagnostics_;
     LocalMemory& local_;
-    const CoreOrder& order_;
+    CoreOrder& order_;
     LocalOrder localOrder_;
     ScalarCache cache_;
     SiteCache sites_;

@@ -44,8 +44,10 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
                  ") of a GlobalTensor that SetGlobalBuffer gave ", view.end - view.begin, " bytes of '", region->name,
                  "'; shorten the last tile or row, or give SetGlobalBuffer the whole size"));
     }
-    if (index == launch_.workspaceRegion && offset < static_cast<int64_t>(launch_.soc.SystemWorkspaceBytes()) &&
-        !execution_.IsInLibrary()) {
+    const bool isSystem =
+        index == launch_.workspaceRegion && offset < static_cast<int64_t>(launch_.soc.SystemWorkspaceBytes());
+    const bool hasSystemPart = launch_.layout.Type().cubes != 0 || kSystemWorkspace.Has(launch_.options.level);
+    if (isSystem && hasSystemPart && !execution_.IsInLibrary()) {
         diagnostics_.Fail(
             "system_workspace", pipe, call,
             Text(operand, verb, " bytes [", offset, ", ", end, ") of the workspace, whose first ",

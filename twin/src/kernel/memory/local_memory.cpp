@@ -131,6 +131,31 @@ int64_t LocalMemory::FirstUnwritten(int64_t begin, int64_t bytes) const
     return found == end ? -1 : found - written_.data();
 }
 
+void LocalMemory::CollectUndefined(int64_t begin, int64_t count, int64_t size, std::vector<uint8_t>& states) const
+{
+    if (FirstUnwritten(begin, count * size) < 0) {
+        return;
+    }
+    states.resize(static_cast<size_t>(count), kWritten);
+    for (int64_t index = 0; index < count; ++index) {
+        const uint8_t* first = written_.data() + begin + index * size;
+        const uint8_t* found = std::find_if(first, first + size, [](uint8_t state) { return state != kWritten; });
+        if (found != first + size) {
+            states[static_cast<size_t>(index)] = *found;
+        }
+    }
+}
+
+void LocalMemory::SpreadUndefined(int64_t begin, int64_t size, const std::vector<uint8_t>& states)
+{
+    for (size_t index = 0; index < states.size(); ++index) {
+        if (states[index] != kWritten) {
+            std::memset(written_.data() + begin + static_cast<int64_t>(index) * size, states[index],
+                        static_cast<size_t>(size));
+        }
+    }
+}
+
 bool LocalMemory::HasWritten(int64_t begin, int64_t bytes) const
 {
     return !shadowed_ || std::memchr(written_.data() + begin, kWritten, static_cast<size_t>(bytes)) != nullptr;

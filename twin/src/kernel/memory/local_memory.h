@@ -94,6 +94,10 @@ public:
     int64_t FirstUnwritten(int64_t begin, int64_t bytes) const;
     /// The instruction that made a byte undefined; null if no instruction did, or if too many did.
     const Origin* OriginOf(int64_t address) const;
+    /// Adds the states of `count` elements of `size` bytes to `states`; those stay empty if all bytes are defined.
+    void CollectUndefined(int64_t begin, int64_t count, int64_t size, std::vector<uint8_t>& states) const;
+    /// Makes the elements at `begin` undefined that are so in `states`.
+    void SpreadUndefined(int64_t begin, int64_t size, const std::vector<uint8_t>& states);
     bool HasWritten(int64_t begin, int64_t bytes) const;
 
     /// Calls `change` for the bytes and for their shadow state, so that both move in the same way.

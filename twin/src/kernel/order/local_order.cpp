@@ -21,6 +21,12 @@ bool AnyLater(const uint32_t* times, int64_t count, uint32_t known)
     return later != 0;
 }
 
+/// Whether the compiler inserts flags and barriers between instructions of two pipes that use the same bytes.
+bool IsOrderedByCompiler(Pipe from, Pipe to)
+{
+    return from == Pipe::kScalar || to == Pipe::kScalar || (from == Pipe::kVector && to == Pipe::kVector);
+}
+
 }  // namespace
 
 uint32_t BytesIn(int64_t block, int64_t begin, int64_t end)
@@ -30,8 +36,10 @@ uint32_t BytesIn(int64_t block, int64_t begin, int64_t end)
     return (~uint32_t{0} >> (kBlockBytes - (high - low))) << low;
 }
 
-LocalOrder::LocalOrder(CoreKind kind, int64_t bytes, bool isOn)
-    : isOn_(isOn), pipes_(kind == CoreKind::kCube ? kCubePipes : kVectorPipes)
+LocalOrder::LocalOrder(CoreKind kind, int64_t bytes, bool isOn, bool isAutomatic)
+    : isOn_(isOn),
+      isAutomatic_(isAutomatic && kind != CoreKind::kCube),
+      pipes_(kind == CoreKind::kCube ? kCubePipes : kVectorPipes)
 {
     if (isOn_) {
         const auto blocks = static_cast<size_t>(bytes / kBlockBytes);
@@ -90,7 +98,7 @@ std::optional<Conflict> LocalOrder::Find(const Access& access, size_t user, bool
     return found;
 }
 
-std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uint32_t site, const CoreOrder& order)
+std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uint32_t site, CoreOrder& order)
 {
     if (!isOn_) {
         return std::nullopt;
@@ -101,7 +109,11 @@ std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uin
     std::optional<Conflict> found;
     // Report the latest one: its missing flag can be the cause of the others.
     const auto consider = [&](size_t user, bool isWrite) {
-        const auto conflict = Find(access, user, isWrite, before.Of(pipes_[user]));
+        auto conflict = Find(access, user, isWrite, before.Of(pipes_[user]));
+        while (conflict && isAutomatic_ && IsOrderedByCompiler(pipes_[user], access.pipe)) {
+            order.Wait(access.pipe, order.After(pipes_[user], conflict->time));
+            conflict = Find(access, user, isWrite, before.Of(pipes_[user]));
+        }
         if (conflict && (!found || conflict->time > found->time)) {
             found = conflict;
         }

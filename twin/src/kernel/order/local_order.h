@@ -27,11 +27,12 @@ uint32_t BytesIn(int64_t block, int64_t begin, int64_t end);
 
 class LocalOrder {
 public:
-    /// `bytes`: of all memories of a core of this kind.
-    LocalOrder(CoreKind kind, int64_t bytes, bool isOn);
+    /// `bytes`: of all memories of a core of this kind; `isAutomatic`: the compiler orders some pipes.
+    LocalOrder(CoreKind kind, int64_t bytes, bool isOn, bool isAutomatic);
 
-    /// Notes an access; returns an earlier one that conflicts with it. Accesses of one instruction do not.
-    std::optional<Conflict> Note(const Access& access, uint32_t now, uint32_t site, const CoreOrder& order);
+    /// Notes an access; returns an earlier one that conflicts with it. Accesses of one instruction do not. The order
+    /// gets the flags that the compiler inserts.
+    std::optional<Conflict> Note(const Access& access, uint32_t now, uint32_t site, CoreOrder& order);
     /// The site of the last write to a byte before instruction `now`.
     std::optional<uint32_t> LastWriter(int64_t address, uint32_t now);
     /// The next use of these bytes is ordered by the API that used them last.
@@ -67,6 +68,7 @@ private:
     void Begin(uint32_t now);
 
     bool isOn_;
+    bool isAutomatic_;
     const UserPipes& pipes_;
     uint32_t now_ = 0;
     std::vector<Use> pending_;  ///< of instruction `now_`: its read must not hide an earlier one from its write

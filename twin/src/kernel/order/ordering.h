@@ -59,7 +59,7 @@ public:
 
     /// The tiles of L0C that instructions with a unit flag have used.
     UnitFlags& Tiles() { return tiles_; }
-    const CoreOrder& Clocks() const { return order_; }
+    CoreOrder& Clocks() { return order_; }
 
     /// Reports flags that are still set at the end of the kernel.
     void ReportLeft();

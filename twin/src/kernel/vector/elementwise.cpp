@@ -3,7 +3,6 @@
 #include <type_traits>
 
 #include "opforge_twin/arithmetic.h"
-#include "kernel/exec/levels.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/vector/sweep.h"
 
@@ -408,9 +407,6 @@ void Progression(const LocalView& dst, uint64_t first, uint64_t step, const Lane
         block->checks.Use(dst, bytes, Pipe::kScalar, AccessKind::kWrite, kBlockBytes, "dst", call);
         block->checks.Touch(
             {Pipe::kScalar, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "first block of dst", call});
-        if (!kProgressionOrder.Has(block->launch.options.level)) {
-            block->ordering.OrderInside(Pipe::kScalar, Pipe::kVector);
-        }
     }
     Sweep(*block, shape, {{&dst, "dst", dstStride, false, true}}, body, 0, &steps, false, call);
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "kernel/exec/levels.h"
 #include "opforge_twin/arithmetic.h"
 #include "kernel/timing/time_model.h"
 
@@ -99,26 +100,38 @@ bool IsOneRun(const Shape& shape, const std::vector<Operand>& operands)
            });
 }
 
-void TouchOperand(Block& block, const Operand& operand, int64_t offset, int64_t bytes, AccessKind kind,
-                  const Call& call)
+/// Checks an access to `count` elements. In levels without the check undefined_lanes, `undefined` passes the states of
+/// the elements that are read to those that are written.
+void TouchOperand(Block& block, const Operand& operand, int64_t offset, int64_t count, AccessKind kind,
+                  std::vector<uint8_t>& undefined, const Call& call)
 {
-    block.checks.Touch(
-        {Pipe::kVector, Memory::kOnChip, kind, operand.view->address + offset, bytes, operand.name, call});
+    const int64_t begin = operand.view->address + offset;
+    const int64_t size = operand.view->size;
+    const Access access{Pipe::kVector, Memory::kOnChip, kind, begin, count * size, operand.name, call};
+    if (kind == AccessKind::kRead && !kUndefinedLanes.Has(block.launch.options.level)) {
+        block.local.CollectUndefined(begin, count, size, undefined);
+        block.checks.TouchOrder(access);
+        return;
+    }
+    block.checks.Touch(access);
+    if (kind == AccessKind::kWrite) {
+        block.local.SpreadUndefined(begin, size, undefined);
+    }
 }
 
 void TouchRun(Block& block, const std::vector<Operand>& operands, const int64_t* offsets, int64_t count,
               const Call& call)
 {
+    std::vector<uint8_t> undefined;
     for (size_t index = operands.size(); index-- > 0;) {
         const Operand& operand = operands[index];
         if (operand.isRead) {
-            TouchOperand(block, operand, offsets[index], count * operand.view->size, AccessKind::kRead, call);
+            TouchOperand(block, operand, offsets[index], count, AccessKind::kRead, undefined, call);
         }
     }
     for (size_t index = 0; index < operands.size(); ++index) {
         if (operands[index].isWritten) {
-            TouchOperand(block, operands[index], offsets[index], count * operands[index].view->size, AccessKind::kWrite,
-                         call);
+            TouchOperand(block, operands[index], offsets[index], count, AccessKind::kWrite, undefined, call);
         }
     }
 }
@@ -129,6 +142,7 @@ void SweepScattered(Block& block, const Shape& shape, const std::vector<Operand>
 {
     alignas(kBlockBytes) std::array<std::array<uint8_t, kMaxPerRepeat * 8>, kMaxOperands> dense;
     std::array<uint8_t*, kMaxOperands> pointers{};
+    std::vector<std::vector<uint8_t>> undefined(static_cast<size_t>(count));  // by lane
     for (size_t index = 0; index < operands.size(); ++index) {
         const Operand& operand = operands[index];
         pointers[index] = dense[index].data();
@@ -138,7 +152,7 @@ void SweepScattered(Block& block, const Shape& shape, const std::vector<Operand>
         for (int64_t lane = 0; lane < count; ++lane) {
             const int64_t element = shape.active.empty() ? lane : shape.active[static_cast<size_t>(lane)];
             const int64_t offset = OffsetOf(repeat, element, operand.view->size, operand.stride);
-            TouchOperand(block, operand, offset, operand.view->size, AccessKind::kRead, call);
+            TouchOperand(block, operand, offset, 1, AccessKind::kRead, undefined[static_cast<size_t>(lane)], call);
             std::memcpy(pointers[index] + lane * operand.view->size, block.local.At(operand.view->address + offset),
                         static_cast<size_t>(operand.view->size));
         }
@@ -152,7 +166,7 @@ void SweepScattered(Block& block, const Shape& shape, const std::vector<Operand>
         for (int64_t lane = 0; lane < count; ++lane) {
             const int64_t element = shape.active.empty() ? lane : shape.active[static_cast<size_t>(lane)];
             const int64_t offset = OffsetOf(repeat, element, operand.view->size, operand.stride);
-            TouchOperand(block, operand, offset, operand.view->size, AccessKind::kWrite, call);
+            TouchOperand(block, operand, offset, 1, AccessKind::kWrite, undefined[static_cast<size_t>(lane)], call);
             std::memcpy(block.local.At(operand.view->address + offset), pointers[index] + lane * operand.view->size,
                         static_cast<size_t>(operand.view->size));
         }
