@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS
@@ -53,12 +54,14 @@ def spec_names(draft: OperatorDraft) -> dict[str, str]:
         name = "_".join(re.findall("[a-z0-9]+", snake_case(parameter.name)))[:_MOST_NAME].strip("_") or "value"
         if name[0].isdigit():
             name = f"value_{name}"
-        names[_key(draft, parameter)] = next(
-            other
-            for other in itertools.chain((name, f"{name}_value"), (f"{name}_{i}" for i in itertools.count(2)))
-            if not refusal(other) and other not in names.values()
-        )
+        names[_key(draft, parameter)] = _free_name(name, "_value", "_", refusal, names.values())
     return names
+
+
+def _free_name(name: str, suffix: str, joint: str, refusal: Callable[[str], str | None], taken: Collection[str]) -> str:
+    """`name`, or `name` with `suffix` or a number, if generated code needs the name or it is `taken`."""
+    names = itertools.chain((name, f"{name}{suffix}"), (f"{name}{joint}{number}" for number in itertools.count(2)))
+    return next(other for other in names if not refusal(other) and other not in taken)
 
 
 def _key(draft: OperatorDraft, parameter: TensorDraft | AttrDraft) -> str:
@@ -235,19 +238,21 @@ class _Writer:
         """The aclnn function, with the names of the source or of CANN's op_build."""
         draft = self._draft
         c_names: dict[str, str] = {}
+        types: list[str] = []
         parameters: list[TensorDraft | AttrDraft] = [*draft.inputs, *self._attrs, *draft.outputs]
         if draft.order:
             place = {name: index for index, name in enumerate(draft.order)}
             parameters.sort(key=lambda parameter: place.get(parameter.c_name, len(place)))
         for parameter in parameters:
-            name = parameter.c_name or self._c_name(parameter)
-            while camel_refusal(name) or name in c_names:
-                name += "Value"
+            is_a_name = re.fullmatch(f"[a-z][A-Za-z0-9]{{0,{_MOST_NAME}}}", parameter.c_name)
+            name = parameter.c_name if is_a_name else self._c_name(parameter)
+            name = _free_name(name, "Value", "", camel_refusal, c_names)
             c_names[name] = self._name(parameter)
+            if isinstance(parameter, AttrDraft) and parameter.c_type:
+                types.append(f"{name}: {parameter.c_type}")
         params = ", ".join(f"{name}: {of}" for name, of in c_names.items())
         function = draft.function or f"aclnn{draft.op_type}"
-        types = ", ".join(f"{attr.c_name}: {attr.c_type}" for attr in self._attrs if attr.c_type)
-        typed = f", types: {{{types}}}" if types else ""
+        typed = f", types: {{{', '.join(types)}}}" if types else ""
         return ["aclnn:", f"  - {{function: {function}, params: {{{params}}}{typed}}}", ""]
 
     def _c_name(self, parameter: TensorDraft | AttrDraft) -> str:

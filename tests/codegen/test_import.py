@@ -1,6 +1,7 @@
 """Test drafts of specs from msOpGen JSON, C++ sources and aclnn pages, with small sources of these tests."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -284,6 +285,15 @@ def test_page_is_read_in_each_encoding(encoding, draft, tmp_path):
     assert list(spec.aclnn[0].params) == ["x", "scaleOptional", "mode", "out"]
     line = PAGE.split("\n").index("- 行数不超过4096。") + 1
     assert f"# - line {line}: - 行数不超过4096。" in text
+
+
+@pytest.mark.parametrize("name", ["x-1", "x_", "x" * 99])
+def test_names_that_no_function_can_have_are_replaced(name, draft, tmp_path):
+    found = draft(PAGE.replace("*x,", f"*{name},"), "aclnnScaleRows.md")
+    write_project([found], tmp_path / "made")
+    names = list(only_spec(tmp_path / "made").aclnn[0].params)
+    assert names[1:] == ["scaleOptional", "mode", "out"]
+    assert re.fullmatch("x[A-Za-z0-9]{,60}", names[0])
 
 
 def test_english_page_is_read(draft):
