@@ -476,6 +476,91 @@ constexpr Refusal RefusalOf(const Shape& shape, const Split& split, const Platfo
     return {cycles > kMaxCycles ? "cycles of the cube" : nullptr, cycles, kMaxCycles};
 }
 
+// The kernel for cores with a cube and a vector unit (op_kernel/common/conv_tbc_by_owner.h, coupled_cube.h): elements
+// of a stage in UB; bytes of the rows of a cell, of a panel of rows, and of the sum of a column block.
+inline constexpr int64_t kStageElements = 8192;
+inline constexpr int64_t kReadBytes = 16384;
+inline constexpr int64_t kPanelBytes = 16384;
+inline constexpr int64_t kSumBytes = 512;
+// Most rows and columns of a cell. A block may have up to 15 more than a share.
+inline constexpr int64_t kMaxSide = 128;
+inline constexpr int64_t kShares[] = {112, 64, 32, 16};
+// Rows of a window in L1, with one fractal of slack; rows of self of a step of grad_weight.
+inline constexpr int64_t kWindowRows = 1040;
+inline constexpr int64_t kOwnerDepth = 512;
+
+/// Returns the largest share of both sides of a result, with a block for each core if possible.
+constexpr int64_t ShareFor(int64_t rows, int64_t columns, int64_t matrices, int64_t cores)
+{
+    for (const int64_t share : kShares) {
+        const int64_t blocks = SaturatingMul(SaturatingMul(CeilDiv(rows, share), CeilDiv(columns, share)), matrices);
+        if (blocks >= cores) {
+            return share;
+        }
+    }
+    return cube::kFractal;
+}
+
+/// Plans blocks of the gradients, which one core computes each. No core stores less than 32 bytes.
+constexpr Plan<ConvTbcBackwardTilingData> PlanByOwner(const Shape& shape, int64_t pad, const Platform& platform)
+{
+    const int64_t least = kUbBlockBytes / shape.elementBytes;
+    Plan<ConvTbcBackwardTilingData> plan;
+    plan.tilingKey = shape.isHalved ? CONV_TBC_BACKWARD_HALVED : CONV_TBC_BACKWARD_PLAIN;
+    ConvTbcBackwardTilingData& data = plan.data;
+    data.batch = shape.batch;
+    data.inputRows = shape.inputRows;
+    data.gradRows = shape.gradRows;
+    data.taps = shape.taps;
+    data.pad = pad;
+    data.inChannels = shape.inChannels;
+    data.outChannels = shape.outChannels;
+    const int64_t inputShare = ShareFor(shape.inputRows, shape.inChannels, 1, platform.coreNum);
+    const int64_t weightShare = ShareFor(shape.inChannels, shape.outChannels, shape.taps, platform.coreNum);
+    data.inputCellRows = data.inputColumns = static_cast<int32_t>(inputShare);
+    data.weightCellRows = data.weightColumns = static_cast<int32_t>(weightShare);
+    data.inputSteps = CeilDiv(shape.inputRows, inputShare) * CeilDiv(shape.inChannels, inputShare);
+    const int64_t down = CeilDiv(shape.inChannels, weightShare);
+    const int64_t weightBlocks = down * CeilDiv(shape.outChannels, weightShare);
+    // Several taps of one block share their rows of self. Taps with few elements are stored together.
+    const int64_t leastTaps = CeilDiv(least, std::max<int64_t>(shape.inChannels * shape.outChannels, 1));
+    const int64_t side = std::min(RoundUp(weightShare + least - 1, cube::kFractal), kMaxSide);
+    const int64_t cells = platform.l0cBytes / (side * side * kFloatBytes) - leastTaps + 1;
+    const int64_t shared = down == 1 ? SaturatingMul(shape.taps, weightBlocks) / platform.coreNum : 1;
+    data.weightTaps =
+        static_cast<int32_t>(std::max(std::clamp<int64_t>(shared, 1, std::max<int64_t>(cells, 1)), leastTaps));
+    data.weightSteps = CeilDiv(shape.taps, data.weightTaps) * weightBlocks;
+    data.weightDepth = static_cast<int32_t>(kOwnerDepth);
+    data.biasSliceWidth =
+        std::max(least, RoundUp(std::min(CeilDiv(shape.outChannels, platform.coreNum), kShares[0]), least));
+    data.biasColumnSlices = static_cast<int32_t>(CeilDiv(shape.outChannels, data.biasSliceWidth));
+    data.inputWindow = static_cast<int32_t>(kWindowRows * kMaxSide);
+    data.burstBytes = static_cast<int32_t>(kStageElements * shape.elementBytes);
+    data.workBytes = static_cast<int32_t>(kStageElements * kFloatBytes);
+    data.biasOffsetBytes = static_cast<int32_t>(kPanelBytes);
+    data.l1Bytes = static_cast<int32_t>(platform.l1Bytes);
+    data.l0Half = static_cast<int32_t>(std::min(platform.l0aBytes, platform.l0bBytes) / 2);
+    data.l0cBytes = static_cast<int32_t>(platform.l0cBytes);
+    const int64_t panels = std::min(shape.inChannels, shape.outChannels) < least ? 3 : 2;
+    const int64_t ubBytes =
+        2 * (data.burstBytes + kStageElements * 2) + 2 * kReadBytes + data.workBytes + kSumBytes + panels * kPanelBytes;
+    data.plannedUbBytes = static_cast<int32_t>(ubBytes);
+    const int64_t l1Bytes = 2 * 2 * (kWindowRows + kOwnerDepth + cube::kFractal) * kMaxSide;
+    if (ubBytes > platform.ubBytes || l1Bytes > platform.l1Bytes) {
+        plan.refusal = ubBytes > platform.ubBytes ? Refusal{"bytes of the unified buffer", ubBytes, platform.ubBytes}
+                                                  : Refusal{"bytes of L1", l1Bytes, platform.l1Bytes};
+        return plan;
+    }
+    const int64_t rows = SaturatingAdd(shape.inputRows, shape.gradRows);
+    const int64_t cycles =
+        SaturatingAdd(SaturatingMul(CeilDiv(shape.WeightElements(), 4096), rows),
+                      SaturatingMul(SaturatingAdd(shape.SelfElements(), shape.InputElements()), shape.elementBytes) /
+                          cube::kFirstRate);
+    const int64_t blocks = data.inputSteps + data.weightSteps + data.biasColumnSlices;
+    plan.blockNum = std::clamp<int64_t>(CeilDiv(cycles, kMinCoreCycles), 1, std::min(blocks, platform.coreNum));
+    return plan;
+}
+
 }  // namespace conv_tbc_backward
 
 constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackwardProblem& problem,
@@ -496,6 +581,9 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     if (rowBytes > self::kMaxRowBytes) {
         plan.refusal = {"bytes of a row of self or input", rowBytes, self::kMaxRowBytes};
         return plan;
+    }
+    if (platform.hasBlockCopyOnly) {
+        return self::PlanByOwner(shape, problem.pad, platform);
     }
     const int64_t bytes = shape.OperandBytes();
     const self::Split split = self::CheapestSplit(shape, platform);

@@ -33,7 +33,8 @@ public:
         AscendC::GlobalTensor<I> list;
         list.SetGlobalBuffer(reinterpret_cast<__gm__ I*>(indices), static_cast<uint64_t>(tiling.rows));
         scan_.Init(pipe, list, tiling.rows, tiling.padding);
-        panel_.Init(pipe, output, tiling.columns, tiling.storeBytes);
+        panel_.Init(pipe, tiling.columns, tiling.storeBytes);
+        panel_.Use(output, tiling.columns);
         pipe->InitBuffer(tiles_, 2, static_cast<uint32_t>(tiling.tileBytes));
         pipe->InitBuffer(workBuffer_, static_cast<uint32_t>(tiling.workBytes));
         pipe->InitBuffer(carryBuffer_, static_cast<uint32_t>(tiling.carryBytes));

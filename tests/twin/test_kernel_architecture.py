@@ -56,7 +56,16 @@ CALLS = {
     "SetAtomicMax": "SetAtomicMax<float>();",
     "CrossCoreSetFlag": "CrossCoreSetFlag<0, PIPE_MTE3>(1);",
     "KERNEL_TASK_TYPE_DEFAULT": "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);",
-    "Mmad": "Mmad(a, a, a, 1);",
+    "Mmad": "Mmad(a, a, a, MmadParams(16, 16, 16, 0, false, true));",
+    "MmadWithBias": "Mmad(a, a, a, a, MmadParams(16, 16, 16, 0, false, false));",
+    "LoadData": "LoadData(a, a, LoadData2DParams());",
+    "LoadDataWindow": "LoadData(a, a, LoadData3DParamsV2<float>());",
+    "LoadDataWithTranspose": "LoadDataWithTranspose(a, a, LoadData2dTransposeParams());",
+    "DataCopyNd2Nz": "DataCopy(a, g, Nd2NzParams());",
+    "DataCopyFromL0C": "DataCopy(g, a, DataCopyCO12DstParams());",
+    "InitConstValue": "InitConstValue(a, InitConstValueParams<float>());",
+    "Fixpipe": "Fixpipe(g, a, FixpipeParamsV220());",
+    "SetHF32Mode": "SetHF32Mode(true);",
 }
 
 
@@ -110,3 +119,114 @@ def test_a_library_of_another_architecture_is_refused(compile_kernels):
     kernels = compile_kernels(SOURCE.replace("BODY", "(void)a, (void)i, (void)u, (void)b;"))
     found = kernels.launch("planted", np.zeros(64, np.float32), soc=SOC)["findings"]
     assert "compiled for arch 2201" in found[0]["message"]
+
+
+# One product of 16 x 32 and 32 x 16 elements: rows in the unified buffer are copied to L1 in columns of 32 bytes.
+PRODUCT = """
+#include "kernel_operator.h"
+using namespace AscendC;
+extern "C" __global__ __aicore__ void product(GM_ADDR left, GM_ADDR right, GM_ADDR result)
+{
+    GlobalTensor<half> a, b;
+    GlobalTensor<float> c;
+    a.SetGlobalBuffer((__gm__ half*)left, 16 * 32);
+    b.SetGlobalBuffer((__gm__ half*)right, 32 * 16);
+    c.SetGlobalBuffer((__gm__ float*)result, 16 * 16);
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> rowBuffer, sumBuffer;
+    TBuf<TPosition::A1> l1Buffer;
+    TBuf<TPosition::A2> l0aBuffer;
+    TBuf<TPosition::B2> l0bBuffer;
+    TBuf<TPosition::CO1> l0cBuffer;
+    pipe.InitBuffer(rowBuffer, 2048);
+    pipe.InitBuffer(sumBuffer, 1024);
+    pipe.InitBuffer(l1Buffer, 2048);
+    pipe.InitBuffer(l0aBuffer, 1024);
+    pipe.InitBuffer(l0bBuffer, 1024);
+    pipe.InitBuffer(l0cBuffer, 2048);
+    LocalTensor<half> rows = rowBuffer.Get<half>();
+    LocalTensor<half> l1 = l1Buffer.Get<half>();
+    LocalTensor<half> l0a = l0aBuffer.Get<half>();
+    LocalTensor<half> l0b = l0bBuffer.Get<half>();
+    LocalTensor<float> l0c = l0cBuffer.Get<float>();
+    LocalTensor<float> sums = sumBuffer.Get<float>();
+    DataCopy(rows, a, 16 * 32);
+    DataCopy(rows[512], b, 32 * 16);
+    SetFlag<HardEvent::MTE2_MTE3>(0);
+    WaitFlag<HardEvent::MTE2_MTE3>(0);
+    for (int column = 0; column < 2; ++column) {  // of 16 elements
+        DataCopy(l1[column * 256], rows[column * 16], DataCopyParams(16, 1, 1, 0));
+    }
+    DataCopy(l1[512], rows[512], 512);
+    SetFlag<HardEvent::MTE3_MTE1>(0);
+    WaitFlag<HardEvent::MTE3_MTE1>(0);
+    LoadData2DParams load;
+    load.repeatTimes = 2;
+    load.srcStride = 1;
+    LoadData(l0a, l1, load);
+    load.ifTranspose = true;
+    LoadData(l0b, l1[512], load);
+    SetFlag<HardEvent::MTE1_M>(0);
+    WaitFlag<HardEvent::MTE1_M>(0);
+    Mmad(l0c, l0a, l0b, MmadParams(16, 16, 32, 0, false, true));
+    SetFlag<HardEvent::M_V>(0);
+    WaitFlag<HardEvent::M_V>(0);
+    DataCopyEnhancedParams matrix;
+    matrix.blockMode = BlockMode::BLOCK_MODE_MATRIX;
+    DataCopy(sums, l0c, DataCopyParams(1, 1, 0, 0), matrix);
+    SetFlag<HardEvent::V_MTE3>(0);
+    WaitFlag<HardEvent::V_MTE3>(0);
+    DataCopy(c, sums, 256);
+}
+"""
+
+
+def multiplied(old="", new="", soc=SOC):
+    """Return the findings of the product with one planted mistake, and whether its result is right."""
+    assert old in PRODUCT
+    random = np.random.default_rng(3)
+    left = random.integers(-4, 5, (16, 32)).astype(np.float16)
+    right = random.integers(-4, 5, (32, 16)).astype(np.float16)
+    result = np.zeros((16, 16), np.float32)
+    found = launch(PRODUCT.replace(old, new), "product", 1, [left, right, result], soc=soc)
+    is_right = np.array_equal(result, left.astype(np.float32) @ right.astype(np.float32))
+    return [finding.kind for finding in found], is_right
+
+
+def test_a_product_through_all_memories_of_a_core():
+    assert multiplied() == ([], True)
+
+
+def _flags(event):
+    return f"    SetFlag<HardEvent::{event}>(0);\n    WaitFlag<HardEvent::{event}>(0);\n"
+
+
+@pytest.mark.parametrize("event", ["MTE2_MTE3", "MTE3_MTE1", "MTE1_M", "M_V", "V_MTE3"])
+def test_a_missing_flag_of_the_product(event):
+    assert set(multiplied(_flags(event))[0]) == {"race"}
+
+
+PLANTED_PRODUCTS = {
+    "dstGap is ignored by the chip": ("load.srcStride = 1;", "load.srcStride = 1; load.dstGap = 1;", "field_range"),
+    "no unit flag": ("MmadParams(16, 16, 32, 0,", "MmadParams(16, 16, 32, 3,", "field_range"),
+    "no plain copy of L0C": ("l0c, DataCopyParams(1, 1, 0, 0), matrix)", "l0c, 256)", "position"),
+    "no store of L0C": ("DataCopy(c, sums, 256)", "DataCopy(c, l0c, 256)", "position"),
+    "no conversion": ("blockMode =", "isRelu = true; matrix.blockMode =", "field_range"),
+    "tile of L0C": ("DataCopy(sums, l0c,", "DataCopy(sums, l0c[16],", "cube_misaligned"),
+    "L0A to the buffer": ("DataCopy(sums, l0c,", "DataCopy(sums, l0a.ReinterpretCast<float>(),", "position"),
+    "pipe FIX": (_flags("M_V"), "PipeBarrier<PIPE_FIX>();", "core_kind"),
+    "L1 is full": ("InitBuffer(l1Buffer, 2048)", "InitBuffer(l1Buffer, 1048608)", "cube_budget"),
+    "L0C is full": ("InitBuffer(l0cBuffer, 2048)", "InitBuffer(l0cBuffer, 263168)", "cube_budget"),
+    "no bias table": ("TBuf<TPosition::A1>", "TBuf<TPosition::C2>", "core_kind"),
+}
+
+
+@pytest.mark.parametrize("planted_product", PLANTED_PRODUCTS)
+def test_a_planted_mistake_of_the_product(planted_product):
+    old, new, kind = PLANTED_PRODUCTS[planted_product]
+    assert kind in multiplied(old, new)[0]
+
+
+def test_all_bytes_of_l1_and_l0c():
+    assert multiplied("InitBuffer(l1Buffer, 2048)", "InitBuffer(l1Buffer, 1048576)") == ([], True)
+    assert multiplied("InitBuffer(l0cBuffer, 2048)", "InitBuffer(l0cBuffer, 262144)") == ([], True)

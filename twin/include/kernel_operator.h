@@ -24,10 +24,8 @@
 #include "opforge_twin/kernel/debug.h"
 #include "opforge_twin/kernel/tiling.h"
 #include "opforge_twin/kernel/overruns.h"
-#if OPFORGE_TWIN_IS_COUPLED
-#include "opforge_twin/kernel/absent.h"
-#else
 #include "opforge_twin/kernel/cube.h"
+#if !OPFORGE_TWIN_IS_COUPLED
 #include "opforge_twin/kernel/high.h"
 #endif
 

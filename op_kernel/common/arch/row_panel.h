@@ -13,18 +13,22 @@ namespace kernel {
 template <typename T>
 class RowPanel {
 public:
-    /// `bytes`: one buffer; there are two, and a third one for packed rows.
-    __aicore__ inline void Init(AscendC::TPipe* pipe, const AscendC::GlobalTensor<T>& matrix, int64_t columns,
-                                int64_t bytes)
+    /// `bytes`: one buffer; there are two, and a third one for packed rows. No matrix has less than `leastColumns`.
+    __aicore__ inline void Init(AscendC::TPipe* pipe, int64_t leastColumns, int64_t bytes)
     {
-        matrix_ = matrix;
-        columns_ = columns;
         bytes_ = bytes;
         pipe->InitBuffer(stores_, 2, static_cast<uint32_t>(bytes));
-        if (columns < kBlockElements<T>) {
+        if (leastColumns < kBlockElements<T>) {
             pipe->InitBuffer(packedBuffer_, static_cast<uint32_t>(bytes));
             packed_ = packedBuffer_.template Get<T>();
         }
+    }
+
+    /// The next rows are rows of a matrix of `columns` columns.
+    __aicore__ inline void Use(const AscendC::GlobalTensor<T>& matrix, int64_t columns)
+    {
+        matrix_ = matrix;
+        columns_ = columns;
     }
 
     /// Starts with the first of `rows`, and `width` columns from `column` on.
@@ -40,20 +44,26 @@ public:
         }
     }
 
-    /// Writes a row, which comes after the rows written before.
-    __aicore__ inline void Write(int64_t row, const AscendC::LocalTensor<float>& values)
+    /// Writes `count` rows, which come after the rows written before. `values` has no gap between rows that are padded
+    /// to whole blocks of T.
+    __aicore__ inline void Write(int64_t row, const AscendC::LocalTensor<float>& values, int64_t count = 1)
     {
-        while (row >= panel_.end) {
-            Close();
-            Open();
+        for (int64_t done = 0; done < count;) {
+            while (row + done >= panel_.end) {
+                Close();
+                Open();
+            }
+            const int64_t rows = Smaller(count - done, panel_.end - row - done);
+            const AscendC::LocalTensor<T> target = local_[static_cast<uint32_t>((row + done - panel_.begin) * pitch_)];
+            const AscendC::LocalTensor<float> source = values[static_cast<uint32_t>(done * pitch_)];
+            if constexpr (sizeof(T) == sizeof(float)) {
+                AscendC::DataCopy(target, source, static_cast<uint32_t>(rows * pitch_));
+            } else {
+                AscendC::Cast(target, source, ToNarrowMode<T>(), static_cast<uint32_t>(rows * pitch_));
+            }
+            AscendC::PipeBarrier<PIPE_V>();
+            done += rows;
         }
-        const AscendC::LocalTensor<T> target = local_[static_cast<uint32_t>((row - panel_.begin) * pitch_)];
-        if constexpr (sizeof(T) == sizeof(float)) {
-            AscendC::DataCopy(target, values, static_cast<uint32_t>(pitch_));
-        } else {
-            AscendC::Cast(target, values, ToNarrowMode<T>(), static_cast<uint32_t>(pitch_));
-        }
-        AscendC::PipeBarrier<PIPE_V>();
     }
 
     /// Stores all rows that are left.

@@ -1,4 +1,4 @@
-// Instructions of cube cores: GM to L1; L1 to L0A, L0B and the bias table; matrix products; L0C to GM.
+// Instructions of the cube unit: GM to L1; L1 to L0A, L0B and the bias table; matrix products; L0C to GM.
 #ifndef OPFORGE_TWIN_KERNEL_CUBE_H
 #define OPFORGE_TWIN_KERNEL_CUBE_H
 
@@ -36,6 +36,8 @@ inline Product ProductOf(const AscendC::MmadParams& params, const Call& call)
     Field("isBias, enSsparse, enWinogradA, enWinogradB, fmOffset",
           (params.isBias || params.enSsparse || params.enWinogradA || params.enWinogradB ? 1 : 0) + params.fmOffset, 0,
           0, call);
+    Field("unitFlag, kDirectionAlign (Ascend 910 has neither)",
+          kIsCoupled ? params.unitFlag + (params.kDirectionAlign ? 1 : 0) : 0, 0, 0, call);
     return {Field("m", params.m, 0, 4095, call),
             Field("n", params.n, 0, 4095, call),
             Field("k", params.k, 0, 4095, call),
@@ -68,6 +70,7 @@ namespace AscendC {
 template <typename T>
 OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& intriParams)
 {
+    twin::GateDataCopyNd2Nz<T>();
     static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4, "Nd2Nz moves elements of 1, 2 or 4 bytes");
     const twin::Call call{"DataCopy", twin::Here()};
     const twin::NzCopy copy{
@@ -85,24 +88,26 @@ OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
 template <typename T>
 OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParams& loadDataParams)
 {
+    twin::GateLoadData<T>();
     static_assert(twin::kIsFactor<T>, "LoadData: the twin has half, bfloat16_t and float");
     const twin::Call call{"LoadData", twin::Here()};
     twin::Field("sid", loadDataParams.sid, 0, 0, call);
     twin::Field("addrMode", loadDataParams.addrMode, 0, 0, call);
+    const int64_t mostGap = twin::kIsCoupled ? 0 : twin::kFieldMax16;  // Ascend 910 ignores it
     twin::Field("ifTranspose (2-byte types only)", loadDataParams.ifTranspose && sizeof(T) != 2 ? 1 : 0, 0, 0, call);
-    twin::LoadFractals(
-        dst.View(), src.View(),
-        {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
-         twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
-         twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
-         twin::Field("dstGap", loadDataParams.dstGap, 0, twin::kFieldMax16, call), 0, loadDataParams.ifTranspose},
-        call);
+    twin::LoadFractals(dst.View(), src.View(),
+                       {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
+                        twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
+                        twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
+                        twin::Field("dstGap", loadDataParams.dstGap, 0, mostGap, call), 0, loadDataParams.ifTranspose},
+                       call);
 }
 
 template <typename T>
 OPFORGE_API void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                                        const LoadData2dTransposeParams& loadDataParams)
 {
+    twin::GateLoadDataWithTranspose<T>();
     static_assert(twin::kIsFactor<T> && sizeof(T) > 1, "LoadDataWithTranspose: the twin has half, bfloat16_t, float");
     const twin::Call call{"LoadDataWithTranspose", twin::Here()};
     twin::Field("addrMode", loadDataParams.addrMode, 0, 0, call);
@@ -120,6 +125,7 @@ template <typename T>
 OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                           const LoadData3DParamsV2<T>& loadDataParams)
 {
+    twin::GateLoadDataWindow<T>();
     static_assert(twin::kIsFactor<T> && sizeof(T) > 1, "LoadData: the twin has windows of half, bfloat16_t and float");
     const twin::Call call{"LoadData", twin::Here()};
     const LoadData3DParamsV2<T>& params = loadDataParams;
@@ -148,6 +154,7 @@ OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
     template <typename T>                                                                                       \
     OPFORGE_API void name(const LocalTensor<T>& dst, const InitConstValueParams<T>& initConstValueParams)       \
     {                                                                                                           \
+        twin::Gate##name<T>();                                                                                  \
         static_assert(twin::kIsAnyOf<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>,         \
                       #name ": Ascend 910B has int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float"); \
         const twin::Call call{#name, twin::Here()};                                                             \
@@ -165,6 +172,7 @@ template <typename T, typename U, typename S>
 OPFORGE_API void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter,
                       const MmadParams& mmadParams)
 {
+    twin::GateMmad<U>();
     twin::RequireProduct<T, U, S>();
     const twin::Call call{"Mmad", twin::Here()};
     twin::Multiply(dst.View(), fm.View(), filter.View(), nullptr, twin::ProductOf(mmadParams, call), call);
@@ -174,6 +182,7 @@ template <typename T, typename U, typename S, typename V>
 OPFORGE_API void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter,
                       const LocalTensor<V>& bias, const MmadParams& mmadParams)
 {
+    twin::GateMmadWithBias<U>();
     twin::RequireProduct<T, U, S>();
     static_assert(std::is_same_v<V, T>, "Mmad: the bias has the type of dst");
     const twin::Call call{"Mmad", twin::Here()};
@@ -183,26 +192,33 @@ OPFORGE_API void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const
     twin::Multiply(dst.View(), fm.View(), filter.View(), &bias.View(), product, call);
 }
 
-OPFORGE_API inline void SetHF32Mode(bool hf32Mode)
+template <int gate = 0>
+OPFORGE_API void SetHF32Mode(bool hf32Mode)
 {
+    twin::GateSetHF32Mode<twin::ValueType<gate>>();
     twin::SetHf32(hf32Mode, {"SetHF32Mode", twin::Here()});
 }
 
 /// true: round toward zero; false: round to nearest, ties to even.
-OPFORGE_API inline void SetHF32TransMode(bool hf32TransMode)
+template <int gate = 0>
+OPFORGE_API void SetHF32TransMode(bool hf32TransMode)
 {
+    twin::GateSetHF32TransMode<twin::ValueType<gate>>();
     twin::SetHf32Truncation(hf32TransMode, {"SetHF32TransMode", twin::Here()});
 }
 
 /// Sets the order in which the cube unit computes the fractals of L0C; no effect on results.
-OPFORGE_API inline void SetMMLayoutTransform(bool /*mmLayoutMode*/)
+template <int gate = 0>
+OPFORGE_API void SetMMLayoutTransform(bool /*mmLayoutMode*/)
 {
+    twin::GateSetMMLayoutTransform<twin::ValueType<gate>>();
     twin::RequireCubeCore({"SetMMLayoutTransform", twin::Here()});
 }
 
 template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
 OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& intriParams)
 {
+    twin::GateFixpipe<T>();
     twin::RequireStore<T, U>();
     static_assert(config.format != CO2Layout::COLUMN_MAJOR, "Fixpipe: Ascend 910B has CFG_ROW_MAJOR and CFG_NZ");
     const twin::Call call{"Fixpipe", twin::Here()};
@@ -214,6 +230,7 @@ OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, 
 template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
 OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& intriParams)
 {
+    twin::GateFixpipe<T>();
     twin::RequireStore<T, U>();
     static_assert(sizeof(T) < sizeof(float), "Fixpipe: L1 receives types of 1 and 2 bytes");
     const twin::Call call{"Fixpipe", twin::Here()};
@@ -225,6 +242,7 @@ template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR, t
 OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const LocalTensor<S>& cbufWorkspace,
                          const FixpipeParamsV220& intriParams)
 {
+    twin::GateFixpipe<T>();
     twin::RequireStore<T, U>();
     static_assert(sizeof(S) == sizeof(uint64_t), "Fixpipe: cbufWorkspace holds uint64_t");
     const twin::Call call{"Fixpipe", twin::Here()};
@@ -238,6 +256,7 @@ template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR, t
 OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const LocalTensor<S>& cbufWorkspace,
                          const FixpipeParamsV220& intriParams)
 {
+    twin::GateFixpipe<T>();
     twin::RequireStore<T, U>();
     static_assert(sizeof(T) < sizeof(float), "Fixpipe: L1 receives types of 1 and 2 bytes");
     static_assert(sizeof(S) == sizeof(uint64_t), "Fixpipe: cbufWorkspace holds uint64_t");
@@ -248,8 +267,10 @@ OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, c
 }
 
 /// Sets the quantization of the following copies from L0C with DataCopyCO12DstParams.
-OPFORGE_API inline void SetFixpipePreQuantFlag(uint64_t config)
+template <int gate = 0>
+OPFORGE_API void SetFixpipePreQuantFlag(uint64_t config)
 {
+    twin::GateSetFixpipePreQuantFlag<twin::ValueType<gate>>();
     twin::SetPreQuantScalar(config, {"SetFixpipePreQuantFlag", twin::Here()});
 }
 
@@ -258,6 +279,7 @@ OPFORGE_API inline void SetFixpipePreQuantFlag(uint64_t config)
 template <typename T, bool setRelu = false>
 OPFORGE_API void SetFixPipeConfig(const LocalTensor<T>& preData, bool isUnitFlag = false)
 {
+    twin::GateSetFixPipeConfig<T>();
     static_assert(!setRelu, "SetFixPipeConfig: the twin has no ReLU with a factor for each column");
     const twin::Call call{"SetFixPipeConfig", twin::Here()};
     if constexpr (std::is_same_v<T, uint64_t>) {
@@ -269,8 +291,10 @@ OPFORGE_API void SetFixPipeConfig(const LocalTensor<T>& preData, bool isUnitFlag
 }
 
 /// Sets the matrices of the following copies from L0C with nz2ndEn; the twin has one.
-OPFORGE_API inline void SetFixpipeNz2ndFlag(uint16_t ndNum, uint16_t srcNdStride, uint16_t dstNdStride)
+template <int gate = 0>
+OPFORGE_API void SetFixpipeNz2ndFlag(uint16_t ndNum, uint16_t srcNdStride, uint16_t dstNdStride)
 {
+    twin::GateSetFixpipeNz2ndFlag<twin::ValueType<gate>>();
     twin::SetMatricesOfStore(ndNum, srcNdStride, dstNdStride, {"SetFixpipeNz2ndFlag", twin::Here()});
 }
 
@@ -278,6 +302,7 @@ template <typename T, typename U>
 OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<U>& src,
                           const DataCopyCO12DstParams& intriParams)
 {
+    twin::GateDataCopyFromL0C<T>();
     twin::RequireStore<T, U>();
     const twin::Call call{"DataCopy", twin::Here()};
     const DataCopyCO12DstParams& params = intriParams;

@@ -69,7 +69,7 @@ inline void RequirePlain(const AscendC::DataCopyEnhancedParams& params, const Ca
 {
     const bool isPlain = params.blockMode == AscendC::BlockMode::BLOCK_MODE_NORMAL &&
                          params.deqScale == AscendC::DeqScale::DEQ_NONE && !params.isRelu;
-    Field("blockMode, deqScale, isRelu (Ascend 910B has no conversion in this copy)", isPlain ? 0 : 1, 0, 0, call);
+    Field("blockMode, deqScale, isRelu (the twin has no conversion in this copy)", isPlain ? 0 : 1, 0, 0, call);
 }
 
 template <typename T>
@@ -201,8 +201,30 @@ OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, 
     }
 OPFORGE_ENHANCED_COPY(LocalTensor, GlobalTensor, twin::CopyIn(dst.View(), src.View(), rows, nullptr, call))
 OPFORGE_ENHANCED_COPY(GlobalTensor, LocalTensor, twin::CopyOut(dst.View(), src.View(), rows, false, call))
-OPFORGE_ENHANCED_COPY(LocalTensor, LocalTensor, twin::CopyLocal(dst.View(), src.View(), rows, call))
 #undef OPFORGE_ENHANCED_COPY
+
+/// BLOCK_MODE_MATRIX copies fractals of L0C on cores with both units.
+template <typename T>
+OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const DataCopyParams& intriParams,
+                          const DataCopyEnhancedParams& enhancedParams)
+{
+    twin::RequireMovable<T>();
+    const twin::Call call{"DataCopy", twin::Here()};
+    DataCopyEnhancedParams others = enhancedParams;
+    if (twin::kIsCoupled && enhancedParams.blockMode == BlockMode::BLOCK_MODE_MATRIX) {
+        others.blockMode = BlockMode::BLOCK_MODE_NORMAL;
+        twin::RequirePlain(others, call);
+        twin::CopySums(dst.View(), src.View(),
+                       {twin::Field("blockCount", intriParams.blockCount, 0, 4095, call),
+                        twin::Field("blockLen (fractals)", intriParams.blockLen, 0, twin::kFieldMax16, call),
+                        twin::Field("srcGap (fractals)", intriParams.srcGap, 0, twin::kFieldMax16, call),
+                        twin::Field("dstGap (32-byte blocks)", intriParams.dstGap, 0, twin::kFieldMax16, call)},
+                       call);
+        return;
+    }
+    twin::RequirePlain(others, call);
+    twin::CopyLocal(dst.View(), src.View(), twin::RowsOf(intriParams, call), call);
+}
 
 /// Copies slices of a tensor to slices of another one; the first dimension is the innermost.
 template <typename T>

@@ -369,6 +369,14 @@ struct ProductStore {
 };
 void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, const Call& call);
 void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad& load, const Call& call);
+/// `fractals` of 1024 bytes, `count` times; gaps in fractals of L0C and in blocks of the unified buffer.
+struct SumCopy {
+    int64_t count;
+    int64_t fractals;
+    int64_t srcGap;
+    int64_t dstGap;
+};
+void CopySums(const LocalView& dst, const LocalView& src, const SumCopy& copy, const Call& call);
 void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& load, const Call& call);
 void FillConstant(const LocalView& dst, const BlockRuns& runs, uint64_t value, const Call& call);
 /// `bias` may be null.

@@ -262,6 +262,39 @@ void FillConstant(const LocalView& dst, const BlockRuns& runs, uint64_t value, c
     block->timeline.RunCube(pipe, static_cast<double>(runs.repeats * bytes) / rate, call);
 }
 
+/// Copies fractals of L0C to the unified buffer of a core with both units. Padding of tiles stays undefined.
+void CopySums(const LocalView& dst, const LocalView& src, const SumCopy& copy, const Call& call)
+{
+    const Entry block(call);
+    const LocalUnit& from = block->checks.UnitOf(src, Pipe::kVector, "src", call);
+    const LocalUnit& to = block->checks.UnitOf(dst, Pipe::kVector, "dst", call);
+    if (from.id != LocalUnit::Id::kL0C || to.id != LocalUnit::Id::kUnifiedBuffer || src.size != 4) {
+        block->Fail("position", Pipe::kVector, call,
+                    Text("BLOCK_MODE_MATRIX from ", from.name, " to the ", to.name,
+                         "; the twin copies 4-byte sums from L0C (TPosition::CO1) to the unified buffer"));
+    }
+    if (copy.count == 0 || copy.fractals == 0) {
+        block->Warn("no_effect", Pipe::kVector, call, "blockCount or blockLen is 0: the instruction does nothing");
+        return;
+    }
+    const int64_t bytes = copy.fractals * kSumFractalBytes;
+    const int64_t srcPitch = bytes + copy.srcGap * kSumFractalBytes;
+    const int64_t dstPitch = bytes + copy.dstGap * kBlockBytes;
+    block->checks.Use(src, (copy.count - 1) * srcPitch + bytes, Pipe::kVector, AccessKind::kRead, kSumFractalBytes,
+                      "src", call);
+    block->checks.Use(dst, (copy.count - 1) * dstPitch + bytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst",
+                      call);
+    for (int64_t number = 0; number < copy.count; ++number) {
+        const int64_t source = src.address + number * srcPitch;
+        const int64_t target = dst.address + number * dstPitch;
+        block->checks.TouchOrder({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, source, bytes, "src", call});
+        block->checks.TouchOrder({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, target, bytes, "dst", call});
+        block->local.Rearrange(
+            [&](uint8_t* memory) { std::memcpy(memory + target, memory + source, static_cast<size_t>(bytes)); });
+    }
+    block->timeline.RunVector(static_cast<double>(copy.count * bytes) / time_model::kL0cToUbBytesPerCycle, call);
+}
+
 void CopyToBias(Block& block, const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call)
 {
     if (rows.count == 0 || rows.bytes == 0) {

@@ -216,6 +216,22 @@ void CheckPadding(Block& block, const Padding& padding, int64_t size, const Call
     }
 }
 
+/// The pipe of a copy between memories of a core. The cube unit's memories are in reach on cores with both units only.
+Pipe PipeOfCopy(Block& block, const LocalView& dst, const LocalView& src, const Call& call)
+{
+    using Id = LocalUnit::Id;
+    const LocalUnit& from = block.checks.UnitOf(src, Pipe::kVector, "src", call);
+    const LocalUnit& to = block.checks.UnitOf(dst, Pipe::kVector, "dst", call);
+    if (from.id == Id::kUnifiedBuffer) {
+        return to.id == Id::kL1 ? Pipe::kMte3 : Pipe::kVector;
+    }
+    if (from.id == Id::kL0C) {
+        block.Fail("position", Pipe::kVector, call,
+                   "src is in L0C; pass DataCopyEnhancedParams with BLOCK_MODE_MATRIX, which copies fractals");
+    }
+    return Pipe::kMte1;
+}
+
 }  // namespace
 
 void SetPadding(uint64_t value, const Call& call)
@@ -287,20 +303,25 @@ void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, con
     if (block->position.kind == CoreKind::kCube) {
         return CopyToBias(*block, dst, src, rows, call);
     }
-    if (IsNothing(*block, rows, rows.count == 1, Pipe::kVector, call)) {
+    const Pipe pipe = PipeOfCopy(*block, dst, src, call);
+    if (IsNothing(*block, rows, rows.count == 1, pipe, call)) {
         return;
     }
     const Layout from = LayOut(rows.count, rows.bytes, rows.srcGap);
     const Layout to = LayOut(rows.count, rows.bytes, rows.dstGap);
-    block->checks.Use(src, from.extent, Pipe::kVector, AccessKind::kRead, kBlockBytes, "src", call);
-    block->checks.Use(dst, to.extent, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
+    block->checks.Use(src, from.extent, pipe, AccessKind::kRead, kBlockBytes, "src", call);
+    block->checks.Use(dst, to.extent, pipe, AccessKind::kWrite, kBlockBytes, "dst", call);
     CheckRowsApart(*block, dst, to, src, from, rows, call);
     for (int64_t row = 0; row < rows.count; ++row) {
         const int64_t source = src.address + row * from.pitch;
         const int64_t target = dst.address + row * to.pitch;
-        block->checks.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, source, rows.bytes, "src", call});
+        block->checks.Touch({pipe, Memory::kOnChip, AccessKind::kRead, source, rows.bytes, "src", call});
         std::memmove(block->local.At(target), block->local.At(source), static_cast<size_t>(rows.bytes));
-        block->checks.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, target, rows.bytes, "dst", call});
+        block->checks.Touch({pipe, Memory::kOnChip, AccessKind::kWrite, target, rows.bytes, "dst", call});
+    }
+    if (pipe != Pipe::kVector) {
+        const double bytes = static_cast<double>(rows.count * rows.bytes);
+        return block->timeline.RunCube(pipe, bytes / time_model::kUbL1BytesPerCycle, call);
     }
     const int64_t repeats = rows.count * CeilDiv(rows.bytes, kRepeatBytes);
     block->timeline.RunVector(static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);

@@ -66,12 +66,15 @@ void Diagnostics::RequirePipe(Pipe wanted, const Call& call)
 {
     constexpr PipeSet vector = PipeSet::Of(Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3, Pipe::kAll);
     constexpr PipeSet cube = PipeSet::Of(Pipe::kScalar, Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kFix, Pipe::kAll);
-    if (!(position_.kind == CoreKind::kCube ? cube : vector).Has(wanted)) {
+    constexpr PipeSet both =
+        PipeSet::Of(Pipe::kScalar, Pipe::kVector, Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kMte3, Pipe::kAll);
+    const bool isCoupled = position_.kind == CoreKind::kCoupled;
+    if (!(isCoupled ? both : position_.kind == CoreKind::kCube ? cube : vector).Has(wanted)) {
         Fail("core_kind", wanted, call,
              Text(Name(position_.kind), " cores have no pipe ", Name(wanted),
-                  position_.kind == CoreKind::kCoupled ? "; the twin emulates only the vector unit of such cores"
-                  : position_.kind == CoreKind::kCube  ? "; put it under `if ASCEND_IS_AIV`"
-                                                       : "; put it under `if ASCEND_IS_AIC`"));
+                  isCoupled                           ? "; copy L0C to the unified buffer with DataCopy on PIPE_V"
+                  : position_.kind == CoreKind::kCube ? "; put it under `if ASCEND_IS_AIV`"
+                                                      : "; put it under `if ASCEND_IS_AIC`"));
     }
 }
 

@@ -36,7 +36,7 @@ AccessChecks::AccessChecks(LaunchState& launch, uint32_t core, const Execution& 
       diagnostics_(diagnostics),
       local_(local),
       order_(order),
-      localOrder_(launch.layout.At(core).kind, local.Bytes(), launch.options.strict,
+      localOrder_(launch.layout.At(core).kind, launch.options.strict,
                   launch.options.autoSync && !kCompilerOrder.Has(launch.options.level)),
       sites_(launch.sites)
 {

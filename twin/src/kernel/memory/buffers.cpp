@@ -166,10 +166,12 @@ LocalUnit& RequireUnit(Block& block, TPosition position, const Call& call)
     LocalUnit* unit = block.local.UnitAt(position);
     if (unit == nullptr) {
         const bool isCube = block.position.kind == CoreKind::kCube;
+        const bool isCoupled = block.position.kind == CoreKind::kCoupled;
         block.Fail("core_kind", Pipe::kScalar, call,
-                   Text("the position is in a memory that ", Name(block.position.kind),
-                        " cores do not have; put it under `if ", isCube ? "ASCEND_IS_AIV" : "ASCEND_IS_AIC",
-                        "`, or declare a task type with such cores"));
+                   Text("the position is in a memory that ", Name(block.position.kind), " cores do not have; ",
+                        isCoupled ? "use the unified buffer, L1, L0A, L0B or L0C"
+                        : isCube  ? "put it under `if ASCEND_IS_AIV`, or declare a task type with such cores"
+                                  : "put it under `if ASCEND_IS_AIC`, or declare a task type with such cores"));
     }
     return *unit;
 }

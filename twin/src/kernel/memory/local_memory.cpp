@@ -28,11 +28,23 @@ std::vector<LocalUnit> UnitsOf(CoreKind kind, const SocFigures& soc, Level level
         const int64_t begin = units.empty() ? 0 : units.back().begin + units.back().bytes;
         units.push_back({id, name, budget, range, alignment, writers, readers, begin, bytes, bytes});
     };
-    if (kind != CoreKind::kCube) {  // the twin emulates only the vector unit of coupled cores
-        constexpr PipeSet all = PipeSet::Of(Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3);
+    if (kind != CoreKind::kCube) {
+        constexpr PipeSet vector = PipeSet::Of(Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3);
+        constexpr PipeSet both = PipeSet::Of(Pipe::kScalar, Pipe::kVector, Pipe::kMte1, Pipe::kMte2, Pipe::kMte3);
+        const PipeSet& writers = kind == CoreKind::kCoupled ? both : vector;
         const int64_t bytes = RoundUp(soc.ubBytes, kSizeStep);
-        return {{Id::kUnifiedBuffer, "unified buffer", "ub_budget", "ub_out_of_range", "ub_misaligned", all, all, 0,
-                 bytes, kReservedBuffer.Has(level) ? soc.ubBytes : bytes}};
+        units.push_back({Id::kUnifiedBuffer, "unified buffer", "ub_budget", "ub_out_of_range", "ub_misaligned", writers,
+                         vector, 0, bytes, kReservedBuffer.Has(level) ? soc.ubBytes : bytes});
+    }
+    if (kind == CoreKind::kVector) {
+        return units;
+    }
+    if (kind == CoreKind::kCoupled) {
+        add(Id::kL1, "L1", soc.l1Bytes, PipeSet::Of(Pipe::kMte2, Pipe::kMte3), PipeSet::Of(Pipe::kMte1));
+        add(Id::kL0A, "L0A", soc.l0aBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));
+        add(Id::kL0B, "L0B", soc.l0bBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));
+        add(Id::kL0C, "L0C", soc.l0cBytes, PipeSet::Of(Pipe::kCube), PipeSet::Of(Pipe::kCube, Pipe::kVector));
+        return units;
     }
     add(Id::kL1, "L1", soc.l1Bytes, PipeSet::Of(Pipe::kMte2, Pipe::kFix), PipeSet::Of(Pipe::kMte1, Pipe::kFix));
     add(Id::kL0A, "L0A", soc.l0aBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));

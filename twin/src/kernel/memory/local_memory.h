@@ -114,7 +114,7 @@ public:
     /// The memory behind a TPosition; null when the core has none there.
     LocalUnit* UnitAt(AscendC::TPosition position);
     const LocalUnit& UnitOf(int64_t address) const;
-    /// Of a vector core.
+    /// Of a core with a vector unit.
     LocalUnit& UnifiedBuffer() { return units_.front(); }
     /// The TPipe ends at `at`, and its tensors and queues with it.
     void FreeAll(const Location& at);

@@ -8,8 +8,14 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-constexpr LocalOrder::UserPipes kVectorPipes{Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3};
-constexpr LocalOrder::UserPipes kCubePipes{Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kFix};
+const LocalOrder::UserPipes& PipesOf(CoreKind kind)
+{
+    static const LocalOrder::UserPipes vector{Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3};
+    static const LocalOrder::UserPipes cube{Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kFix};
+    static const LocalOrder::UserPipes coupled{Pipe::kScalar, Pipe::kVector, Pipe::kCube,
+                                               Pipe::kMte1,   Pipe::kMte2,   Pipe::kMte3};
+    return kind == CoreKind::kCube ? cube : kind == CoreKind::kVector ? vector : coupled;
+}
 
 /// Whether any of the times is behind `known`: a plain loop, for the sake of vector registers.
 bool AnyLater(const uint32_t* times, int64_t count, uint32_t known)
@@ -36,18 +42,17 @@ uint32_t BytesIn(int64_t block, int64_t begin, int64_t end)
     return (~uint32_t{0} >> (kBlockBytes - (high - low))) << low;
 }
 
-LocalOrder::LocalOrder(CoreKind kind, int64_t bytes, bool isOn, bool isAutomatic)
-    : isOn_(isOn),
-      isAutomatic_(isAutomatic && kind != CoreKind::kCube),
-      pipes_(kind == CoreKind::kCube ? kCubePipes : kVectorPipes)
+LocalOrder::LocalOrder(CoreKind kind, bool isOn, bool isAutomatic)
+    : isOn_(isOn), isAutomatic_(isAutomatic && kind != CoreKind::kCube), pipes_(PipesOf(kind))
 {
-    if (isOn_) {
-        const auto blocks = static_cast<size_t>(bytes / kBlockBytes);
-        for (Uses& uses : uses_) {
-            uses.time.resize(blocks);
-            uses.bytes.resize(blocks);
-            uses.site.resize(blocks);
-        }
+}
+
+void LocalOrder::Uses::Reach(size_t blocks)
+{
+    if (time.size() < blocks) {
+        time.resize(blocks);
+        bytes.resize(blocks);
+        site.resize(blocks);
     }
 }
 
@@ -73,8 +78,8 @@ std::optional<Conflict> LocalOrder::Find(const Access& access, size_t user, bool
     const Uses& uses = Of(user, isWrite);
     const int64_t end = access.begin + access.bytes;
     const int64_t first = access.begin / kBlockBytes;
-    const int64_t last = (end - 1) / kBlockBytes;
-    if (!AnyLater(uses.time.data() + first, last - first + 1, known)) {
+    const int64_t last = std::min((end - 1) / kBlockBytes, static_cast<int64_t>(uses.time.size()) - 1);
+    if (first > last || !AnyLater(uses.time.data() + first, last - first + 1, known)) {
         return std::nullopt;
     }
     std::optional<Conflict> found;
@@ -118,7 +123,7 @@ std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uin
             found = conflict;
         }
     };
-    for (size_t user = 0; user < kUsers; ++user) {
+    for (size_t user = 0; user < Users(); ++user) {
         if (access.pipe == Pipe::kScalar && pipes_[user] == Pipe::kScalar) {
             continue;  // the one unit that finishes an instruction before the next
         }
@@ -150,9 +155,10 @@ std::optional<uint32_t> LocalOrder::LastWriter(int64_t address, uint32_t now)
     const auto at = static_cast<size_t>(block);
     std::optional<uint32_t> site;
     uint32_t last = 0;
-    for (size_t user = 0; user < kUsers; ++user) {
+    for (size_t user = 0; user < Users(); ++user) {
         const Uses& writes = Of(user, true);
-        if (writes.time[at] > last && (writes.bytes[at] & BytesIn(block, address, address + 1)) != 0) {
+        if (at < writes.time.size() && writes.time[at] > last &&
+            (writes.bytes[at] & BytesIn(block, address, address + 1)) != 0) {
             last = writes.time[at];
             site = writes.site[at];
         }
@@ -166,6 +172,7 @@ void LocalOrder::RecordPending()
         Uses& uses = Of(use.user, use.isWrite);
         const int64_t first = use.begin / kBlockBytes;
         const int64_t last = (use.end - 1) / kBlockBytes;
+        uses.Reach(static_cast<size_t>(last + 1));
         for (const int64_t border : {first, last}) {
             const auto at = static_cast<size_t>(border);
             uses.bytes[at] = BytesIn(border, use.begin, use.end) | (uses.time[at] <= use.settled ? 0 : uses.bytes[at]);
@@ -185,8 +192,9 @@ void LocalOrder::Forget(int64_t begin, int64_t bytes)
     const int64_t first = begin / kBlockBytes;
     const int64_t last = CeilDiv(begin + bytes, kBlockBytes);
     for (Uses& uses : uses_) {
-        if (isOn_) {
-            std::fill(uses.time.begin() + first, uses.time.begin() + last, 0U);
+        const int64_t end = std::min(last, static_cast<int64_t>(uses.time.size()));
+        if (first < end) {
+            std::fill(uses.time.begin() + first, uses.time.begin() + end, 0U);
         }
     }
 }

@@ -27,8 +27,8 @@ uint32_t BytesIn(int64_t block, int64_t begin, int64_t end);
 
 class LocalOrder {
 public:
-    /// `bytes`: of all memories of a core of this kind; `isAutomatic`: the compiler orders some pipes.
-    LocalOrder(CoreKind kind, int64_t bytes, bool isOn, bool isAutomatic);
+    /// `isAutomatic`: the compiler orders some pipes.
+    LocalOrder(CoreKind kind, bool isOn, bool isAutomatic);
 
     /// Notes an access; returns an earlier one that conflicts with it. Accesses of one instruction do not. The order
     /// gets the flags that the compiler inserts.
@@ -38,15 +38,17 @@ public:
     /// The next use of these bytes is ordered by the API that used them last.
     void Forget(int64_t begin, int64_t bytes);
 
-    static constexpr size_t kUsers = 4;  ///< pipes that reach these memories
-    using UserPipes = std::array<Pipe, kUsers>;
+    static constexpr size_t kMostUsers = 6;
+    using UserPipes = std::vector<Pipe>;  ///< pipes that reach these memories
 
 private:
-    /// By block.
+    /// By block, up to the last block that was used.
     struct Uses {
         std::vector<uint32_t> time;
         std::vector<uint32_t> bytes;
         std::vector<uint32_t> site;
+
+        void Reach(size_t blocks);
     };
 
     struct Use {
@@ -58,6 +60,7 @@ private:
         uint32_t settled;
     };
 
+    size_t Users() const { return pipes_.size(); }
     Uses& Of(size_t user, bool isWrite) { return uses_[2 * user + (isWrite ? 1 : 0)]; }
     size_t UserOf(Pipe pipe) const;
     uint32_t SettledTime(Pipe pipe, const CoreOrder& order) const;
@@ -72,7 +75,7 @@ private:
     const UserPipes& pipes_;
     uint32_t now_ = 0;
     std::vector<Use> pending_;  ///< of instruction `now_`: its read must not hide an earlier one from its write
-    std::array<Uses, 2 * kUsers> uses_;
+    std::array<Uses, 2 * kMostUsers> uses_;
 };
 
 }  // namespace opforge::twin::kernel

@@ -1,0 +1,613 @@
+// ConvTbcBackward for separate cube and vector cores. Rows of input and self are (time, batch) pairs, so a tap of the
+// kernel is a shift by whole rows. The cube cores compute grad_input and grad_weight as two products, whose steps are
+// split evenly. If a tile has steps of several cores, each core stores a partial sum as float32. After a barrier, the
+// vector cores merge the partial sums in the order of the cores. Before the barrier, the vector cores sum the columns
+// of self.
+#ifndef OPFORGE_OP_KERNEL_COMMON_CONV_TBC_BY_UNITS_H
+#define OPFORGE_OP_KERNEL_COMMON_CONV_TBC_BY_UNITS_H
+
+#include "kernel_operator.h"
+#include "common/arithmetic.h"
+#include "common/cube_core.h"
+#include "common/row_sum.h"
+#include "common/tbc_steps.h"
+#include "conv_tbc_backward_tiling_data.h"
+
+namespace opforge {
+
+namespace conv_tbc_backward {
+
+/// The factors of the cube: the tensors, or float16 copies of them.
+template <typename T, bool isHalved>
+struct Operand {
+    using Type = T;
+    static constexpr bool kIsCopy = false;
+};
+template <>
+struct Operand<float, true> {
+    using Type = half;
+    static constexpr bool kIsCopy = true;
+};
+template <>
+struct Operand<bfloat16_t, true> {
+    using Type = half;
+    static constexpr bool kIsCopy = true;
+};
+
+}  // namespace conv_tbc_backward
+
+/// T: dtype of all tensors. kIsHalved: cube_math_type selects float16 products.
+template <typename T, bool kIsHalved>
+class ConvTbcByUnits {
+    using Operand = conv_tbc_backward::Operand<T, kIsHalved>;
+    using C = typename Operand::Type;
+    using Span = kernel::Span;
+    using Step = kernel::TbcStep;
+    using Tile = kernel::TbcTile;
+    using Matrix = kernel::L1Matrix<C>;
+
+public:
+    __aicore__ inline void Init(GM_ADDR self, GM_ADDR input, GM_ADDR weight, GM_ADDR /*bias*/, GM_ADDR gradInput,
+                                GM_ADDR gradWeight, GM_ADDR gradBias, GM_ADDR userWorkspace,
+                                const ConvTbcBackwardTilingData& tiling, AscendC::TPipe* pipe)
+    {
+        tiling_ = tiling;
+        steps_.Init(tiling_, AscendC::GetBlockNum());
+        SetBuffer(self_, self, SelfElements());
+        SetBuffer(input_, input, InputElements());
+        SetBuffer(weight_, weight, WeightElements());
+        SetBuffer(gradInput_, gradInput, InputElements());
+        SetBuffer(gradWeight_, gradWeight, WeightElements());
+        SetBuffer(gradBias_, gradBias, tiling.outChannels);
+        SetBuffer(grads_, Operand::kIsCopy ? userWorkspace : self, SelfElements());
+        SetBuffer(rows_, Operand::kIsCopy ? userWorkspace + tiling.inputOffset : input, InputElements());
+        SetBuffer(matrices_, Operand::kIsCopy ? userWorkspace + tiling.weightOffset : weight, WeightElements());
+        SetBuffer(parts_, userWorkspace + tiling.partOffset, 4 * AscendC::GetBlockNum() * tiling.partFloats);
+        SetBuffer(sums_, userWorkspace + tiling.biasOffset, tiling.biasRowBlocks * tiling.biasPitch);
+        if ASCEND_IS_AIC {
+            core_.Init(pipe, {tiling.l1Bytes, tiling.l0Half, tiling.l0cBytes});
+        }
+        if ASCEND_IS_AIV {
+            pipe->InitBuffer(workBuffer_, static_cast<uint32_t>(tiling.workBytes));
+            pipe->InitBuffer(stores_, static_cast<uint8_t>(tiling.storeBuffers),
+                             static_cast<uint32_t>(tiling.burstBytes));
+            if (tiling.copyBuffers > 0) {
+                pipe->InitBuffer(copies_, static_cast<uint8_t>(tiling.copyBuffers),
+                                 static_cast<uint32_t>(tiling.burstBytes));
+            }
+            sum_.Init(pipe, {tiling.burstBuffers, tiling.burstBytes, tiling.burstBytes, tiling.biasOffsetBytes},
+                      workBuffer_.Get<float>());
+        }
+    }
+
+    __aicore__ inline void Process()
+    {
+        if constexpr (Operand::kIsCopy) {
+            if ASCEND_IS_AIV {
+                CopyAll();
+            }
+            AscendC::SyncAll<false>();
+        }
+        if ASCEND_IS_AIC {
+            MultiplyShare();
+        }
+        if ASCEND_IS_AIV {
+            SumColumns();
+        }
+        AscendC::SyncAll<false>();
+        if ASCEND_IS_AIV {
+            MergeParts();
+            MergeSums();
+        }
+    }
+
+private:
+    template <typename D>
+    __aicore__ inline void SetBuffer(AscendC::GlobalTensor<D>& tensor, GM_ADDR address, int64_t elements)
+    {
+        tensor.SetGlobalBuffer(reinterpret_cast<__gm__ D*>(address), static_cast<uint64_t>(elements));
+    }
+
+    __aicore__ inline int64_t SelfElements() const { return tiling_.gradRows * tiling_.outChannels; }
+    __aicore__ inline int64_t InputElements() const { return tiling_.inputRows * tiling_.inChannels; }
+    __aicore__ inline int64_t WeightElements() const { return tiling_.taps * tiling_.inChannels * tiling_.outChannels; }
+
+    __aicore__ inline void MultiplyShare()
+    {
+        AscendC::SetHF32Mode(tiling_.hf32 != 0);
+        AscendC::SetHF32TransMode(false);
+        Multiply(steps_.ShareOf(true, AscendC::GetBlockIdx()), tiling_.inputCellRows, tiling_.inputColumns);
+        Multiply(steps_.ShareOf(false, AscendC::GetBlockIdx()), tiling_.weightCellRows, tiling_.weightColumns);
+        AscendC::SetHF32Mode(false);
+    }
+
+    /// Executes the steps of one product that this core has.
+    __aicore__ inline void Multiply(const Span& share, int32_t cellRows, int32_t cellColumns)
+    {
+        if (kernel::Size(share) == 0) {
+            return;
+        }
+        core_.Begin(cellRows, cellColumns);
+        Load(share, share.begin);
+        for (int64_t index = share.begin; index < share.end; ++index) {
+            // A step is loaded before the previous one is multiplied.
+            if (index + 1 < share.end) {
+                Load(share, index + 1);
+            }
+            BeginUse(kernel::Operand::kLeft, share, index);
+            BeginUse(kernel::Operand::kRight, share, index);
+            if (steps_.IsInput(index)) {
+                MultiplyInput(steps_.At(index, share), WindowIn(share, index), PanelIn(share, index));
+            } else {
+                MultiplyWeight(steps_.At(index, share), WindowIn(share, index), PanelIn(share, index));
+            }
+            EndUse(kernel::Operand::kLeft, share, index);
+            EndUse(kernel::Operand::kRight, share, index);
+        }
+        core_.End();
+    }
+
+    /// Returns the slots of an operand in L1, and the slot of a step.
+    __aicore__ inline int32_t SlotsOf(kernel::Operand operand, int64_t index) const
+    {
+        if (operand == kernel::Operand::kLeft) {
+            return steps_.IsInput(index) ? tiling_.inputWindows : tiling_.weightWindows;
+        }
+        return steps_.IsInput(index) ? tiling_.inputPanels : tiling_.weightPanels;
+    }
+    __aicore__ inline int32_t SlotOf(kernel::Operand operand, const Span& share, int64_t index) const
+    {
+        return static_cast<int32_t>((index - share.begin) % SlotsOf(operand, index));
+    }
+
+    /// Returns whether a step multiplies its operands, and whether the previous step in the same slot loaded an
+    /// operand.
+    __aicore__ inline bool IsUsed(const Span& share, int64_t index) const
+    {
+        return share.begin <= index && index < share.end && !steps_.At(index, share).isEmpty;
+    }
+    __aicore__ inline bool IsKept(kernel::Operand operand, const Span& share, int64_t index) const
+    {
+        const int64_t last = index - SlotsOf(operand, share.begin);
+        if (!IsUsed(share, index) || !IsUsed(share, last)) {
+            return false;
+        }
+        const Step step = steps_.At(index, share);
+        const Step before = steps_.At(last, share);
+        return operand == kernel::Operand::kLeft ? HaveSameWindow(step, before) : HaveSamePanel(step, before);
+    }
+    __aicore__ inline bool IsLoaded(kernel::Operand operand, const Span& share, int64_t index) const
+    {
+        return IsUsed(share, index) && !IsKept(operand, share, index);
+    }
+
+    __aicore__ inline void BeginUse(kernel::Operand operand, const Span& share, int64_t index)
+    {
+        if (IsLoaded(operand, share, index)) {
+            core_.BeginUse(operand, SlotOf(operand, share, index));
+        }
+    }
+    __aicore__ inline void EndUse(kernel::Operand operand, const Span& share, int64_t index)
+    {
+        if (IsUsed(share, index) && !IsKept(operand, share, index + SlotsOf(operand, index))) {
+            core_.EndUse(operand, SlotOf(operand, share, index));
+        }
+    }
+
+    __aicore__ inline void Load(const Span& share, int64_t index)
+    {
+        const Step step = steps_.At(index, share);
+        if (IsLoaded(kernel::Operand::kLeft, share, index)) {
+            core_.BeginLoad(kernel::Operand::kLeft, SlotOf(kernel::Operand::kLeft, share, index));
+            LoadWindow(step, WindowIn(share, index));
+            core_.EndLoad(kernel::Operand::kLeft, SlotOf(kernel::Operand::kLeft, share, index));
+        }
+        if (IsLoaded(kernel::Operand::kRight, share, index)) {
+            core_.BeginLoad(kernel::Operand::kRight, SlotOf(kernel::Operand::kRight, share, index));
+            if (step.isInput) {
+                LoadMatrices(step, PanelIn(share, index));
+            } else {
+                LoadGradRows(step, PanelIn(share, index));
+            }
+            core_.EndLoad(kernel::Operand::kRight, SlotOf(kernel::Operand::kRight, share, index));
+        }
+    }
+
+    /// Returns the operands of a step in L1: the windows of the steps are before the panels.
+    __aicore__ inline AscendC::LocalTensor<C> WindowIn(const Span& share, int64_t index)
+    {
+        const int64_t slot = SlotOf(kernel::Operand::kLeft, share, index);
+        return core_.L1(slot * (steps_.IsInput(index) ? tiling_.inputWindow : tiling_.weightWindow));
+    }
+    __aicore__ inline AscendC::LocalTensor<C> PanelIn(const Span& share, int64_t index)
+    {
+        const int64_t slot = SlotOf(kernel::Operand::kRight, share, index);
+        return steps_.IsInput(index)
+                   ? core_.L1(tiling_.inputWindows * tiling_.inputWindow + slot * tiling_.inputPanel)
+                   : core_.L1(tiling_.weightWindows * tiling_.weightWindow + slot * tiling_.weightPanel);
+    }
+
+    /// Loads the rows that the taps of a step need: rows of self with zeros as padding for grad_input; rows of input
+    /// without padding for grad_weight.
+    __aicore__ inline void LoadWindow(const Step& step, const AscendC::LocalTensor<C>& slot)
+    {
+        const Matrix window{slot, PitchOf(step.window)};
+        const int64_t above = step.rows.begin - step.window.begin;
+        if (step.isInput) {
+            const int64_t depth = kernel::Size(step.depth);
+            core_.ZeroRows(window, above, depth);
+            core_.LoadRows(window.From(above, 0), grads_[At(step.rows.begin, tiling_.outChannels, step.depth.begin)],
+                           kernel::Size(step.rows), depth, tiling_.outChannels);
+            core_.ZeroRows(window.From(step.rows.end - step.window.begin, 0), step.window.end - step.rows.end, depth);
+        } else {
+            core_.LoadRows(window.From(above, 0), rows_[At(step.rows.begin, tiling_.inChannels, step.tile.rows.begin)],
+                           kernel::Size(step.rows), kernel::Size(step.tile.rows), tiling_.inChannels);
+        }
+    }
+
+    __aicore__ inline int32_t PitchOf(const Span& rows) const
+    {
+        return static_cast<int32_t>(kernel::RoundUp(kernel::Size(rows), kFractal));
+    }
+
+    /// Returns the element of a matrix in GM.
+    __aicore__ inline static uint64_t At(int64_t row, int64_t columns, int64_t column)
+    {
+        return static_cast<uint64_t>(row * columns + column);
+    }
+
+    // grad_input[r] = sum over taps of self[r - shift] x weight[tap] transposed.
+
+    /// Returns the matrix of weight of a tap.
+    __aicore__ inline Matrix MatrixIn(const AscendC::LocalTensor<C>& panel, const Step& step, int64_t tap) const
+    {
+        const int64_t elements = tiling_.inputColumns * kernel::RoundUp(tiling_.inputDepth, kFractal);
+        return {panel[static_cast<uint32_t>((tap - step.taps.begin) * elements)], PitchOf(step.tile.columns)};
+    }
+
+    __aicore__ inline void LoadMatrices(const Step& step, const AscendC::LocalTensor<C>& panel)
+    {
+        const Span& columns = step.tile.columns;
+        const int64_t depth = kernel::Size(step.depth);
+        for (int64_t tap = step.taps.begin; tap < step.taps.end; ++tap) {
+            const Matrix matrix = MatrixIn(panel, step, tap);
+            const int64_t row = tap * tiling_.inChannels + columns.begin;
+            core_.LoadRows(matrix, matrices_[At(row, tiling_.outChannels, step.depth.begin)], kernel::Size(columns),
+                           depth, tiling_.outChannels);
+            core_.ZeroRows(matrix.From(kernel::Size(columns), 0), matrix.pitch - kernel::Size(columns), depth);
+        }
+    }
+
+    __aicore__ inline void MultiplyInput(const Step& step, const AscendC::LocalTensor<C>& slot,
+                                         const AscendC::LocalTensor<C>& panel)
+    {
+        if (step.isFirst) {
+            core_.OpenCells(tiling_.inputCells);
+        }
+        const Span& rows = step.tile.rows;
+        const Matrix window{slot, PitchOf(step.window)};
+        const int32_t n = PaddedColumns(step.tile);
+        for (int32_t cell = 0; cell < tiling_.inputCells; ++cell) {
+            const Span inCell = kernel::PieceOf(kernel::Size(rows), tiling_.inputCellRows, cell);
+            if (kernel::Size(inCell) == 0) {
+                break;
+            }
+            const int32_t m = PaddedRows(inCell);
+            for (int64_t tap = step.taps.begin; tap < step.taps.end; ++tap) {
+                if (steps_.HasProducts(rows, tap)) {
+                    const int64_t row = rows.begin + inCell.begin - steps_.ShiftOf(tap) - step.window.begin;
+                    core_.template Multiply<kernel::Operands::kDepthInside>(
+                        cell, window.From(row, 0), MatrixIn(panel, step, tap), m, n,
+                        static_cast<int32_t>(kernel::Size(step.depth)));
+                }
+            }
+            if (step.isLast) {
+                core_.FillUp(cell, m, n);
+                StoreCell(step, cell, inCell, m,
+                          gradInput_[At(rows.begin + inCell.begin, tiling_.inChannels, step.tile.columns.begin)],
+                          inCell.begin, tiling_.inChannels);
+            }
+        }
+    }
+
+    // grad_weight[tap] = input[r + shift] transposed x self[r], summed over the rows r of self.
+
+    __aicore__ inline void LoadGradRows(const Step& step, const AscendC::LocalTensor<C>& panel)
+    {
+        core_.LoadRows({panel, PitchOf(step.depth)},
+                       grads_[At(step.depth.begin, tiling_.outChannels, step.tile.columns.begin)],
+                       kernel::Size(step.depth), kernel::Size(step.tile.columns), tiling_.outChannels);
+    }
+
+    __aicore__ inline void MultiplyWeight(const Step& step, const AscendC::LocalTensor<C>& slot,
+                                          const AscendC::LocalTensor<C>& panel)
+    {
+        if (step.isFirst) {
+            core_.OpenCells(tiling_.weightTaps * tiling_.weightCells);
+        }
+        const Matrix window{slot, PitchOf(step.window)};
+        const Matrix gradRows{panel, PitchOf(step.depth)};
+        const int32_t n = PaddedColumns(step.tile);
+        for (int64_t tap = step.taps.begin; tap < step.taps.end; ++tap) {
+            const Span met = steps_.ProductRows(step, tap);
+            for (int32_t block = 0; block < tiling_.weightCells; ++block) {
+                const Span inCell = kernel::PieceOf(kernel::Size(step.tile.rows), tiling_.weightCellRows, block);
+                if (kernel::Size(inCell) == 0) {
+                    break;
+                }
+                const int32_t cell = static_cast<int32_t>(tap - step.taps.begin) * tiling_.weightCells + block;
+                const int32_t m = PaddedRows(inCell);
+                if (kernel::Size(met) > 0) {
+                    core_.template Multiply<kernel::Operands::kDepthOutside>(
+                        cell, window.From(met.begin + steps_.ShiftOf(tap) - step.window.begin, inCell.begin),
+                        gradRows.From(met.begin - step.depth.begin, 0), m, n, static_cast<int32_t>(kernel::Size(met)));
+                }
+                if (step.isLast) {
+                    core_.FillUp(cell, m, n);
+                    const int64_t row = tap * tiling_.inChannels + step.tile.rows.begin + inCell.begin;
+                    StoreCell(step, cell, inCell, m, gradWeight_[At(row, tiling_.outChannels, step.tile.columns.begin)],
+                              cell * tiling_.weightCellRows, tiling_.outChannels);
+                }
+            }
+        }
+    }
+
+    // Results, and partial sums of tiles that are split over several cores.
+
+    /// Returns the columns of a tile in products and partial sums: whole 32-byte blocks.
+    __aicore__ inline int32_t PaddedColumns(const Tile& tile) const
+    {
+        return static_cast<int32_t>(kernel::RoundUp(kernel::Size(tile.columns), Matrix::kUnit));
+    }
+
+    /// Returns the rows of a cell in products. A single row would be a vector, which has another layout in L0A.
+    __aicore__ inline static int32_t PaddedRows(const Span& rows)
+    {
+        return static_cast<int32_t>(kernel::Larger(kernel::Size(rows), 2));
+    }
+
+    /// Returns the index of a partial sum: first those of the first tile of each core, then those of the last tile, for
+    /// both products.
+    __aicore__ inline static int64_t HeadPart(bool isInput, int64_t block)
+    {
+        return (isInput ? 0 : 2) * AscendC::GetBlockNum() + block;
+    }
+    __aicore__ inline static int64_t TailPart(bool isInput, int64_t block)
+    {
+        return HeadPart(isInput, AscendC::GetBlockNum() + block);
+    }
+
+    /// Stores a cell in the result, or in the partial sum of this core starting at `partRow`.
+    __aicore__ inline void StoreCell(const Step& step, int32_t cell, const Span& rows, int32_t m,
+                                     const AscendC::GlobalTensor<T>& destination, int64_t partRow, int64_t stride)
+    {
+        const int64_t count = kernel::Size(rows);
+        if (step.hasWholeTile) {
+            core_.Store(cell, destination, count, kernel::Size(step.tile.columns), m, stride);
+            return;
+        }
+        const int64_t block = AscendC::GetBlockIdx();
+        const int64_t part = step.isHead ? HeadPart(step.isInput, block) : TailPart(step.isInput, block);
+        const int32_t columns = PaddedColumns(step.tile);
+        core_.Store(cell, parts_[static_cast<uint64_t>(part * tiling_.partFloats + partRow * columns)], count, columns,
+                    m, columns);
+    }
+
+    // Functions of the vector cores.
+
+    __aicore__ inline int64_t VectorCores() const { return AscendC::GetBlockNum() * AscendC::GetSubBlockNum(); }
+
+    __aicore__ inline void CopyAll()
+    {
+        if constexpr (Operand::kIsCopy) {
+            Copy(grads_, self_, SelfElements());
+            Copy(rows_, input_, InputElements());
+            Copy(matrices_, weight_, WeightElements());
+        }
+    }
+
+    /// Copies the elements of this core as float16.
+    __aicore__ inline void Copy(const AscendC::GlobalTensor<C>& destination, const AscendC::GlobalTensor<T>& source,
+                                int64_t elements)
+    {
+        const int64_t burst = tiling_.burstBytes / static_cast<int64_t>(sizeof(float));
+        for (int64_t first = AscendC::GetBlockIdx() * burst; first < elements; first += VectorCores() * burst) {
+            const int64_t count = kernel::Smaller(burst, elements - first);
+            AscendC::LocalTensor<T> tile = copies_.AllocTensor<T>();
+            AscendC::DataCopyExtParams load;
+            load.blockLen = static_cast<uint32_t>(count * sizeof(T));
+            AscendC::DataCopyPad(tile, source[static_cast<uint64_t>(first)], load, AscendC::DataCopyPadExtParams<T>());
+            copies_.EnQue(tile);
+            tile = copies_.DeQue<T>();
+            AscendC::LocalTensor<C> narrow = stores_.AllocTensor<C>();
+            if constexpr (sizeof(T) == sizeof(float)) {
+                AscendC::Cast(narrow, tile, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(count));
+            } else {
+                const AscendC::LocalTensor<float> wide = workBuffer_.Get<float>();
+                AscendC::Cast(wide, tile, AscendC::RoundMode::CAST_NONE, static_cast<uint32_t>(count));
+                AscendC::PipeBarrier<PIPE_V>();
+                AscendC::Cast(narrow, wide, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(count));
+            }
+            AscendC::PipeBarrier<PIPE_V>();
+            copies_.FreeTensor(tile);
+            stores_.EnQue(narrow);
+            narrow = stores_.DeQue<C>();
+            CopyOut(destination[static_cast<uint64_t>(first)], narrow, 1, count, count);
+            stores_.FreeTensor(narrow);
+        }
+    }
+
+    /// Sums the rows and columns of self of this core and stores the partial sum.
+    __aicore__ inline void SumColumns()
+    {
+        const int64_t rowBlock = AscendC::GetBlockIdx() / tiling_.biasColumnSlices;
+        if (rowBlock >= tiling_.biasRowBlocks) {
+            return;
+        }
+        const Span rows = kernel::PartOf(tiling_.gradRows, tiling_.biasRowBlocks, rowBlock);
+        const Span columns = kernel::PieceOf(tiling_.outChannels, tiling_.biasSliceWidth,
+                                             AscendC::GetBlockIdx() % tiling_.biasColumnSlices);
+        for (int64_t column = columns.begin; column < columns.end; column += tiling_.biasTileWidth) {
+            const int64_t width = kernel::Smaller(tiling_.biasTileWidth, columns.end - column);
+            sum_.Start<T>(width, tiling_.biasPackedRows);
+            sum_.Add(self_[static_cast<uint64_t>(rows.begin * tiling_.outChannels + column)], kernel::Size(rows),
+                     tiling_.outChannels);
+            StoreSum(sums_[static_cast<uint64_t>(rowBlock * tiling_.biasPitch + column)], 1, width, width, width);
+        }
+    }
+
+    /// Adds the partial sums of the columns of this core.
+    __aicore__ inline void MergeSums()
+    {
+        const int64_t piece = kernel::RoundUp(kernel::CeilDiv(tiling_.outChannels, VectorCores()), kMergeColumns);
+        const Span columns = kernel::PieceOf(tiling_.outChannels, piece, AscendC::GetBlockIdx());
+        for (int64_t column = columns.begin; column < columns.end; column += tiling_.biasTileWidth) {
+            const int64_t width = kernel::Smaller(tiling_.biasTileWidth, columns.end - column);
+            sum_.Start<float>(width, 0);
+            sum_.Add(sums_[static_cast<uint64_t>(column)], tiling_.biasRowBlocks, tiling_.biasPitch);
+            StoreSum(gradBias_[static_cast<uint64_t>(column)], 1, width, width, width);
+        }
+    }
+
+    /// Merges the rows of this core in all tiles with partial sums.
+    __aicore__ inline void MergeParts()
+    {
+        for (const bool isInput : {true, false}) {
+            const int64_t rows = MergeSplitTiles(isInput, {0, 0});
+            MergeSplitTiles(isInput, kernel::PartOf(rows, VectorCores(), AscendC::GetBlockIdx()));
+        }
+    }
+
+    /// Iterates over the tiles of a product with partial sums and merges the rows in `wanted`, where the rows of all
+    /// these tiles are numbered consecutively. Returns the number of rows.
+    __aicore__ inline int64_t MergeSplitTiles(bool isInput, const Span& wanted)
+    {
+        int64_t rows = 0;
+        int64_t merged = -1;
+        for (int64_t block = 1; block < AscendC::GetBlockNum(); ++block) {
+            const int64_t step = steps_.ShareOf(isInput, block).begin;
+            if (step == steps_.StepsOf(isInput).end) {
+                break;
+            }
+            const Span all = steps_.StepsOfTile(step);
+            if (step == all.begin || all.begin == merged) {
+                continue;
+            }
+            merged = all.begin;
+            const Tile tile = steps_.TileOf(step);
+            for (int64_t tap = tile.taps.begin; tap < tile.taps.end; ++tap) {
+                const Span mine = kernel::Overlap(wanted, {rows, rows + kernel::Size(tile.rows)});
+                if (kernel::Size(mine) > 0) {
+                    MergeRows(tile, isInput, tap, {mine.begin - rows, mine.end - rows}, block, all.end);
+                }
+                rows += kernel::Size(tile.rows);
+            }
+        }
+        return rows;
+    }
+
+    /// Merges rows of a tile, or of one of its taps. `block` is the first core that begins inside the tile, `end` the
+    /// first step after the tile.
+    __aicore__ inline void MergeRows(const Tile& tile, bool isInput, int64_t tap, const Span& rows, int64_t block,
+                                     int64_t end)
+    {
+        const int64_t columns = PaddedColumns(tile);
+        const int64_t partRow = (tap - tile.taps.begin) * steps_.WeightTileRows();
+        const int64_t longest = tiling_.burstBytes / static_cast<int64_t>(sizeof(float)) / columns;
+        for (int64_t row = rows.begin; row < rows.end; row += longest) {
+            const int64_t count = kernel::Smaller(longest, rows.end - row);
+            const int64_t offset = (partRow + row) * columns;
+            sum_.Start<float>(count * columns, 0);
+            sum_.Add(PartAt(TailPart(isInput, block - 1), offset), 1, 0);
+            for (int64_t next = block; next < AscendC::GetBlockNum() && steps_.ShareOf(isInput, next).begin < end;) {
+                const int64_t parts = PartsFrom(isInput, next, end);
+                sum_.Add(PartAt(HeadPart(isInput, next), offset), parts, tiling_.partFloats);
+                next += kernel::Larger(parts, 1);
+            }
+            const int64_t stride = isInput ? tiling_.inChannels : tiling_.outChannels;
+            const int64_t resultRow =
+                isInput ? tile.rows.begin + row : tap * tiling_.inChannels + tile.rows.begin + row;
+            const AscendC::GlobalTensor<T>& result = isInput ? gradInput_ : gradWeight_;
+            StoreSum(result[static_cast<uint64_t>(resultRow * stride + tile.columns.begin)], count,
+                     kernel::Size(tile.columns), columns, stride);
+        }
+    }
+
+    /// Returns the number of consecutive cores, starting at `block`, with steps before `end`.
+    __aicore__ inline int64_t PartsFrom(bool isInput, int64_t block, int64_t end) const
+    {
+        int64_t next = block;
+        while (next < AscendC::GetBlockNum() && kernel::Size(steps_.ShareOf(isInput, next)) > 0 &&
+               steps_.ShareOf(isInput, next).begin < end) {
+            ++next;
+        }
+        return next - block;
+    }
+
+    __aicore__ inline AscendC::GlobalTensor<float> PartAt(int64_t part, int64_t offset) const
+    {
+        return parts_[static_cast<uint64_t>(part * tiling_.partFloats + offset)];
+    }
+
+    /// Stores `rows` rows of `width` elements of the sum. Their distance is `pitch` in UB and `stride` in GM.
+    template <typename D>
+    __aicore__ inline void StoreSum(const AscendC::GlobalTensor<D>& destination, int64_t rows, int64_t width,
+                                    int64_t pitch, int64_t stride)
+    {
+        const AscendC::LocalTensor<float>& sum = sum_.Finish();
+        AscendC::LocalTensor<D> result = stores_.AllocTensor<D>();
+        if constexpr (sizeof(D) == sizeof(float)) {
+            AscendC::DataCopy(result, sum, static_cast<uint32_t>(kernel::RoundUp(rows * pitch, kFloatsPerBlock)));
+        } else {
+            AscendC::Cast(result, sum, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(rows * pitch));
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+        stores_.EnQue(result);
+        result = stores_.DeQue<D>();
+        CopyOut(destination, result, rows, width, stride, pitch);
+        stores_.FreeTensor(result);
+    }
+
+    /// The distance of rows is `stride` elements in GM and `pitch` in UB. A single row may have any length in UB.
+    template <typename D>
+    __aicore__ inline void CopyOut(const AscendC::GlobalTensor<D>& destination, const AscendC::LocalTensor<D>& source,
+                                   int64_t rows, int64_t width, int64_t stride, int64_t pitch = 0)
+    {
+        constexpr int64_t perBlock = kernel::kUbBlockBytes / static_cast<int64_t>(sizeof(D));
+        AscendC::DataCopyExtParams store;
+        store.blockCount = static_cast<uint16_t>(rows);
+        store.blockLen = static_cast<uint32_t>(width * sizeof(D));
+        if (rows > 1) {
+            store.srcStride = static_cast<uint32_t>(pitch / perBlock - kernel::CeilDiv(width, perBlock));
+            store.dstStride = static_cast<uint32_t>((stride - width) * sizeof(D));
+        }
+        AscendC::DataCopyPad(destination, source, store);
+    }
+
+    static constexpr int64_t kFractal = 16;
+    static constexpr int64_t kFloatsPerBlock = 8;
+    static constexpr int64_t kMergeColumns = 64;
+
+    ConvTbcBackwardTilingData tiling_;
+    AscendC::GlobalTensor<T> self_;
+    AscendC::GlobalTensor<T> input_;
+    AscendC::GlobalTensor<T> weight_;
+    AscendC::GlobalTensor<T> gradInput_;
+    AscendC::GlobalTensor<T> gradWeight_;
+    AscendC::GlobalTensor<T> gradBias_;
+    AscendC::GlobalTensor<C> grads_;  // self, input and weight, or their float16 copies
+    AscendC::GlobalTensor<C> rows_;
+    AscendC::GlobalTensor<C> matrices_;
+    AscendC::GlobalTensor<float> parts_;
+    AscendC::GlobalTensor<float> sums_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> workBuffer_;
+    AscendC::TQue<AscendC::TPosition::VECIN, 1> copies_;
+    AscendC::TQue<AscendC::TPosition::VECOUT, 1> stores_;
+    kernel::RowSum sum_;
+    kernel::TbcSteps steps_;
+    kernel::CubeCore<C> core_;
+};
+
+}  // namespace opforge
+
+#endif  // OPFORGE_OP_KERNEL_COMMON_CONV_TBC_BY_UNITS_H
