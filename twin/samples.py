@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opforge.codegen.errors import UserError
 from opforge.codegen.expr.evaluate import EvaluationError, evaluate
 from opforge.codegen.spec.semantics import Call, environment_of, shapes_of_test
 from opforge.codegen.views.facts import dtype_columns
@@ -17,6 +19,8 @@ from opforge.twin.runtime.acl import Array
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
     from opforge.codegen.spec.parts import TestShape
+
+_COPIES = 4  # of the inputs, in numpy and on the twin
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,8 @@ def test_inputs(
     given = [t.name for t in spec.inputs if t.name in shapes and (t.name in test.values or not t.host_values)]
     call = Call({name: shapes[name] for name in given}, attrs=test.attrs)
     first = shapes[given[0]]
+    size = sum(prod(shapes[name]) * np.dtype(dtypes[name]).itemsize for name in given)
+    require_memory(f"{spec.op_type}: tests.shapes ({test.note or test.case})", size, "use smaller sizes")
     arrays = {}
     for name in given:
         if name in test.values:
@@ -86,6 +92,22 @@ def test_inputs(
             plain = plain_values(shapes[name], np.dtype(dtypes[name]), first, generator)
             arrays[name] = valid_values(spec, name, plain, call, generator)
     return arrays
+
+
+def require_memory(place: str, size: int, repair: str) -> None:
+    """Check that this machine has the memory for inputs.
+
+    Args:
+        place: What the message names.
+        size: Bytes of all inputs.
+        repair: What a user can do.
+
+    Raises:
+        UserError: It does not.
+    """
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _COPIES
+    if size > most:
+        raise UserError(f"{place}: got inputs of {size:,} bytes, expected at most {most:,} on this machine; {repair}")
 
 
 def plain_values(

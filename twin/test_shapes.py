@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from opforge.codegen.errors import UserError
 from opforge.codegen.files import replace_file
 from opforge.codegen.printing import first_line
 from opforge.codegen.project import Project
@@ -39,6 +40,9 @@ def check(project: Project, built: Operators, soc: str, seconds: float = SECONDS
 
     Returns:
         The findings and the warnings, one line each; at most 20 of each. A build without changes has none.
+
+    Raises:
+        UserError: The inputs of a test shape are too large.
     """
     record = project.build_dir / "twin" / "test_shapes.json"
     job = {"root": str(project.root), "suffix": project.op_suffix, "operators": sorted(built.op_types), "soc": soc}
@@ -51,7 +55,10 @@ def check(project: Project, built: Operators, soc: str, seconds: float = SECONDS
         return [f"test shapes: the kernels did not end within {seconds:g} s; remove endless loops and waits"], []
     if not answer:
         return [f"test shapes: a kernel ended its process (status {status})"], []
-    lines, warned = json.loads(answer)["lines"]
+    found = json.loads(answer)
+    if "refusal" in found:
+        raise UserError(found["refusal"])
+    lines, warned = found["lines"]
     if not lines:
         replace_file(record, key)
     return lines[:_MOST_LINES], warned[:_MOST_LINES]
@@ -93,8 +100,13 @@ def main() -> NoReturn:
         stream.seek(0)
         job = json.load(stream)
     warnings.simplefilter("ignore")
-    lines = _findings(Project(Path(job["root"]), job["suffix"]), job["operators"], job["soc"])
-    finish(place["answer"], {"lines": lines})
+    try:
+        answer: dict[str, Any] = {
+            "lines": _findings(Project(Path(job["root"]), job["suffix"]), job["operators"], job["soc"])
+        }
+    except UserError as error:
+        answer = {"refusal": str(error)}
+    finish(place["answer"], answer)
 
 
 if __name__ == "__main__":

@@ -255,13 +255,16 @@ class Tolerance(SpecModel):
     atol: Annotated[float, Field(ge=0)]
 
 
+_Size = Annotated[int, Field(ge=0, lt=1 << 63)]
+
+
 class TestShape(SpecModel):
     """One test: values for the symbols of a case, attributes, and values of the lists on the host."""
 
     __test__ = False
 
     case: str
-    symbols: dict[str, Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...]]
+    symbols: dict[str, _Size | tuple[_Size, ...]]
     attrs: dict[str, AnyValue] = {}
     values: dict[str, tuple[Int64, ...]] = {}
     note: Text = ""

@@ -157,16 +157,27 @@ def shapes_of_test(program: Program, test: TestShape, attrs: Mapping[str, AttrSp
     sizes = {name: size for name, size in test.symbols.items() if isinstance(size, int)}
     stars = {name: size for name, size in test.symbols.items() if not isinstance(size, int)}
     values = {name: test.attrs.get(name, attr.default) for name, attr in attrs.items()}
-    environment = Environment(symbols=sizes, attributes=values, stars=stars)
-    shapes = {}
-    for name, dims in program.case(test.case).shapes.items():
-        shape: list[int] = []
-        for dim in dims:
-            size = cast("int", evaluate(dim.expression, environment)) if not dim.star else 0
-            if size < 0:
-                raise EvaluationError(f"{dim.text} = {size}")
-            shape += stars[dim.star] if dim.star else [size]
-        shapes[name] = tuple(shape)
+    shapes: dict[str, tuple[int, ...]] = {}
+    environment = Environment(symbols=sizes, attributes=values, stars=stars, shapes=shapes)
+    left = dict(program.case(test.case).shapes)
+    while left:  # dimensions may contain sizes of other tensors
+        unknown = ""
+        for name, dims in list(left.items()):
+            shape: list[int] = []
+            for dim in dims:
+                size = 0 if dim.star else evaluate(dim.expression, environment)
+                if not isinstance(size, int):
+                    unknown = dim.text
+                    break
+                if size < 0:
+                    raise EvaluationError(f"{dim.text} = {size}")
+                shape += stars[dim.star] if dim.star else [size]
+            else:
+                shapes[name] = tuple(shape)
+                del left[name]
+                break
+        else:
+            raise EvaluationError(f"{unknown} without a value")
     return shapes
 
 

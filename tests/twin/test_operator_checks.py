@@ -7,8 +7,11 @@ import shutil
 import numpy as np
 import pytest
 
+from opforge.codegen.errors import UserError
 from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.codegen.spec.loader import load_project
 from opforge.codegen.spec.products import DEFAULT_SOC
+from opforge.codegen.spec.semantics import shapes_of_test
 from opforge.twin import AclnnError, FindingsError, TwinWarning, run
 from opforge.twin.build import build_project
 from opforge.twin.test_shapes import check
@@ -75,6 +78,23 @@ def test_a_build_prints_the_warnings_of_the_test_shapes(plant):
     assert "ScaledAdd-with_y" in line
     assert "warning: input_not_read: ScaledAdd (tiling key 1): input 'y'" in line
     assert all("-float32-" in other for other in others)
+
+
+def test_test_shapes_beyond_the_memory_are_refused(plant):
+    project = plant("elementwise", "op_proto/scaled_add.yaml", "S: [2049]", "S: [4000000000, 4000000000]")
+    with pytest.raises(
+        UserError, match=r"ScaledAdd: tests.shapes \(no y\): got inputs of 32,000,000,000,000,000,000 bytes"
+    ):
+        check(project, build_project(project), DEFAULT_SOC)
+
+
+def test_the_size_of_an_output_may_be_the_elements_of_an_input(plant):
+    shapes = "{x: ['*S'], z: ['*S']}"
+    project = plant("elementwise", "op_proto/scaled_add.yaml", shapes, "{z: [prod(x)], x: ['*S']}")
+    (spec,) = load_project(project)
+    assert shapes_of_test(spec.program, spec.tests.shapes[1], {}) == {"x": (2049,), "z": (2049,)}
+    result = run("ScaledAdd", {"x": X}, {"alpha": 2.0}, project=project)
+    assert result["z"].tolist() == (2 * X).ravel().tolist()
 
 
 def test_a_kernel_without_end_is_named_by_the_build(plant):

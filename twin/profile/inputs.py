@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -18,7 +17,7 @@ from opforge.codegen.spec.dtypes import SHORT_DTYPES
 from opforge.codegen.spec.names import suggest
 from opforge.codegen.spec.semantics import Call
 from opforge.twin.runtime.acl import Array
-from opforge.twin.samples import plain_values, valid_values
+from opforge.twin.samples import plain_values, require_memory, valid_values
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 # Python reads no numbers of any length.
 _SHAPE = re.compile(r"\s*(\w+)=(\d{1,100}(?:x\d{1,100})*)\s*", re.ASCII)
 _MOST_DIMS = 8
-_COPIES = 4  # of the inputs, in numpy and on the twin
 
 
 def parse_shapes(texts: Sequence[str], option: str = "--shape") -> dict[str, tuple[int, ...]]:
@@ -98,12 +96,7 @@ def make_inputs(
     made = [tensor for tensor in spec.inputs if tensor.name in shapes]
     new = (tensor for tensor in made if tensor.name not in given)
     size = sum(prod(shapes[tensor.name]) * np.dtype(tensor.dtypes[0]).itemsize for tensor in new)
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if size > memory // _COPIES:
-        raise UserError(
-            f"{option}: got inputs of {size:,} bytes, expected at most {memory // _COPIES:,} on this machine; a smaller"
-            " shape shows where time goes, too"
-        )
+    require_memory(option, size, "a smaller shape shows where time goes, too")
     random = np.random.default_rng(0)
     first = next(shapes[name] for name in known if name in shapes)
     arrays: dict[str, Array] = {}
