@@ -1,4 +1,4 @@
-"""Define the command line. Commands import other packages when they run, so that `opforge --help` stays fast."""
+"""Run the command line, and end it with one message and an exit code. The commands are imported inside of `main`."""
 
 from __future__ import annotations
 
@@ -7,73 +7,49 @@ import signal
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
-
-import typer
-from typer.core import TyperGroup
+from types import FrameType
+from typing import Any, NoReturn
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.printing import first_line, path_text, say
+from opforge.codegen.printing import first_line, path_text
 from opforge.codegen.streams import OutputError, guard_streams, print_error
 
-from . import author, imports, model, package, twin
-from .options import with_joined_values, with_json_values
+from .python_path import hidden_text
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class _Commands(TyperGroup):
-    """Treat `--json` without a value as `--json -`, and the two values of `--case` as one."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; the first one is the command."""
-        command = self.get_command(ctx, args[0]) if args else None
-        parameters = command.params if command else ()
-        return super().parse_args(ctx, with_json_values(with_joined_values(args, parameters), parameters))
+class _EndedError(SystemExit):
+    """A signal ends the command: temporary files are removed and child processes are ended on the way."""
 
 
-app = typer.Typer(
-    cls=_Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-for group in (author, imports, twin, package, model):
-    app.add_typer(group.app)
+def __getattr__(name: str) -> Any:
+    """Return `app`, the commands. Their import takes most of the start.
 
-
-def _print_version(is_asked: bool) -> None:
-    if is_asked:
-        from .version import version_text
-
-        say(version_text())
-        raise typer.Exit
-
-
-@app.callback()
-def _opforge(
-    version: Annotated[  # its callback prints the version
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Develop, check and deploy custom operators for Ascend NPUs from one specification.
-
-    Exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool or toolkit is missing.
+    Raises:
+        AttributeError: There is no such name.
     """
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .app import app
+
+    return app
 
 
 def main() -> None:
     """Run the command line; print a user error as one message on stderr, without a traceback."""
     try:
+        _exit_on([signal.SIGINT])
         guard_streams()
-        _run()
+        _run_with(hidden_text())
+    except _EndedError as error:
+        _stop(f"interrupted by {signal.Signals(int(str(error.code)) - 128).name}", int(str(error.code)))
     except OutputError as error:
         from opforge.codegen.files import written_text
 
         _stop(f"{error}{written_text()}", error.exit_code)
     except UserError as error:
         _stop(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _stop("interrupted", 128 + signal.SIGINT)
     except ModuleNotFoundError:
         raise
     except (ImportError, MemoryError, SystemError) as error:  # of a library that is not loaded completely, too
@@ -82,13 +58,45 @@ def main() -> None:
     except OSError as error:
         place = f"{path_text(Path(os.fsdecode(error.filename)))}: " if isinstance(error.filename, str | bytes) else ""
         _stop(f"{place}the operating system reports: {error.strerror or first_line(error)}", UserError.exit_code)
+    finally:
+        _ignore_signals()
 
 
-def _exit_on_signals() -> None:
-    """Let SIGTERM and SIGHUP end Python code like an error, which removes temporary files and ends child processes."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, lambda received, _frame: sys.exit(128 + received))
+def _run_with(hidden: str) -> None:
+    """Run the command; a message about modules on PYTHONPATH comes first, and their errors are user errors.
+
+    Raises:
+        UserError: The input is wrong, or a module fails.
+    """
+    if not hidden:
+        _run()
+        return
+    print_error(hidden)
+    try:
+        _run()
+    except UserError:
+        raise
+    except Exception as error:  # a module of the caller may raise anything
+        raise UserError(f"opforge: got '{type(error).__name__}: {first_line(error)}'; unset PYTHONPATH") from error
+
+
+def _exit_on(numbers: list[signal.Signals]) -> None:
+    """Let signals end Python code like an error. Signals that the caller ignores stay ignored."""
+    for number in numbers:
+        if signal.getsignal(number) in {signal.SIG_DFL, signal.default_int_handler}:
+            signal.signal(number, _end)
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    _ignore_signals()  # a second one must not interrupt the removal of temporary files
+    raise _EndedError(128 + number)
+
+
+def _ignore_signals() -> None:
+    """Ignore further signals in this process, but not in programs that it starts."""
+    for number in _SIGNALS:
+        if signal.getsignal(number) is _end:
+            signal.signal(number, lambda _number, _frame: None)
 
 
 def _format_warning(
@@ -101,11 +109,14 @@ def _format_warning(
 
 def _run() -> None:
     """Run the command, and flush its output. A command that reads a model runs in a separate process."""
+    from .app import app
+    from .model import app as model_app
+
     warnings.formatwarning = _format_warning
     command, *options = sys.argv[1:] or [""]
     if command not in {"run", "profile"}:  # a kernel runs in their process, and returns to Python at its end only
-        _exit_on_signals()
-    readers = {entry.callback.__name__ for entry in model.app.registered_commands if entry.callback}
+        _exit_on([signal.SIGTERM, signal.SIGHUP])
+    readers = {entry.callback.__name__ for entry in model_app.registered_commands if entry.callback}
     if any(word.startswith("--inputs") for word in options):
         readers.add("profile")
     if any(word == "--node" or word.startswith("--node=") for word in options):

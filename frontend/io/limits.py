@@ -241,10 +241,10 @@ def supervise() -> None:
         _claims = target
         return
     os.close(target)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda received, _frame: os.kill(child, received))
-    # The terminal sends it to both; the child decides.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A terminal sends SIGINT to both; the child ignores the second one.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda received, _frame: os.kill(child, received))
     with os.fdopen(source, "rb") as stream:
         *released, active = stream.read().decode(errors="replace").split("\n")
         memory, seconds, place = [*(active or [*released, ""][-1]).split(" ", 2), "", ""][:3]

@@ -1,93 +1,48 @@
-"""Three hundred runs of all kinds leave the process as it was: memory, threads, open files and child processes."""
+"""Hundreds of calls of all kinds leave the process as it was: memory, threads, open files and child processes."""
 
 from __future__ import annotations
 
-import ctypes
-import gc
-import os
+import importlib.util
+import json
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from opforge.codegen.errors import UserError
-from opforge.twin import AclnnError, launch, run
-
-WARM_UP, RUNS = 60, 300
-MOST_GROWTH = 8 << 20  # bytes; a leak of 30 KB a run exceeds it
-ROWS = np.ones((12, 8), np.float32)
-KERNEL = """
-#include "kernel_operator.h"
-extern "C" __global__ __aicore__ void adds(GM_ADDR x, GM_ADDR workspace)
-{
-    AscendC::GlobalTensor<int32_t> gm;
-    gm.SetGlobalBuffer((__gm__ int32_t*)x);
-    if (gm.GetValue(1) != 0) {
-        gm.SetValue(1000, 0);
-    }
-    gm.SetValue(0, gm.GetValue(0) + 1);
-    AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::SINGLE_CACHE_LINE,
-                                      AscendC::DcciDst::CACHELINE_OUT>(gm);
-}
-"""
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
-def grouped(step):
-    run("GroupedBiasAddGrad", {"grad_y": ROWS, "group_idx": np.array([4, 12])}, strict=step % 2 == 0)
+@pytest.fixture(scope="module")
+def soak():
+    """The script as a module."""
+    sys.path.insert(0, str(FOLDER))
+    specification = importlib.util.spec_from_file_location("soak", FOLDER / "soak.py")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["soak"] = module
+    specification.loader.exec_module(module)
+    yield module
+    sys.path.remove(str(FOLDER))
+    del sys.modules["soak"]
 
 
-def embedding(step):
-    run(
-        "EmbeddingDenseBackward",
-        {"grad": ROWS, "indices": np.arange(12) % 5},
-        {"num_weights": 5, "padding_idx": -1, "scale_grad_by_freq": False},
-    )
+def test_calls_leave_nothing_behind(tmp_path):
+    files = ["--json", str(tmp_path / "soak.json"), "--svg", str(tmp_path / "soak.svg")]
+    command = [sys.executable, str(FOLDER / "soak.py"), "--calls", "600", "--samples", "6", *files]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    samples = json.loads((tmp_path / "soak.json").read_text())["samples"]
+    assert [each["calls"] for each in samples] == [0, 100, 200, 300, 400, 500, 600]
+    picture = (tmp_path / "soak.svg").read_text()
+    assert picture.count("<polyline") == 1
+    assert "600 calls in one process" in picture
 
 
-def refused(step):
-    with pytest.raises(AclnnError):
-        run("GroupedBiasAddGrad", {"grad_y": ROWS.astype(np.float64)})
-
-
-def misused(step):
-    with pytest.raises(UserError):
-        run("GroupedBiasAddGrad", {"grad_y": ROWS.astype(object)})
-
-
-def launched(step):
-    assert launch(KERNEL, "adds", 1, [np.zeros(16, np.int32)], seed=step + 1) == []
-
-
-def faulty(step):
-    (found,) = launch(KERNEL, "adds", 1, [np.ones(16, np.int32)])
-    assert found.kind == "gm_out_of_range"
-
-
-def isolated(step):
-    if step % 4 == 0:
-        assert launch(KERNEL, "adds", 1, [np.zeros(16, np.int32)], isolate=True) == []
-
-
-CALLS = (grouped, embedding, refused, misused, launched, faulty, isolated)
-
-
-def state():
-    """Resident bytes, threads, open files, child processes."""
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # freed memory that the allocator keeps is no leak
-    own = Path("/proc/self")
-    resident = int((own / "statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    children = "".join(path.read_text(encoding="ascii") for path in own.glob("task/*/children"))
-    counts = [len(list((own / folder).iterdir())) for folder in ("task", "fd")]
-    return resident, [*counts, len(children.split())]
-
-
-def test_runs_leave_nothing_behind():
-    for step in range(WARM_UP):
-        CALLS[step % len(CALLS)](step)
-    resident, counts = state()
-    for step in range(RUNS):
-        CALLS[step % len(CALLS)](step)
-    resident_after, counts_after = state()
-    assert counts_after == counts
-    assert resident_after - resident < MOST_GROWTH
+@pytest.mark.parametrize(("name", "more"), [("threads", 1), ("files", 1), ("children", 1), ("resident", 5 << 20)])
+def test_what_is_left_behind_is_named(soak, name, more):
+    first = soak.Sample(0, 80 << 20, 3, 6, 0)
+    last = replace(first, calls=10, **{name: getattr(first, name) + more})
+    assert soak.problems([first, first, first]) == []
+    (problem,) = soak.problems([first, first, last])
+    assert problem.startswith("memory" if name == "resident" else name)

@@ -121,15 +121,18 @@ def publish(made: Path, output: Path, compiler: str, command: Sequence[str], inp
         record.unlink()
     replace_output(made, output)
     # After the digests were taken: the compiler may have read other bytes than they are of.
-    if found is not None and all(_is_older(path, started) for path in inputs):
+    if found is not None and _are_unchanged(inputs, started):
         replace_output(record_file, record)
 
 
-def _is_older(path: str, started: int) -> bool:
+def _are_unchanged(paths: Sequence[str], started: int) -> bool:
+    """Return whether no file changed since `started`. A time in the future is of a clock that was set back since."""
     try:
-        return Path(path).stat().st_ctime_ns < started
+        changes = [Path(path).stat().st_ctime_ns for path in paths]
     except FileNotFoundError:
         return False
+    now = time.time_ns()
+    return started <= now and all(change < started or change > now for change in changes)
 
 
 def replace_output(made: Path, target: Path) -> None:

@@ -20,6 +20,7 @@ from opforge.codegen.printing import first_line, path_text
 from opforge.codegen.progress import progress
 
 from .cache import is_current, publish, read_depfile
+from .cached_objects import is_object, make_object
 from .limited_process import Ended, LimitError, Limits, compile_limits, run_limited
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
@@ -58,6 +59,7 @@ def arch_prefix(arch: int) -> str:
 # Compilers answer at once which version they are.
 _VERSION_LIMITS = Limits(seconds=10, memory=2048, output=1)
 _MOST_PREPROCESSED = 64 << 20
+_NO_SPACE = "No space left on device"
 # Folders of headers for compilers, such as g++ and clang.
 _INCLUDE_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH")
 
@@ -193,14 +195,16 @@ class _Run:
     limits: Limits
     stop: Event
 
-    def execute(self, command: Sequence[str], folder: Path, label: str, base: Path | None = None) -> None:
-        """Run a compiler; its temporary files go to `folder`, and ccache names files in `base` without it.
+    def execute(
+        self, command: Sequence[str], folder: Path, label: str, base: Path | None = None, **settings: str
+    ) -> None:
+        """Run a compiler; its temporary files go to `folder`, and ccache (`settings`) names files in `base` without it.
 
         Raises:
             CompileError: It refused its input, or reached a limit.
             MissingToolError: It cannot be started.
         """
-        variables = {"TMPDIR": str(folder)}
+        variables = {"TMPDIR": str(folder), **settings}
         if base:
             variables |= {"CCACHE_BASEDIR": str(base), "CCACHE_ABSSTDERR": "1"}
             for name, paths in _include_folders().items():
@@ -211,6 +215,11 @@ class _Run:
             raise CompileError(f"{label}: {error}") from error
         except OSError as error:
             raise _no_compiler(f"'{error.strerror}' when starting {command[0]!r}") from error
+        if _NO_SPACE in ended.text:
+            raise CompileError(
+                f"{label}: got '{_NO_SPACE}', expected free space in {path_text(self.scratch.parent)}; "
+                f"free some, or set OPFORGE_BUILD_DIR to another disk\n{ended.text}"
+            )
         if ended.status:
             raise CompileError(f"{label}: the compiler refused it\n{ended.text}")
 
@@ -219,17 +228,13 @@ class _Run:
         return tempfile.TemporaryDirectory(dir=self.scratch)
 
 
-def _require_binary(made: Path, label: str) -> None:
+def _require_binary(made: Path, label: str, mark: str = "") -> None:
     """Refuse the output of a program that is no compiler.
 
     Raises:
-        MissingToolError: It is no ELF file.
+        MissingToolError: It is no ELF file, or one of another source.
     """
-    start = b""
-    if made.is_file():
-        with made.open("rb") as file:
-            start = file.read(4)
-    if start != b"\x7fELF":
+    if not is_object(made, mark):
         raise _no_compiler(f"no object file for {label} from {compiler()[0]!r}, though its exit code is 0")
 
 
@@ -245,18 +250,30 @@ def _source_bytes(unit: Unit) -> int:
 def _compile(unit: Unit, run: _Run) -> Unit:
     unit.object.parent.mkdir(parents=True, exist_ok=True)
     started = time.time_ns()
-    command = _compile_command(unit)
+    command, base = _compile_command(unit), _base(unit)
     with run.folder() as folder:
         made, dependencies = Path(folder, "made.o"), Path(folder, "made.d")
+        expanded = Path(folder, "made.ii")
+        run.execute([*command, "-E", "-o", str(expanded)], Path(folder), unit.label)
+        text = expanded.read_bytes() if expanded.is_file() else b""
         if unit.check:
-            expanded = Path(folder, "made.ii")
-            run.execute([*command, "-E", "-o", str(expanded)], Path(folder), unit.label)
-            unit.check(expanded.read_text(encoding="utf-8", errors="surrogateescape"), _own_folders())
+            unit.check(text.decode("utf-8", "surrogateescape"), _own_folders())
         # ccache would take the target of the list, which is the temporary name else, for a difference.
         listing = ("-MD", "-MF", str(dependencies), "-MT", unit.object.name)
-        run.execute([*_ccache(), *command, *listing, "-o", str(made)], Path(folder), unit.label, _base(unit))
-        _require_binary(made, unit.label)
-        inputs = _checked_inputs(unit, [str(Path(_base(unit) or "", path)) for path in read_depfile(dependencies)])
+        mark = make_object(
+            lambda mark, **settings: run.execute(
+                [*_ccache(), *command, mark, *listing, "-o", str(made)],
+                Path(folder),
+                unit.label,
+                base,
+                **settings,
+            ),
+            made,
+            text.replace(os.fsencode(base), b"") if base else text,
+            unit.label,
+        )
+        _require_binary(made, unit.label, mark)
+        inputs = _checked_inputs(unit, [str(Path(base or "", path)) for path in read_depfile(dependencies)])
         if unit.also:
             run.execute([*command, *unit.also, "-fsyntax-only"], Path(folder), unit.label)
         publish(made, unit.object, compiler()[1], unit.recorded, inputs, started)

@@ -1,0 +1,54 @@
+"""Define the command line. Commands import other packages when they run, so that `opforge --help` stays fast."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from opforge.codegen.printing import say
+
+from . import author, imports, model, package, twin
+from .options import with_joined_values, with_json_values
+
+
+class _Commands(TyperGroup):
+    """Treat `--json` without a value as `--json -`, and the two values of `--case` as one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; the first one is the command."""
+        command = self.get_command(ctx, args[0]) if args else None
+        parameters = command.params if command else ()
+        return super().parse_args(ctx, with_json_values(with_joined_values(args, parameters), parameters))
+
+
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for group in (author, imports, twin, package, model):
+    app.add_typer(group.app)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        from .version import version_text
+
+        say(version_text())
+        raise typer.Exit
+
+
+@app.callback()
+def _opforge(
+    version: Annotated[  # its callback prints the version
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Develop, check and deploy custom operators for Ascend NPUs from one specification.
+
+    Exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool or toolkit is missing.
+    """

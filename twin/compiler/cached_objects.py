@@ -1,0 +1,53 @@
+"""Compile with ccache, whose cache may be damaged, without space or not writable."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import say, shown
+
+_ERROR = re.compile(r"^ccache: error: (.*)", re.MULTILINE)
+
+
+def is_object(path: Path, mark: str) -> bool:
+    """Return whether there is an ELF file that contains a text."""
+    content = path.read_bytes() if path.is_file() else b""
+    return content.startswith(b"\x7fELF") and mark.encode() in content
+
+
+def make_object(execute: Callable[..., None], made: Path, text: bytes, label: str) -> str:
+    """Compile a source, or take its object from ccache if that is the object of the same text.
+
+    Args:
+        execute: Runs the compiler with one more flag. Its keywords are environment variables of ccache.
+        made: The object.
+        text: The source after macro expansion.
+        label: Name of the source in messages.
+
+    Returns:
+        The name of a symbol that the object has if it is of this text.
+
+    Raises:
+        UserError: The compiler does not accept the source, or does not work.
+    """
+    mark = f"opforge_{hashlib.sha256(text).hexdigest()}"
+    flag = f"-Wa,--defsym,{mark}=0"
+    problem = ""
+    try:
+        execute(flag)
+        if not is_object(made, mark):
+            made.unlink(missing_ok=True)
+            execute(flag, CCACHE_RECACHE="1")
+            problem = f"got an object of another source, expected that of {label}; it was compiled again and replaced"
+    except UserError as error:
+        if not (found := _ERROR.search(str(error))):
+            raise
+        execute(flag, CCACHE_DISABLE="1")
+        problem = f"got {shown(found[1])}; {label} was compiled without it; set CCACHE_DIR to another folder"
+    if problem and is_object(made, mark):
+        say(f"ccache: {problem}", err=True)
+    return mark
