@@ -13,7 +13,6 @@ from opforge.codegen.printing import say
 from .options import JOBS, JSON, JSON_BESIDE_FILES, OP_SUFFIX, OPS, answering, file_argument, listed, path_option
 
 app = typer.Typer()
-_PRODUCT_OR_CHIP = "--product: got --soc too, expected one of them; leave --product out"
 
 
 @app.command()
@@ -112,9 +111,7 @@ def doctor(
     """
     from opforge.package.doctor.command import doctor_command
 
-    if soc and product:
-        raise UserError(_PRODUCT_OR_CHIP)
     with answering(json_out) as answer:
-        facts, code = doctor_command(soc or product)
+        facts, code = doctor_command(soc, product)
         answer.update(facts)
     raise typer.Exit(code)

@@ -17,6 +17,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, write_files
 from opforge.codegen.printing import escaped, path_text, say, shown
 from opforge.codegen.progress import progress
+from opforge.codegen.spec.products import DEFAULT_SOC, PRODUCTS
 from opforge.frontend.io.limits import claimed, limits_for
 from opforge.frontend.io.load import load_model
 from opforge.frontend.io.save import require_targets
@@ -93,6 +94,8 @@ def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, o
     Raises:
         UserError: The model or an option is wrong, or a dim is unknown.
     """
+    if options.soc in PRODUCTS:
+        raise UserError(f"soc: got {options.soc!r}, an SoC directory; expected a chip, as in {DEFAULT_SOC}")
     if options.json is not None:
         require_targets(load_model(model), [(converted, "model"), (options.json, "report")], carried=True)
     if code := convert_command(model, converted, convert_options):

@@ -6,18 +6,22 @@ import hashlib
 import importlib
 import json
 import os
-from collections.abc import Callable, Sequence
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.printing import first_line, path_text, shown
 from opforge.twin.compiler.cache import digest
 from opforge.twin.compiler.npu_model import TWIN
 from opforge.twin.compiler.units import compiler
+from opforge.twin.runtime.isolation import run_command
 
 _MOST_STATE_BYTES = 256 << 20
 Job = TypeVar("Job")
@@ -77,6 +81,36 @@ def _run_on_dask(
         futures = [client.submit(work, job, pure=False) for job in jobs]
         for _, row in distributed.as_completed(futures, with_results=True):
             finished(row)
+
+
+def run_module(
+    module: str, job: Mapping[str, Any], kind: TypeAdapter[Row], seconds: float, limits: Mapping[str, str] | None = None
+) -> Row | str:
+    """Run a job in a process of its own, which is ended with all that it started.
+
+    Args:
+        module: `python -m module PLACE` reads the job, to which an empty folder is added, and writes the row.
+        job: What JSON can hold.
+        kind: The type of the row.
+        seconds: The time limit.
+        limits: Environment variables of the process beside those of this one.
+
+    Returns:
+        The row, or the reason why there is none.
+    """
+    folder = tempfile.mkdtemp(prefix="opforge-job-")
+    data = json.dumps({**job, "folder": str(Path(folder).resolve())}).encode()
+    try:
+        status, answer = run_command([sys.executable, "-m", module], data, {**os.environ, **(limits or {})}, seconds)
+        return kind.validate_json(answer)
+    except OSError as error:
+        return f"no process can be started: {error.strerror}"
+    except ValidationError:
+        end = f"did not end within {seconds:g} s" if status is None else f"ended with {status}"
+        return f"its process {end}"
+    finally:
+        # A program may have made folders in folders, more than Python's functions follow.
+        subprocess.run(["/bin/rm", "-rf", "--", folder], check=False, stderr=subprocess.DEVNULL)
 
 
 def twin_version() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from opforge.codegen.expr.attr_kinds import ATTR_KINDS
 from opforge.codegen.spec.dtypes import CANN_DTYPES, DECLARED_DTYPES
 
 REQUIRED, OPTIONAL, DYNAMIC = "required", "optional", "dynamic"
@@ -17,6 +18,8 @@ DTYPE_WORDS = {
     **{dtype.ops_info: dtype.name for dtype in CANN_DTYPES if dtype.ops_info},
     **{short: dtype.name for dtype in CANN_DTYPES for short in dtype.short},
 }
+# Types of attributes in REG_OP and OpDef -> types of drafts; specs have no lists of texts.
+ATTR_TYPES = {kind.ge: kind.name for kind in ATTR_KINDS.values()} | {"ListString": "list_string"}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.names import ir_name_refusal, suggest
 
-from .draft import DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, OperatorDraft, TensorDraft, dtype_word
+from .draft import ATTR_TYPES, DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, OperatorDraft, TensorDraft, dtype_word
 
 _KEYS = {"op", "language", "input_desc", "output_desc", "attr"}
 _TENSOR_KEYS = {"name", "param_type", "format", "type", "dynamic_shape"}
@@ -18,11 +18,7 @@ _ATTR_KEYS = {"name", "param_type", "type", "default_value", "value", "default"}
 _OPTIONS = (REQUIRED, OPTIONAL, DYNAMIC)
 _COMMON_DTYPES = ("fp16", "float16", "float32", "bf16", "int32", "int64", "int8", "uint8", "bool")
 # Types of msOpGen -> types of drafts.
-_ATTR_TYPES = {
-    "int": "int", "float": "float", "bool": "bool", "string": "string", "str": "string",
-    "list_int": "list_int", "list_float": "list_float", "list_bool": "list_bool", "list_string": "list_string",
-    "listint": "list_int", "listfloat": "list_float", "listbool": "list_bool", "liststring": "list_string",
-}  # fmt: skip
+_ATTR_TYPES = {word: kind for name, kind in ATTR_TYPES.items() for word in (kind, name.lower())} | {"str": "string"}
 _FORMATS = (
     "ND", "NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "NCL", "NC1HWC0", "FRACTAL_Z", "FRACTAL_NZ",
     "NDC1HWC0", "CHWN", "DHWCN", "NC1HWC0_C04", "FRACTAL_Z_3D", "NC", "NCW",

@@ -7,15 +7,11 @@ from dataclasses import replace
 from opforge.codegen.errors import UserError
 
 from .cpp_tree import Source
-from .draft import AttrDraft, Note, OperatorDraft, TensorDraft, dtype_word
+from .draft import ATTR_TYPES, AttrDraft, Note, OperatorDraft, TensorDraft, dtype_word
 from .op_def_values import Calls, Value, class_calls
 from .reg_op import prototypes, tiling_data
 
 _OPTIONS = {"REQUIRED": "required", "OPTIONAL": "optional", "DYNAMIC": "dynamic"}
-_ATTR_METHODS = {
-    "Int": "int", "Float": "float", "Bool": "bool", "String": "string",
-    "ListInt": "list_int", "ListFloat": "list_float", "ListBool": "list_bool", "ListString": "list_string",
-}  # fmt: skip
 # The defaults that OpDef has if none is stated.
 _ZEROS: dict[str, bool | float | str | tuple[bool | float | str, ...]] = {
     "int": 0, "float": 0.0, "bool": False, "string": "",
@@ -23,7 +19,7 @@ _ZEROS: dict[str, bool | float | str | tuple[bool | float | str, ...]] = {
 # Methods without a meaning for specs: they describe the build, or repeat a fact.
 _SILENT = {
     "ParamType", "DataType", "DataTypeList", "Format", "FormatList", "UnknownShapeFormat", "AutoContiguous", "AttrType",
-    "ValueDepend", "Follow", "Version", "Comment", *_ATTR_METHODS,
+    "ValueDepend", "Follow", "Version", "Comment", *ATTR_TYPES,
 }  # fmt: skip
 
 
@@ -105,7 +101,7 @@ def _tensor(entry: dict[str, Value], notes: list[Note]) -> TensorDraft:
 
 def _attr(entry: dict[str, Value], notes: list[Note]) -> AttrDraft | None:
     name, line = entry["name"].text, entry["name"].line
-    for method, kind in _ATTR_METHODS.items():
+    for method, kind in ATTR_TYPES.items():
         if method in entry:
             value = entry[method]
             is_required = "AttrType" in entry and entry["AttrType"].text == "REQUIRED"

@@ -5,11 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from opforge.codegen.spec.field_types import SCALAR_BYTES
+from opforge.codegen.spec.field_types import SCALARS
 from opforge.codegen.spec.names import parameter_refusal, snake_case
 
 from .cpp_tree import Source
-from .draft import DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, FieldDraft, Note, OperatorDraft, TensorDraft, dtype_word
+from .draft import (
+    ATTR_TYPES,
+    DYNAMIC,
+    OPTIONAL,
+    REQUIRED,
+    AttrDraft,
+    FieldDraft,
+    Note,
+    OperatorDraft,
+    TensorDraft,
+    dtype_word,
+)
 
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _REG_OP = re.compile(r"\bREG_OP\s*\(\s*(\w+)\s*\)")
@@ -18,14 +29,12 @@ _TENSORS = {
     "INPUT": (REQUIRED, False), "OPTIONAL_INPUT": (OPTIONAL, False), "DYNAMIC_INPUT": (DYNAMIC, False),
     "OUTPUT": (REQUIRED, True), "DYNAMIC_OUTPUT": (DYNAMIC, True),
 }  # fmt: skip
-_ATTR_TYPES = {"int": "int", "float": "float", "bool": "bool", "string": "string"} | {
-    f"list{name}": f"list_{name}" for name in ("int", "float", "bool", "string")
-}
+_ATTR_TYPES = {name.lower(): kind for name, kind in ATTR_TYPES.items()}
 _TILING = re.compile(
     r"\b(BEGIN_TILING_DATA_DEF|TILING_DATA_FIELD_DEF|TILING_DATA_FIELD_DEF_ARR|TILING_DATA_FIELD_DEF_STRUCT"
     r"|REGISTER_TILING_DATA_CLASS)\s*\(([^()]*)\)"
 )
-_SCALARS = {"int32_t": "int32", "uint32_t": "uint32", "float": "float32", "int64_t": "int64", "uint64_t": "uint64"}
+_SCALARS = {dtype.kernel: name for name, dtype in SCALARS.items()}
 _MOST_CLAUSES = 256
 
 
@@ -160,7 +169,7 @@ def tiling_data(source: Source) -> Iterator[OperatorDraft]:
 
 def _field(macro: str, arguments: list[str], line: int) -> FieldDraft | None:
     kind = _SCALARS.get(arguments[0])
-    if kind not in SCALAR_BYTES or len(arguments) < 2:
+    if kind is None or len(arguments) < 2:
         return None
     name = snake_case(arguments[-1])
     if parameter_refusal(name):

@@ -36,7 +36,7 @@ STATUSES = {
 # The built-in rules and the status that a call which breaks one gets.
 RULE_STATUSES = {"required": 161001, "dtypes": 161002, "formats": 161002, "ranks": 161002, "shapes": 161002}
 TASK_TYPES = ("AIV_ONLY", "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1", "MIX_AIC_1_2")
-SCALAR_BYTES = {"int32": 4, "uint32": 4, "float32": 4, "int64": 8, "uint64": 8}
+SCALARS = {name: DTYPES[name] for name in ("int32", "uint32", "float32", "int64", "uint64")}
 TILING_DATA_BYTES = 2048
 TENSOR_TYPES = ("aclTensor *", "const aclTensor *")
 LIST_TYPE = "const aclIntArray *"
@@ -150,7 +150,7 @@ Directory = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 Device = Annotated[str, _Known("device", DEVICES)]
 TaskType = Annotated[str, _Known("task type", TASK_TYPES)]
 AttrType = Annotated[str, _Known("attribute type", tuple(ATTR_KINDS))]
-ScalarType = Annotated[str, _Known("type", tuple(SCALAR_BYTES))]
+ScalarType = Annotated[str, _Known("type", tuple(SCALARS))]
 PlanName = Annotated[str, AfterValidator(_plan)]
 RuleName = Annotated[str, _Known("rule", tuple(RULE_STATUSES))]
 Status = Annotated[int, Field(ge=0)]

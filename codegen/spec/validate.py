@@ -10,7 +10,7 @@ from opforge.codegen.expr.formula import FormulaError, formula_names, forward_na
 
 from .document import check_document
 from .dtypes import DTYPES
-from .field_types import LIST_TYPE, RULE_STATUSES, SCALAR_BYTES, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES
+from .field_types import LIST_TYPE, RULE_STATUSES, SCALARS, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES
 from .model import MissingSectionError, OpSpec
 from .names import lower_camel, own_word_refusal, snake_case, suggest
 from .parts import AttrSpec, ConstraintSpec, FunctionSpec, TensorSpec, TilingSpec
@@ -337,7 +337,7 @@ def tiling_layout(spec: OpSpec) -> list[tuple[str, int, int]]:
     layout = []
     offset = 0
     for field in spec.tiling.fields:
-        unit = SCALAR_BYTES[field.type]
+        unit = SCALARS[field.type].bytes
         offset = (offset + unit - 1) // unit * unit
         layout.append((lower_camel(field.name), offset, unit * (field.count or 1)))
         offset += unit * (field.count or 1)
@@ -350,7 +350,7 @@ def tiling_bytes(spec: OpSpec) -> int:
     if not layout:
         return 1
     _, offset, size = layout[-1]
-    unit = max(SCALAR_BYTES[field.type] for field in spec.tiling.fields)
+    unit = max(SCALARS[field.type].bytes for field in spec.tiling.fields)
     return (offset + size + unit - 1) // unit * unit
 
 

@@ -22,15 +22,13 @@ from .case_view import CaseView, ConstraintView
 from .facts import ONNX_OPSETS, Param, aclnn_signature, declared_columns, dtype_columns, origin_keys
 from .tensor_view import AttrView, TensorView
 
-CPP_SCALARS = {"int32": "int32_t", "uint32": "uint32_t", "float32": "float", "int64": "int64_t", "uint64": "uint64_t"}
-
 
 class TilingFieldView:
     """One member of the tiling data struct."""
 
     def __init__(self, field: TilingField, offset: int) -> None:
         self.member = lower_camel(field.name)
-        self.c_type = CPP_SCALARS[field.type]
+        self.c_type = DTYPES[field.type].kernel
         self.count = field.count
         self.description = field.description
         self.offset = offset

@@ -155,7 +155,7 @@ def _restrict(limits: Limits, used_bytes: int) -> None:
 
 
 def _fork() -> int:
-    """Fork; the child does not finalize objects of the parent: the end of an onnxruntime session waits for its threads."""
+    """Fork; the child finalizes no objects of the parent: the end of an onnxruntime session waits for its threads."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -186,7 +186,7 @@ def in_child(work: Callable[[], bytes], limits: Limits) -> bytes:
     os.close(target)
     try:
         with os.fdopen(source, "rb") as stream:
-            # Apart from what follows, which may be long: a slice would be a second one.
+            # Two reads: a slice would copy the content, which may be long.
             kind, content = stream.read(1), stream.read()
     except BaseException:
         os.kill(child, signal.SIGKILL)

@@ -13,10 +13,10 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import escaped, say
 from opforge.codegen.project import find_project
 from opforge.codegen.spec.loader import load_project
-from opforge.codegen.spec.products import DEVICES, PRODUCTS
+from opforge.codegen.spec.products import DEVICES, PRODUCTS, soc_properties
 from opforge.package.builtin import hidden_op_types
 from opforge.package.cann.toolkit import key_values, toolkit_version
-from opforge.package.socs import soc_directory
+from opforge.package.socs import FIRST_GENERATION, soc_directory
 
 from .cann_environment import (
     CUSTOM_PATH,
@@ -43,23 +43,28 @@ NOT_VISIBLE = (
 PROGRAMS = (REGISTRY, ENGINE, PARSER, FUNCTIONS, KERNELS)
 
 
-def doctor_command(soc: str | None) -> tuple[dict[str, Any], int]:
+def doctor_command(soc: str | None, product: str | None) -> tuple[dict[str, Any], int]:
     """Print the toolkits, vendors and operators that the variables of this process select, and every fault.
 
     Args:
-        soc: Target chip or SoC directory of the operators. None selects the chip of this machine or, if it is unknown,
-            every one that a vendor lists.
+        soc: Target chip of the operators.
+        product: Its SoC directory. Without both, it is that of this machine or, if it is unknown, every one that a
+            vendor lists.
 
     Returns:
         The printed data as JSON data, and the exit code: 1 if no package is visible or there is a fault that is not a
         warning, else 0.
 
     Raises:
-        UserError: The SoC is unknown.
+        UserError: The SoC is unknown, or both names are given.
     """
+    if soc and product:
+        raise UserError("--product: got --soc too, expected one of them; leave --product out")
+    if soc:
+        product = soc_directory(soc) if soc in FIRST_GENERATION else soc_properties(soc).dir
     environment = CannEnvironment(os.environ)
-    device = None if soc else find_device(os.environ, environment.toolkits)
-    directory = soc_directory(soc) if soc else (device.directory if device else "") or None
+    device = None if product else find_device(os.environ, environment.toolkits)
+    directory = soc_directory(product, "--product") if product else (device.directory if device else "") or None
     faults = find_faults(environment, directory)
     found = diagnosis(environment, directory, faults) | {"device": device._asdict() if device else None}
     _print(found, faults)

@@ -284,6 +284,13 @@ def test_check_prints_a_line_per_finding_and_exits_1(tmp_path):
     assert opforge("check", tmp_path / "good.onnx").exit_code == 0
 
 
+def test_atc_refuses_a_directory_as_a_chip(tmp_path):
+    onnx.save(parse(f"{HEAD} {{y = Relu (x)}}"), tmp_path / "m.onnx")
+    result = opforge("atc", tmp_path / "m.onnx", "-o", tmp_path / "out", "--soc", "ascend910b")
+    assert "soc: got 'ascend910b', an SoC directory; expected a chip, as in Ascend910B1" in str(result.exception)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
 def test_atc_converts_and_prints_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     model = parse("(float[2, 4, 3] x) => (float[2, 3] y) {y = npu.NPUGroupedBiasAddGrad (x)}", domains=["npu"])

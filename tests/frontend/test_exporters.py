@@ -110,10 +110,6 @@ def test_torchscript(case, opset):
     converted(export(function, arguments, dynamo=False, opset=opset), arguments, function, op)
 
 
-def elemt(dy, x, mean, invstd, weight, sum_dy, sum_dy_xmu, count):
-    return aten.batch_norm_backward_elemt(dy, x, mean, invstd, weight, sum_dy, sum_dy_xmu, count)
-
-
 FALLTHROUGH = [
     (embedding(False), (GRAD, INDICES), "EmbeddingDenseBackward"),
     (

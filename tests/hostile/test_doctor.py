@@ -266,7 +266,7 @@ def test_ten_thousand_operators(place):
     place.write(f"vendors/acme/{TBE}/acme_impl/dynamic/x.py", "")
     script = "import sys; from opforge.cli.main import main; main()"
     result = subprocess.run(
-        [sys.executable, "-c", script, "doctor", "--soc", SOC],
+        [sys.executable, "-c", script, "doctor", "--product", SOC],
         env=os.environ | place.environment,
         capture_output=True,
         text=True,

@@ -816,6 +816,19 @@ def test_version_ranges(version, required, accepted):
     assert is_version_accepted(version, required) is accepted
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--soc", "ascend910b"], "soc: got 'ascend910b', expected a chip, as in Ascend910B1"),
+        (["--soc", "Ascend910B"], "soc: got 'Ascend910B', a chip of the first generation"),
+        (["--soc", "Ascend910B1", "--product", "ascend910b"], "--product: got --soc too, expected one of them"),
+        (["--product", "ascend910c"], "--product: got 'ascend910c', expected a directory"),
+    ],
+)
+def test_a_chip_and_a_directory_are_different_options(words, message):
+    assert message in str(CliRunner().invoke(app, ["doctor", *words]).exception)
+
+
 def test_the_command_answers_for_each_program(tree, monkeypatch):
     for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH", "LD_LIBRARY_PATH"):
         monkeypatch.setenv(name, tree.environment[name])

@@ -81,8 +81,3 @@ def kernel(
         f"    [[maybe_unused]] LocalTensor<uint8_t> tmp = Take<uint8_t>(memory, offset, {tmp_bytes});\n"
         f"{takes}    ORDER(MTE2_V);\n    {code}\n    ORDER(V_MTE3);\n    ORDER(MTE2_MTE3);\n{stores}}}\n"
     )
-
-
-def vector_cycles(report: dict[str, Any]) -> float:
-    """Busy cycles of the vector unit."""
-    return float(sum(phase["busy"]["V"] for phase in report["phases"]))

@@ -15,17 +15,16 @@ from .folder import locked
 from .npu_model import LEVELS
 from .operators import build_project
 from .runtime_library import INCLUDE, link_flags, runtime_link, twin_dir
-from .units import HOST_FLAGS, WARNINGS, Library, Progress, Unit, build
+from .units import HOST_FLAGS, WARNINGS, Library, Unit, build
 
 
-def build_ort_library(project: Project, output: Path, level: str = "fast", report: Progress | None = None) -> list[str]:
+def build_ort_library(project: Project, output: Path, level: str = "fast") -> list[str]:
     """Build the custom operators of a project for onnxruntime; return the operator types.
 
     Args:
         project: The project.
         output: The library.
         level: Checks of the CPU twin that are on: strict, device or fast.
-        report: Called with one line per compiled file.
 
     Raises:
         UserError: An argument is wrong, a source does not compile, or the library cannot be written.
@@ -37,7 +36,7 @@ def build_ort_library(project: Project, output: Path, level: str = "fast", repor
     if level not in LEVELS:
         raise UserError(f"level: got {level!r}, expected one of {', '.join(LEVELS)}")
     require_writable(output, (), "library")
-    built = build_project(project, report=report)
+    built = build_project(project)
     specs = [spec for spec in load_project(project) if spec.op_type in built.op_types and spec.aclnn]
     if not specs:
         raise UserError("operators: got none with a kernel and an aclnn function, expected at least one; write them")
@@ -63,7 +62,7 @@ def build_ort_library(project: Project, output: Path, level: str = "fast", repor
         roots = (project.root, BUILTIN_ROOT)
         unit = Unit(source, home / "ort" / f"ort_library_{level}.o", flags, "onnxruntime operators", folders=roots)
         library = Library(home / "ort" / f"libopforge_ort_{level}.so", (unit,), links)
-        build([library], scratch, report=report)
+        build([library], scratch)
         with tempfile.TemporaryDirectory(prefix=".opforge-ort-", dir=output.parent) as folder:
             copy = Path(folder, output.name)
             shutil.copyfile(library.path, copy)

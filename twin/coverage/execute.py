@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from opforge.twin.compiler.cache import digest
-from opforge.twin.runtime.isolation import run_command
+from opforge.twin.jobs import run_module
 
 from .discover import Source
 from .walk import Tree
@@ -32,25 +27,14 @@ Settings = dict[str, Any]
 def run_one(given: tuple[Source, Settings]) -> Row:
     """Run one source with its settings in a process of its own, which is ended with all that it started."""
     source, settings = given
-    folder = tempfile.mkdtemp(prefix="opforge-coverage-")
-    job = {"source": asdict(source), "settings": settings, "folder": str(Path(folder).resolve())}
+    job = {"source": asdict(source), "settings": settings}
     limits = {
         "OPFORGE_COMPILE_SECONDS": str(int(settings["seconds"])),
         "OPFORGE_COMPILE_MEMORY_MB": str(settings["memory_mb"]),
     }
-    command = [sys.executable, "-m", "opforge.twin.coverage.worker"]
     seconds = settings["seconds"] * _STEPS + _PYTHON_SECONDS
-    try:
-        status, answer = run_command(command, json.dumps(job).encode(), os.environ | limits, seconds)
-        return _ROW.validate_json(answer)
-    except OSError as error:
-        reason = f"no process can be started: {error.strerror}"
-    except ValidationError:
-        reason = "its process did not end in time" if status is None else f"its process ended with {status}"
-    finally:
-        # A program may have made folders in folders, more than Python's functions follow.
-        subprocess.run(["/bin/rm", "-rf", "--", folder], check=False, stderr=subprocess.DEVNULL)
-    return Row(source.path, source.kind, reason=reason)
+    row = run_module("opforge.twin.coverage.worker", job, _ROW, seconds, limits)
+    return Row(source.path, source.kind, reason=row) if isinstance(row, str) else row
 
 
 def keys_of(tree: Tree, sources: Iterable[Source], settings: Settings, version: str) -> Iterator[str]:

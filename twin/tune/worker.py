@@ -9,16 +9,14 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.generate import write_project
@@ -30,9 +28,9 @@ from opforge.twin.compiler.folder import locked
 from opforge.twin.compiler.operators import TILING_LIBRARY, host_libraries
 from opforge.twin.compiler.runtime_library import twin_dir
 from opforge.twin.compiler.units import CompileError, build
+from opforge.twin.jobs import run_module
 from opforge.twin.profile.inputs import make_inputs
 from opforge.twin.runtime.acl import Array
-from opforge.twin.runtime.isolation import run_command
 from opforge.twin.runtime.kernel_process import end_at_exit, finish
 from opforge.twin.runtime.operator_run import run, use_built
 from opforge.twin.runtime.results import AclnnError, FindingsError
@@ -88,20 +86,8 @@ _ROW, _JOB = TypeAdapter(Row), TypeAdapter(Job)
 
 def run_one(job: Job) -> Row:
     """Try one setting in a process of its own, which is ended with all that it started."""
-    folder = tempfile.mkdtemp(prefix="opforge-tune-")
-    given = {"job": asdict(job), "folder": str(Path(folder).resolve())}
-    command = [sys.executable, "-m", "opforge.twin.tune.worker"]
-    try:
-        status, answer = run_command(command, json.dumps(given).encode(), os.environ, job.seconds)
-        return _ROW.validate_json(answer)
-    except OSError as error:
-        reason = f"no process can be started: {error.strerror}"
-    except ValidationError:
-        end = f"did not end within {job.seconds:g} s" if status is None else f"ended with {status}"
-        reason = f"its process {end}"
-    finally:
-        subprocess.run(["/bin/rm", "-rf", "--", folder], check=False, stderr=subprocess.DEVNULL)
-    return Row(job.setting, reason=reason)
+    row = run_module("opforge.twin.tune.worker", {"job": asdict(job)}, _ROW, job.seconds)
+    return Row(job.setting, reason=row) if isinstance(row, str) else row
 
 
 def work(job: Job, folder: Path) -> Row:
