@@ -87,6 +87,7 @@ CONTENTS = {
         "docs/explanation/operators.md",
         "docs/explanation/products.md",
         "docs/explanation/limits.md",
+        "docs/explanation/faults.md",
     ],
     "Help": ["docs/troubleshooting.md", "CONTRIBUTING.md"],
 }

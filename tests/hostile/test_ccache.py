@@ -92,3 +92,11 @@ def test_a_clock_that_is_wrong_compiles_nothing_twice(build, tmp_path, monkeypat
     now = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: now() + years * YEAR_NS)
     assert build("first") == VALUES
+
+
+@pytest.mark.skipif(not shutil.which("clang++"), reason="needs clang++")
+def test_a_compiler_that_cannot_mark_objects_is_called_without_ccache(build, tmp_path, monkeypatch):
+    monkeypatch.setenv("CXX", "clang++")
+    compiler.compiler.cache_clear()
+    assert build("first") == VALUES
+    assert not list((tmp_path / "ccache").rglob("*R"))

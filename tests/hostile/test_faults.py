@@ -67,7 +67,7 @@ def temporary(folder):
 # Command, with {} for the mounted folder -> its size, variables.
 FULL = {
     "generate --output {}/out": ("64k", {}),
-    "convert m.onnx -o {}/o.onnx --report {}/r.html": ("16k", {}),
+    "convert m.onnx -o {}/o.onnx --report {}/r.html": ("4k", {}),
     "pack --no-build --output {}/out": ("32k", {}),
     "pack --no-build": ("100k", {"TMPDIR": "{}"}),
     "build": ("100k", {"OPFORGE_BUILD_DIR": "{}/out"}),

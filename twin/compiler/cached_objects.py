@@ -19,21 +19,25 @@ def is_object(path: Path, mark: str) -> bool:
     return content.startswith(b"\x7fELF") and mark.encode() in content
 
 
-def make_object(execute: Callable[..., None], made: Path, text: bytes, label: str) -> str:
+def make_object(execute: Callable[..., None], made: Path, text: bytes, label: str, *, can_mark: bool) -> str:
     """Compile a source, or take its object from ccache if that is the object of the same text.
 
     Args:
-        execute: Runs the compiler with one more flag. Its keywords are environment variables of ccache.
+        execute: Runs the compiler with more flags. Its keywords are environment variables of ccache.
         made: The object.
         text: The source after macro expansion.
         label: Name of the source in messages.
+        can_mark: Whether the compiler can add a symbol to the object, as g++ can. Without it, ccache is not used.
 
     Returns:
-        The name of a symbol that the object has if it is of this text.
+        The name of a symbol that the object has if it is of this text; empty without a symbol.
 
     Raises:
         UserError: The compiler does not accept the source, or does not work.
     """
+    if not can_mark:
+        execute(CCACHE_DISABLE="1")
+        return ""
     mark = f"opforge_{hashlib.sha256(text).hexdigest()}"
     flag = f"-Wa,--defsym,{mark}=0"
     problem = ""

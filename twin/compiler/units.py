@@ -261,16 +261,13 @@ def _compile(unit: Unit, run: _Run) -> Unit:
         # ccache would take the target of the list, which is the temporary name else, for a difference.
         listing = ("-MD", "-MF", str(dependencies), "-MT", unit.object.name)
         mark = make_object(
-            lambda mark, **settings: run.execute(
-                [*_ccache(), *command, mark, *listing, "-o", str(made)],
-                Path(folder),
-                unit.label,
-                base,
-                **settings,
+            lambda *flags, **settings: run.execute(
+                [*_ccache(), *command, *flags, *listing, "-o", str(made)], Path(folder), unit.label, base, **settings
             ),
             made,
             text.replace(os.fsencode(base), b"") if base else text,
             unit.label,
+            can_mark=is_gnu(),
         )
         _require_binary(made, unit.label, mark)
         inputs = _checked_inputs(unit, [str(Path(base or "", path)) for path in read_depfile(dependencies)])
