@@ -1,7 +1,4 @@
-"""Evaluate a call of an operator: the first violated constraint, and the outputs.
-
-The generated C++ (`<op>_check.h`) follows the same steps and prints the same messages.
-"""
+"""Evaluate a call of an operator, as the generated C++ (`<op>_check.h`): the first violated constraint, the outputs."""
 
 from __future__ import annotations
 
@@ -149,7 +146,7 @@ def shapes_of_test(program: Program, test: TestShape, attrs: Mapping[str, AttrSp
     Args:
         program: The cases.
         test: Values for the symbols of a case and for attributes.
-        attrs: All attributes by name; those that the test leaves out have their defaults.
+        attrs: All attributes by name, for their defaults.
 
     Raises:
         EvaluationError: A dimension has no 64-bit value, or a negative one.
@@ -158,26 +155,20 @@ def shapes_of_test(program: Program, test: TestShape, attrs: Mapping[str, AttrSp
     stars = {name: size for name, size in test.symbols.items() if not isinstance(size, int)}
     values = {name: test.attrs.get(name, attr.default) for name, attr in attrs.items()}
     shapes: dict[str, tuple[int, ...]] = {}
-    environment = Environment(symbols=sizes, attributes=values, stars=stars, shapes=shapes)
-    left = dict(program.case(test.case).shapes)
+    environment, left = Environment(sizes, values, shapes, stars=stars), dict(program.case(test.case).shapes)
     while left:  # dimensions may contain sizes of other tensors
-        unknown = ""
-        for name, dims in list(left.items()):
-            shape: list[int] = []
+        for name, dims in (known := left).items():
+            shape: list[int | None] = []
             for dim in dims:
-                size = 0 if dim.star else evaluate(dim.expression, environment)
-                if not isinstance(size, int):
-                    unknown = dim.text
-                    break
-                if size < 0:
-                    raise EvaluationError(f"{dim.text} = {size}")
-                shape += stars[dim.star] if dim.star else [size]
-            else:
-                shapes[name] = tuple(shape)
-                del left[name]
-                break
-        else:
-            raise EvaluationError(f"{unknown} without a value")
+                found = stars[dim.star] if dim.star else [cast("int | None", evaluate(dim.expression, environment))]
+                if found and (found[0] or 0) < 0:
+                    raise EvaluationError(f"{dim.text} = {found[0]}")
+                shape += found
+            if None not in shape:
+                shapes[name] = tuple(cast("list[int]", shape))
+        left = {name: dims for name, dims in known.items() if name not in shapes}
+        if left == known:
+            raise EvaluationError(f"{name} without a size")
     return shapes
 
 

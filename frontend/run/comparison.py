@@ -126,6 +126,8 @@ def compare(
     first, second = first[~skipped], second[~skipped]
     with np.errstate(invalid="ignore"):
         error = np.nan_to_num(np.abs(first - second), nan=np.inf, posinf=np.inf)
+    if before.dtype.kind in "iu":  # float64 has 53 bits
+        error = np.maximum(error, before[~skipped] != after[~skipped])
     allowed = np.zeros(first.shape)
     size = np.where(np.isfinite(first), np.abs(first), 0)
     if narrowest is not None and is_float(before.dtype):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from typer.testing import CliRunner
@@ -21,7 +22,8 @@ from opforge.frontend import convert as convert_model
 from opforge.frontend.emit.functions import function_body
 from opforge.frontend.io.load import load_model
 from opforge.frontend.run import custom_nodes, verify
-from opforge.frontend.run.agreement import agree_as_node, spec_calls
+from opforge.frontend.run.agreement import agree_as_node, cases_without_test, spec_calls
+from opforge.frontend.run.comparison import compare
 from opforge.twin.build import build_project
 from opforge.twin.test_shapes import check
 
@@ -192,6 +194,26 @@ def test_a_wrong_kernel_and_an_absent_input(tmp_path, monkeypatch):
     assert cases["without_y"] == []
     assert all("output 'z': kernel with NumPy reference: got the error" in text for text in cases["with_y"])
     assert len(cases["with_y"]) == 2
+
+
+def test_a_body_with_the_default_as_a_constant_needs_another_value(tmp_path, monkeypatch):
+    root = new_project("FixedAdd", tmp_path / "fixed_add", "elementwise")
+    spec = root / "op_proto" / "fixed_add.yaml"
+    text = spec.read_text().replace("@alpha", "1.0").replace("value_float: float", "value_float")
+    monkeypatch.chdir(root)
+    spec.write_text(text)
+    assert cases_without_test() == []
+    assert len(failures(spec_calls())) == 4
+    spec.write_text(text.replace("attrs: {alpha: -2.5}, ", ""))
+    says = "got tests with the default of alpha only, expected another value in tests.shapes"
+    assert cases_without_test() == [f"FixedAdd: onnx.bodies.without_y: {says}"]
+
+
+def test_integers_beyond_53_bits_are_compared_exactly():
+    large = np.array([1, 2**53], np.int64)
+    assert compare("y", large, large.copy()).same
+    found = compare("y", large, np.add(large, [0, 1]))
+    assert (found.same, found.error) == (False, 1.0)
 
 
 def test_a_node_that_is_not_mapped_has_a_reason():
