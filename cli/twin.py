@@ -162,6 +162,7 @@ def profile(
     attr: Annotated[list[str] | None, ATTR] = None,
     dtype: Annotated[str | None, DTYPE] = None,
     soc: Annotated[str, SOC] = DEFAULT_SOC,
+    level: Annotated[str, LEVEL] = "fast",
     inputs: Annotated[
         Path | None,
         path_option(metavar="IN.npz", text="Arrays by input name, instead of --shape and generated values."),
@@ -186,6 +187,7 @@ def profile(
             cases=case or [],
             dtype=dtype,
             soc=soc,
+            level=level,
             given=inputs,
             load=load_within,
             old=compare,
@@ -204,6 +206,7 @@ def tune(
     attr: Annotated[list[str] | None, ATTR] = None,
     dtype: Annotated[str | None, DTYPE] = None,
     soc: Annotated[str, SOC] = DEFAULT_SOC,
+    level: Annotated[str, LEVEL] = "strict",
     timeout: Annotated[float, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit of each setting.")] = 600,
     jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Settings at once; 0: one per core.")] = 0,
     executor: Annotated[str, EXECUTOR] = "local",
@@ -227,6 +230,7 @@ def tune(
             cases=case or [],
             dtype=dtype,
             soc=soc,
+            level=level,
             options=Options(jobs, executor, timeout, state),
             json_out=answer,
         )

@@ -111,7 +111,7 @@ def operator(clone: Path, name: str, **changes: str) -> None:
     home = clone / "math" / name
     files = {
         f"op_host/{name}_def.cpp": _DEFINITION,
-        f"op_host/{name}_tiling.h": _TILING,
+        f"op_host/{name}_tiling_def.h": _TILING,
         f"op_kernel/{name}.cpp": changes.get("kernel", _KERNEL),
         f"op_kernel/{name}_apt.cpp": _KERNEL,
         f"tests/ut/op_kernel/test_{name}.cpp": _TEST,

@@ -37,7 +37,7 @@ def rows_of(result):
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clone") / "own_ops"
-    operator(folder, "right_op")
+    operator(folder, "right_op", before='#include "../../../op_host/right_op_tiling_def.h"')
     operator(folder, "wrong_op", factor="3.0f")
     operator(folder, "far_op", extra="+ 64")
     start = 'char text[4]; ASSERT_EQ(memcpy_s(text, 4, "abc", 4), EOK); ASSERT_NE(memcpy_s(text, 3, text, 4), EOK);'

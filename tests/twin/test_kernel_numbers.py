@@ -6,6 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opforge.twin import launch
+
 BF16 = np.dtype(ml_dtypes.bfloat16)
 F16 = np.dtype(np.float16)
 F32 = np.dtype(np.float32)
@@ -584,3 +586,43 @@ def test_scalar_halves_convert_as_numpy_does(compile_kernels):
     np.testing.assert_array_equal(wide, bits.view(np.float16).astype(np.float32))
     with np.errstate(over="ignore", invalid="ignore"):
         np.testing.assert_array_equal(narrow, given.astype(np.float16))
+
+
+SCALARS = """#include "kernel_operator.h"
+template <typename T, typename U>
+__aicore__ inline void Convert(GM_ADDR x, GM_ADDR y)
+{
+    AscendC::GlobalTensor<T> from;
+    AscendC::GlobalTensor<U> to;
+    from.SetGlobalBuffer((__gm__ T*)x, 203);
+    to.SetGlobalBuffer((__gm__ U*)y, 203);
+    for (uint32_t i = 0; i < 203; ++i) {
+        to.SetValue(i, static_cast<U>(from.GetValue(i)));
+    }
+    AscendC::DataCacheCleanAndInvalid<U, AscendC::CacheLine::ENTIRE_DATA_CACHE, AscendC::DcciDst::CACHELINE_OUT>(to);
+}
+"""
+SCALAR_TYPES = [np.dtype(name) for name in ("float16", "float32", "int16", "uint16", "int32", "int64")]
+SCALARS += "".join(
+    f'extern "C" __global__ __aicore__ void {name}_{dtype.name}(GM_ADDR x, GM_ADDR y) {{ Convert<{types}>(x, y); }}\n'
+    for dtype in SCALAR_TYPES
+    for name, types in (("to", f"{CPP[dtype]}, bfloat16_t"), ("from", f"bfloat16_t, {CPP[dtype]}"))
+    if name == "to" or dtype == F32
+)
+
+
+@pytest.mark.parametrize(
+    ("src", "dst"), [*((dtype, BF16) for dtype in SCALAR_TYPES), (BF16, F32)], ids=lambda dtype: dtype.name
+)
+def test_scalar_casts_of_bfloat16(src, dst):
+    """Casts of the scalar unit round to nearest even, as those of ml_dtypes do."""
+    values = _random(np.float32, COUNT)
+    if src.kind in "iu":
+        values = np.linspace(0, np.iinfo(src).max // 2, COUNT)
+    else:
+        values[:8] = [1.00390625, 1.01171875, -1.00390625, np.inf, -np.inf, np.nan, 1e-40, 65504]
+    x, y = values.astype(src), np.zeros(COUNT, dst)
+    words = [array.view(np.uint16) if array.dtype == BF16 else array for array in (x, y)]
+    name = f"to_{src.name}" if dst == BF16 else f"from_{dst.name}"
+    assert not launch(SCALARS, name, 1, words, lint=False)
+    np.testing.assert_array_equal(y.astype(np.float32), x.astype(np.float32).astype(dst).astype(np.float32))

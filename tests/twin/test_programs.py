@@ -407,7 +407,11 @@ def test_only_stricter_levels_report(changes, kind):
 
 
 ORDER = "AscendC::SetFlag<AscendC::HardEvent::{0}>(EVENT_ID3); AscendC::WaitFlag<AscendC::HardEvent::{0}>(EVENT_ID3);"
-AFTER = "AscendC::PipeBarrier<PIPE_ALL>(); AscendC::LocalTensor<float> b = buffer.Get<float>();"
+AFTER = (
+    "AscendC::PipeBarrier<PIPE_ALL>(); AscendC::LocalTensor<float> b = buffer.Get<float>();"
+    "[[maybe_unused]] AscendC::LocalTensor<half> h = b.ReinterpretCast<half>();"
+)
+HALF_TO_FLOAT = "AscendC::PipeBarrier<PIPE_V>(); AscendC::Cast(b, {}, AscendC::RoundMode::CAST_NONE, {});"
 PADDED = (
     "AscendC::DataCopyPad(b, from, AscendC::DataCopyExtParams(1, 12, 0, 0, 0), AscendC::DataCopyPadExtParams<float>());"
 )
@@ -424,6 +428,7 @@ PADDED = (
         ("AscendC::Duplicate(b, 1.0f, 64); AscendC::Adds(b, b, 1.0f, 64);", "race"),
         ("AscendC::Duplicate(b, 1.0f, 64); b.SetValue(1, b.GetValue(0)); AscendC::Adds(b, b, 1.0f, 64);", "race"),
         (f"AscendC::DataCopy(b, from, 64); b.SetValue(1, b.GetValue(0)); {ORDER.format('S_MTE3')}", "race"),
+        (f"AscendC::Duplicate(h[64], half(1), 64); {HALF_TO_FLOAT.format('h[64]', 64)}", "overlap"),
         ("AscendC::Adds(b[8], b, 1.0f, 8);", "uninitialised_read"),
         ("AscendC::Adds(b, b, 1.0f, 16, 1, {2, 2, 8, 8});", "uninitialised_read"),
     ],
@@ -458,14 +463,29 @@ def test_only_strict_reports(code, kind):
             "uninitialised_read",
         ),
         ("AscendC::Duplicate(b, 1.0f, 64); AscendC::DataCopy(b[8], b, 32);", "overlap"),
+        (f"AscendC::Duplicate(h, half(1), 128); {HALF_TO_FLOAT.format('h', 128)}", "overlap"),
     ],
 )
 def test_device_still_reports(code, kind):
     """Level device reports an order that the compiler does not make, and a use of undefined results."""
-    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "256").replace("SYNC", AFTER + code)
+    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "512").replace("SYNC", AFTER + code)
     x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
     findings = launch(text, "kernel", 1, [x, y], level="device", lint=False)
     assert kind in {finding.kind for finding in findings}
+
+
+def test_wider_dtype_in_place():
+    """In level device, a Cast reads the second half of its result before it writes there."""
+    copy = "AscendC::DataCopy(b[64], from, 64);"
+    code = f"{copy} {ORDER.format('MTE2_V')} {HALF_TO_FLOAT.format('h[128]', 128)} {ORDER.format('V_MTE3')}"
+    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "512")
+    text = text.replace("SYNC", AFTER + code + "AscendC::DataCopy(to, b, 64); AscendC::DataCopy(z, b[64], 64);")
+    text = text.replace("GM_ADDR y)", "GM_ADDR y, GM_ADDR last)")
+    text = text.replace("from, to;", "from, to, z; z.SetGlobalBuffer((__gm__ float*)last, 64);")
+    halves = np.arange(128, dtype=np.float16)
+    y, z = np.zeros(64, np.float32), np.zeros(64, np.float32)
+    assert not launch(text, "kernel", 1, [halves.view(np.float32), y, z], level="device", lint=False)
+    assert np.array_equal(np.concatenate([y, z]), halves.astype(np.float32))
 
 
 def test_unknown_level():

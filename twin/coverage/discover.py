@@ -212,7 +212,10 @@ def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
     source.has_auto_sync = has_auto_sync(cmake, tree.text(_CONFIG), op_type, _CHIPS[0])
     source.has_lists = bool(definition and definition.has_lists)
     texts = _with_includes(tree, source.tests)
-    candidates = (f"{tests}/{stem}_tiling_def.h", *(name for name in texts if name.endswith("_tiling_def.h")))
+    candidates = (
+        f"{tests}/{stem}_tiling_def.h",
+        *(name for name in texts if name.endswith("_tiling_def.h") and "/op_host/" not in name),
+    )
     source.test_header = next((name for name in candidates if name in tree.files), "")
     source.test_has_tiling = bool(_structures(source.tiling) & _structures("\n".join(texts.values())))
     added = re.findall(r"AddOpTestCase\s*\([^)]*", tree.text(f"{tests}/CMakeLists.txt"))

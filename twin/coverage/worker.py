@@ -194,6 +194,9 @@ def _operator(source: Source, made: Path, place: Place, settings: dict[str, Any]
     result = _run_program(made / "program", [], folder, place, row, may_start_processes=scripts)
     ended = _UNIT_TEST.findall(result.output)
     row.tests, row.clean_tests = len(ended), ended.count("clean")
+    if row.ran and not ended and not row.findings:
+        row.ran, row.reason = False, "its unit test runs no kernel"
+        return
     if found := _UNIT_TESTS.search(result.output):
         row.right = found[3] == "0" if int(found[2]) else None
         row.reason = row.reason or ("" if int(found[2]) else "its unit test compares no outputs")

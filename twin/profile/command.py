@@ -18,7 +18,7 @@ from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.names import suggest
 from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.twin.compiler.npu_model import error_range, outside_range
-from opforge.twin.runtime.acl import Array
+from opforge.twin.runtime.acl import Array, level_name
 from opforge.twin.runtime.operator_run import run
 from opforge.twin.runtime.results import AclnnError, FindingsError, Result
 
@@ -92,11 +92,12 @@ def _run(
     case: ProfileCase,
     inputs: Mapping[str, Array],
     soc: str,
+    level: str,
     *,
     is_traced: bool,
 ) -> Profiled:
     def call() -> Result:
-        return run(spec.op_type, inputs, case.attrs, soc=soc, strict=False, seed=1, threads=1, project=project)
+        return run(spec.op_type, inputs, case.attrs, soc=soc, level=level, seed=1, threads=1, project=project)
 
     try:
         with _variable(LINES_VARIABLE, "1"):
@@ -179,6 +180,7 @@ def profile_command(
     cases: Sequence[str] = (),
     dtype: str | None,
     soc: str,
+    level: str,
     given: Path | None,
     load: Callable[[Path, Iterable[str]], Mapping[str, Array]],
     old: Path | None = None,
@@ -195,6 +197,7 @@ def profile_command(
         cases: Values of `--case`: a name and sizes, with a space between them.
         dtype: The dtype of the inputs that support it.
         soc: The chip.
+        level: The level of checks.
         given: The file of `--inputs`.
         load: Reads the arrays of this file for the inputs of these names.
         old: The file of `--compare`.
@@ -206,6 +209,7 @@ def profile_command(
 
     values = parse_attrs(attrs)
     project, spec = find_operator(op_type)
+    level_name(strict=True, level=level)
     plan = calls_to_profile(spec, shapes, cases, values, given=given, trace=trace)
     used = [*project.spec_paths(), *(path for path in (given, old) if path)]
     for what, path in (("trace", trace), ("page", html), ("report", json_out)):
@@ -219,7 +223,7 @@ def profile_command(
         for case in plan:
             option = f"--case {case.name}" if case.name else "--shape"
             inputs = make_inputs(spec, case.shapes, case.attrs, dtype, arrays, option)
-            done.append(_run(project, spec, case, inputs, soc, is_traced=bool(trace or html)))
+            done.append(_run(project, spec, case, inputs, soc, level, is_traced=bool(trace or html)))
     except FindingsError as error:
         say(*str(error).splitlines())
         return 1

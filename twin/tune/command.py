@@ -20,6 +20,7 @@ from opforge.twin.compiler.npu_model import range_text
 from opforge.twin.jobs import State, run_all, twin_version
 from opforge.twin.profile.command import calls_to_profile, find_operator
 from opforge.twin.profile.inputs import make_inputs, parse_attrs
+from opforge.twin.runtime.acl import level_name
 
 from .worker import ACCEPTED, FAILED, Job, Row, run_one
 
@@ -55,6 +56,7 @@ def tune_command(
     cases: Sequence[str],
     dtype: str | None,
     soc: str = DEFAULT_SOC,
+    level: str = "strict",
     options: Options,
     json_out: Path | None,
 ) -> int:
@@ -67,6 +69,7 @@ def tune_command(
         cases: Values of `--case`.
         dtype: The dtype of the inputs that support it.
         soc: The chip.
+        level: The level of checks.
         options: Where and how long settings are tried.
         json_out: The JSON file to write.
 
@@ -83,6 +86,7 @@ def tune_command(
             f"{op_type}: its spec has no tiling.constants, expected constants with the values to try; add them to the"
             " spec, and use them in the plan"
         )
+    level_name(strict=True, level=level)
     calls = calls_to_profile(spec, shapes, cases, values, given=None, trace=None)
     for call in calls:
         make_inputs(spec, call.shapes, call.attrs, dtype, option=f"--case {call.name}" if call.name else "--shape")
@@ -96,6 +100,7 @@ def tune_command(
         op_suffix=project.op_suffix,
         op_type=op_type,
         soc=soc,
+        level=level,
         dtype=dtype,
         cases=tuple((call.name, dict(call.shapes), dict(call.attrs)) for call in calls),
         vendor=str(built.vendor_dir),

@@ -48,6 +48,7 @@ class Job:
         op_suffix: Suffix of its operators.
         op_type: The operator.
         soc: The SoC.
+        level: The level of checks.
         dtype: The dtype of the inputs that support it.
         cases: Name, shapes and attributes of each call.
         vendor: The folder of the built operators.
@@ -61,6 +62,7 @@ class Job:
     op_suffix: str
     op_type: str
     soc: str
+    level: str
     dtype: str | None
     cases: tuple[tuple[str, dict[str, tuple[int, ...]], dict[str, Any]], ...]
     vendor: str
@@ -156,11 +158,11 @@ def _results(project: Project, spec: OpSpec, job: Job) -> dict[str, str]:
     """Run the cases and the test shapes of the spec with all checks; return a digest of the outputs of each."""
     results = {}
     for name, inputs, attrs in _calls(spec, job):
-        result = run(job.op_type, inputs, attrs, soc=job.soc, seed=1, project=project)
+        result = run(job.op_type, inputs, attrs, soc=job.soc, level=job.level, seed=1, project=project)
         results[name or "call"] = _digest(result)
     for call in calls_of(spec):
         try:
-            result = run(job.op_type, call.inputs(), call.attrs, soc=job.soc, seed=1, project=project)
+            result = run(job.op_type, call.inputs(), call.attrs, soc=job.soc, level=job.level, seed=1, project=project)
             results[f"test {call}"] = _digest(result)
         except AclnnError as error:  # a test may be beyond a limit of this chip
             results[f"test {call}"] = f"status {error.status}"

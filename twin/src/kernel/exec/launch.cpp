@@ -153,7 +153,7 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
     workspace.host = static_cast<uint8_t*>(request.workspace);
     workspace.bytes = request.workspaceBytes;
     WatchOrder(launch, workspace);
-    WatchContents(launch, workspace, false);
+    WatchContents(launch, workspace, request.isWorkspaceDefined);
     launch.workspaceRegion = launch.memory.Add(std::move(workspace));
     Region blob;
     blob.name = "tiling";

@@ -188,12 +188,14 @@ void BlocksOf(const Shape& shape, int64_t repeat, const Operand& operand, std::v
     }
 }
 
-/// Operands are equal or do not overlap, and no repeat reads results of an earlier repeat.
-void CheckOverlap(Block& block, const Shape& shape, const Operand& dst, const Operand& src, const Call& call)
+/// Operands are equal or do not overlap, and no repeat reads results of an earlier repeat. In levels without the check
+/// overlap_in_repeat, a repeat may write bytes that it has read; returns whether one does.
+bool CheckOverlap(Block& block, const Shape& shape, const Operand& dst, const Operand& src, const Call& call)
 {
     std::vector<int32_t> writtenBy(static_cast<size_t>(block.local.Bytes() / kBlockBytes), -1);
     std::vector<int64_t> dstBlocks;
     std::vector<int64_t> srcBlocks;
+    bool isFound = false;
     for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
         BlocksOf(shape, repeat, src, srcBlocks);
         BlocksOf(shape, repeat, dst, dstBlocks);
@@ -203,7 +205,8 @@ void CheckOverlap(Block& block, const Shape& shape, const Operand& dst, const Op
         for (const int64_t at : srcBlocks) {
             const bool isOld = writtenBy[static_cast<size_t>(at)] >= 0;
             const bool isOwn = !inPlace && std::find(dstBlocks.begin(), dstBlocks.end(), at) != dstBlocks.end();
-            if (isOld || isOwn) {
+            isFound = isFound || isOwn;
+            if (isOld || (isOwn && kOverlapInRepeat.Has(block.launch.options.level))) {
                 block.Fail("overlap", Pipe::kVector, call,
                            Text("dst and ", src.name, " overlap: repeat ", repeat,
                                 " reads bytes at unified buffer address ", at * kBlockBytes,
@@ -216,6 +219,7 @@ void CheckOverlap(Block& block, const Shape& shape, const Operand& dst, const Op
             writtenBy[static_cast<size_t>(at)] = static_cast<int32_t>(repeat);
         }
     }
+    return isFound;
 }
 
 /// Whether a repeat of an operand may begin before the last element of the one before it.
@@ -226,19 +230,25 @@ bool Folds(const Shape& shape, const Operand& operand)
            operand.stride.repeat * kBlockBytes <= OffsetOf(0, last, operand.view->size, operand.stride);
 }
 
-void CheckOverlaps(Block& block, const Shape& given, const std::vector<Operand>& operands, bool accumulates,
+/// Describes an instruction with a count by its repeats.
+void DivideIntoRepeats(Shape& shape, std::vector<Operand>& operands)
+{
+    if (shape.contiguous) {
+        shape.contiguous = false;
+        shape.repeats = CeilDiv(shape.total, shape.perRepeat);
+        shape.leading = shape.perRepeat;
+        for (Operand& operand : operands) {
+            operand.stride = {1, shape.perRepeat * operand.view->size / kBlockBytes, 255, 255};
+        }
+    }
+}
+
+/// Returns whether the operands of each repeat must be read before its results are written.
+bool CheckOverlaps(Block& block, const Shape& given, const std::vector<Operand>& operands, bool accumulates,
                    const Call& call)
 {
     const Operand& dst = operands.front();
-    Shape shape = given;
-    std::vector<Operand> spread = operands;
-    if (given.contiguous) {
-        shape.repeats = CeilDiv(given.total, given.perRepeat);
-        shape.leading = given.perRepeat;
-        for (Operand& operand : spread) {
-            operand.stride = {1, given.perRepeat * operand.view->size / kBlockBytes, 255, 255};
-        }
-    }
+    bool isFound = false;
     for (size_t index = 1; index < operands.size(); ++index) {
         const Operand& src = operands[index];
         const int64_t dstEnd = dst.view->address + Extent(given, dst.view->size, dst.stride);
@@ -254,9 +264,13 @@ void CheckOverlaps(Block& block, const Shape& given, const std::vector<Operand>&
         const bool isAccumulator = accumulates && index == 2 && dst.view->address == src.view->address &&
                                    (dst.stride.repeat == 0 || src.stride.repeat == 0);
         if (!isAccumulator) {
-            CheckOverlap(block, shape, spread.front(), spread[index], call);
+            Shape shape = given;
+            std::vector<Operand> pair{dst, src};
+            DivideIntoRepeats(shape, pair);
+            isFound = CheckOverlap(block, shape, pair[0], pair[1], call) || isFound;
         }
     }
+    return isFound;
 }
 
 }  // namespace
@@ -392,8 +406,8 @@ bool HasNoRepeats(Block& block, int64_t repeats, const Call& call)
     return repeats == 0;
 }
 
-void Sweep(Block& block, const Shape& shape, std::vector<Operand> operands, Body body, uint64_t scalar,
-           const void* context, bool accumulates, const Call& call)
+void Sweep(Block& block, Shape shape, std::vector<Operand> operands, Body body, uint64_t scalar, const void* context,
+           bool accumulates, const Call& call)
 {
     if (shape.contiguous ? shape.total == 0 : HasNoRepeats(block, shape.repeats, call)) {
         return;
@@ -413,18 +427,19 @@ void Sweep(Block& block, const Shape& shape, std::vector<Operand> operands, Body
             block.checks.Use(*operand.view, extent, Pipe::kVector, AccessKind::kWrite, kBlockBytes, operand.name, call);
         }
     }
-    if (block.launch.options.strict) {
-        CheckOverlaps(block, shape, operands, accumulates, call);
-    }
+    const bool isInPlace = block.launch.options.strict && CheckOverlaps(block, shape, operands, accumulates, call);
     block.timeline.RunVector(static_cast<double>(shape.Repeats()) * CyclesPerRepeat(shape, operands), call);
     if (!block.launch.computes) {
         return;
     }
     std::array<int64_t, kMaxOperands> offsets{};
     std::array<uint8_t*, kMaxOperands> pointers{};
-    const bool isOneRun = shape.contiguous || IsOneRun(shape, operands);
-    const bool isDense =
-        std::all_of(operands.begin(), operands.end(), [&](const Operand& operand) { return IsDense(operand, shape); });
+    if (isInPlace) {
+        DivideIntoRepeats(shape, operands);
+    }
+    const bool isOneRun = !isInPlace && (shape.contiguous || IsOneRun(shape, operands));
+    const bool isDense = !isInPlace && std::all_of(operands.begin(), operands.end(),
+                                                   [&](const Operand& operand) { return IsDense(operand, shape); });
     for (int64_t repeat = 0; repeat < (isOneRun ? 1 : shape.repeats); ++repeat) {
         int64_t count = shape.Count(repeat);
         if (isOneRun) {

@@ -46,8 +46,8 @@ struct Operand {
 using Body = void (*)(uint8_t* const* operands, int64_t count, uint64_t scalar, const void* context);
 
 /// Operand 0 is the destination. `accumulates`: the instruction may add up repeats in dst = src1.
-void Sweep(Block& block, const Shape& shape, std::vector<Operand> operands, Body body, uint64_t scalar,
-           const void* context, bool accumulates, const Call& call);
+void Sweep(Block& block, Shape shape, std::vector<Operand> operands, Body body, uint64_t scalar, const void* context,
+           bool accumulates, const Call& call);
 
 /// Whether an instruction has nothing to do: a repeat count of 0 is accepted, but probably an error.
 bool HasNoRepeats(Block& block, int64_t repeats, const Call& call);
