@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from floor import Floor
 
 from opforge.codegen.spec.dtypes import SHORT_DTYPES
 
@@ -15,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """The target values of a row: at most `bytes`, at least `eff`, at most `bal`."""
+    """The target values of a row: at most `bytes`, at least `eff` (also of the floor), at most `bal`."""
 
     bytes: float
     eff: float
@@ -23,7 +24,8 @@ class Target:
 
     def misses(self, row: Mapping[str, Any]) -> list[str]:
         """Return the columns of the row that miss the target."""
-        missed = {"bytes": row["bytes"] > self.bytes, "eff": row["eff"] < self.eff, "bal": row["bal"] > self.bal}
+        missed = {"bytes": row["bytes"] > self.bytes, "bal": row["bal"] > self.bal}
+        missed |= {ratio: row[ratio] < self.eff for ratio in ("eff", "of_floor")}
         return [figure for figure, is_missed in missed.items() if is_missed]
 
 
@@ -37,6 +39,7 @@ class Case:
         inputs: Creates the inputs directly before the run, so that only one case at a time is in memory.
         attrs: Attributes by name.
         target: Target values; None: no targets.
+        floor: The parts of the problem that cost time in every kernel.
         quick: Whether every test run checks the row; it takes two seconds at most.
     """
 
@@ -45,6 +48,7 @@ class Case:
     inputs: Callable[[], Mapping[str, Array]]
     attrs: Mapping[str, Any] = field(default_factory=dict)
     target: Target | None = None
+    floor: Floor = field(default_factory=Floor)
     quick: bool = False
 
 

@@ -3,10 +3,10 @@
 Usage: python benchmarks/operators.py [--operators A,B] [--case TEXT] [--quick] [--json FILE] [--check] [--update]
 
 The cases of an operator are CASES of benchmarks/cases/<op>.py. npu_model.json of the twin defines the columns: bytes =
-first-touch bytes over minimal bytes, eff = bound over estimate without launch, bal = busiest core over the mean of all,
-estimate_us with the range of its error ("?": outside of the calibrated range) and bound_us, dma_count = DMA
-instructions. "!" marks a value that misses its target. Exit code: 0 ok, 1
---check found a value worse than baseline.json by more than 5 %, 2 bad input.
+first-touch bytes over minimal bytes, eff = bound over estimate without launch, of_floor = floor over the same time, bal
+= busiest core over the mean of all, estimate_us with the range of its error ("?": outside of the calibrated range),
+bound_us and floor_us (floor.py), dma_count = DMA instructions. "!" marks a value that misses its target. Exit code:
+0 ok, 1 --check found a value worse than baseline.json by more than 5 %, 2 bad input.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 BASELINE = HERE / "baseline.json"
-FIGURES = ("bytes", "eff", "bal", "estimate_us", "bound_us", "dma_count")
+FIGURES = ("bytes", "eff", "of_floor", "bal", "estimate_us", "bound_us", "floor_us", "dma_count")
 # Columns that must not increase (COSTS) or decrease (GAINS) by more than TOLERANCE.
 COSTS, GAINS = ("bytes", "bal", "dma_count"), ("eff",)
 TOLERANCE = 0.05
@@ -58,6 +58,8 @@ def measure(task: Task) -> Row:
     project = find_project(HERE.parent)
     result = run(operator, case.inputs(), case.attrs, strict=False, seed=1, threads=1, project=project)
     figures = summary(result)
+    figures["floor_us"] = case.floor.us(figures["bound_us"])
+    figures["of_floor"] = figures["floor_us"] / (figures["estimate_us"] - figures["launch_us"])
     row = {"operator": operator, "case": case.name, "dtype": case.dtype} | {key: figures[key] for key in FIGURES}
     row |= {key: figures[key] for key in ("error_range", "outside_range")}
     is_judged = case.target is not None and figures["minimal_bytes"] >= TARGET_BYTES
@@ -100,8 +102,14 @@ def table_of(rows: Sequence[Row]) -> str:
     heads = ("operator", "case", "dtype", *FIGURES)
     lines = [heads]
     for row in rows:
-        ratios = [f"{row[key]:.2f}{'!' if key in row['missed'] else ' '}" for key in ("bytes", "eff", "bal")]
-        times = [f"{row['estimate_us']:.1f}, {range_text()}{_mark(row)}", f"{row['bound_us']:.1f}"]
+        ratios = [
+            f"{row[key]:.2f}{'!' if key in row['missed'] else ' '}" for key in ("bytes", "eff", "of_floor", "bal")
+        ]
+        times = [
+            f"{row['estimate_us']:.1f}, {range_text()}{_mark(row)}",
+            f"{row['bound_us']:.1f}",
+            f"{row['floor_us']:.1f}",
+        ]
         lines.append((row["operator"], row["case"], row["dtype"], *ratios, *times, str(row["dma_count"])))
     return table(lines)
 

@@ -18,6 +18,7 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 58;  // byte offsets stay 
 inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kFloatsPerRepeat = 64;
+inline constexpr int64_t kFloatsPerBankGroups = 128;  // 16 bank groups of 32 bytes
 
 // Queues of grad_out, input and grad_input, two buffers each.
 inline constexpr int64_t kTileBuffers = 6;
@@ -66,6 +67,7 @@ struct Tile {
     int64_t channels = 1;
     int64_t pieces = 1;
     int64_t width = 0;  // columns of a piece
+    bool isWindowed = false;
 
     constexpr int64_t Slices(const Shape& shape) const { return CeilDiv(shape.channels, channels) * pieces; }
 };
@@ -74,6 +76,7 @@ struct Tile {
 struct Budget {
     int64_t tileFloats = 0;
     int64_t tileBytes = 0;
+    int64_t rightFloats = 0;  // offset of the second operand in the scratch buffer
     int64_t workBytes = 0;
     int64_t channelCount = 0;
     int64_t loadBytes = 0;
@@ -95,12 +98,28 @@ struct Spreading {
 
     constexpr Spreading(const Shape& shape, const Tile& tile)
         : lanes(tile.batches * RoundUp(tile.channels, kFloatsPerBlock)),
-          pitch(shape.inner == 1 ? 1 : RoundUp(shape.inner, kFloatsPerBlock)),
-          isMasked(pitch != shape.inner || (tile.batches > 1 && tile.channels % kFloatsPerBlock != 0))
+          pitch(tile.isWindowed    ? kFloatsPerBlock
+                : shape.inner == 1 ? 1
+                                   : RoundUp(shape.inner, kFloatsPerBlock)),
+          isMasked(!tile.isWindowed &&
+                   (pitch != shape.inner || (tile.batches > 1 && tile.channels % kFloatsPerBlock != 0)))
     {
     }
     constexpr int64_t Elements() const { return lanes * pitch; }
 };
+
+/// Returns whether a vector instruction with a mask for each channel costs less than factors for all elements, if
+/// `batches` batches use the factors. The unit is the time of one repeat: Brcb needs one, and GatherMask 2.5.
+constexpr bool IsWindowBetter(const Shape& shape, const Tile& tile, int64_t batches)
+{
+    if (shape.IsRowWise() || shape.inner == 1 || tile.batches > 1) {
+        return false;
+    }
+    const Spreading spreading(shape, tile);
+    const int64_t windows = CeilDiv(RoundUp(shape.inner, kFloatsPerBlock), kFloatsPerRepeat);
+    const int64_t idle = windows * kFloatsPerRepeat - shape.inner;
+    return SaturatingMul(2 * batches, idle) < spreading.pitch * (spreading.isMasked ? 7 : 2);
+}
 
 constexpr Budget BudgetOf(const Shape& shape, const Tile& tile)
 {
@@ -115,7 +134,9 @@ constexpr Budget BudgetOf(const Shape& shape, const Tile& tile)
         budget.channelCount = RoundUp(tile.channels, kFloatsPerBlock);
     }
     budget.tileBytes = budget.tileFloats * shape.elementBytes;
-    int64_t workFloats = std::max({2 * budget.tileFloats, 2 * budget.channelCount, kMinWorkFloats});
+    // Both operands of an instruction are in different bank groups.
+    budget.rightFloats = RoundUp(budget.tileFloats + kFloatsPerRepeat, kFloatsPerBankGroups) - kFloatsPerRepeat;
+    int64_t workFloats = std::max({budget.rightFloats + budget.tileFloats, 2 * budget.channelCount, kMinWorkFloats});
     if (!shape.IsRowWise() && (tile.batches > 1 || shape.inner > 1)) {
         const Spreading spreading(shape, tile);
         budget.spreadFloats = spreading.isMasked ? RoundUp(budget.tileFloats, kFloatsPerBlock) : spreading.Elements();
@@ -163,17 +184,18 @@ struct Choice {
     int64_t blocks = 1;
 };
 
-constexpr void Consider(const Shape& shape, const Tile& tile, const Platform& platform, Choice& best)
+constexpr void Consider(const Shape& shape, Tile tile, const Platform& platform, Choice& best)
 {
-    const Budget budget = BudgetOf(shape, tile);
-    if (budget.Total() > platform.ubBytes || !HasLongRuns(shape, tile, platform)) {
-        return;
-    }
     const int64_t bytes = SaturatingMul(shape.Elements(), 3 * shape.elementBytes);
     const int64_t units = tile.Slices(shape) * shape.batches;
     const int64_t most = std::max<int64_t>(units / LeastBatches(shape, tile, platform), 1);
     const int64_t cores = std::clamp<int64_t>(CeilDiv(bytes, kMinCoreBytes), 1, std::min(platform.coreNum, most));
     const int64_t unitsOfCore = CeilDiv(units, cores);
+    tile.isWindowed = IsWindowBetter(shape, tile, std::min(unitsOfCore, shape.batches));
+    const Budget budget = BudgetOf(shape, tile);
+    if (budget.Total() > platform.ubBytes || !HasLongRuns(shape, tile, platform)) {
+        return;
+    }
     const int64_t unitElements = tile.pieces > 1 ? tile.width : tile.channels * shape.inner;
     const int64_t cost = SaturatingAdd(SaturatingMul(unitsOfCore, unitElements * 3 * shape.elementBytes),
                                        SaturatingMul(CeilDiv(unitsOfCore, tile.batches), kTileOverheadBytes));
@@ -257,7 +279,9 @@ constexpr Plan<BatchNormElemtBackwardTilingData> PlanBatchNormElemtBackward(
     data.tileBatches = static_cast<int32_t>(choice.tile.batches);
     data.isRowWise = shape.IsRowWise() ? 1 : 0;
     data.tileBytes = static_cast<int32_t>(choice.budget.tileBytes);
+    data.isWindowed = choice.tile.isWindowed ? 1 : 0;
     data.tileFloats = static_cast<int32_t>(choice.budget.tileFloats);
+    data.rightFloats = static_cast<int32_t>(choice.budget.rightFloats);
     data.workBytes = static_cast<int32_t>(choice.budget.workBytes);
     data.channelCount = static_cast<int32_t>(choice.budget.channelCount);
     data.loadBytes = static_cast<int32_t>(choice.budget.loadBytes);
@@ -284,7 +308,8 @@ constexpr Plan<BatchNormElemtBackwardTilingData> ExamplePlan(int64_t batches, in
 static_assert(ExamplePlan(1, 1, 1).blockNum == 1, "a tiny problem stays on one core");
 static_assert(ExamplePlan(128, 64, 3136).data.isRowWise == 1, "large planes: a row of one channel at a time");
 static_assert(ExamplePlan(1, 3, 8294400).data.pieces >= 500, "huge planes are cut");
-static_assert(ExamplePlan(256, 2048, 49).data.spreadFloats > 0, "small planes: factors are spread over elements");
+static_assert(ExamplePlan(256, 2048, 49).data.isWindowed == 0, "small planes: factors are spread over elements");
+static_assert(ExamplePlan(1, 200000, 49).data.isWindowed == 1, "one batch: a window for each channel");
 static_assert(ExamplePlan(65536, 512, 1).data.tileBatches > 1, "channels along the row: several rows at a time");
 static_assert(ExamplePlan(100, 100000, 1).data.spreadFloats == 0, "a factor an element: nothing to spread");
 static_assert(ExamplePlan(4096, 1, 16).data.batches == 1, "one channel is one row");

@@ -440,7 +440,7 @@ struct ColumnSums {
     segmented_rows::Grid grid;
     int64_t tileWidth = 0;
     int64_t packedRows = 0;
-    int64_t offsetBytes = 0;
+    int64_t maskBytes = 0;
 
     constexpr int64_t Blocks() const { return grid.rowBlocks * grid.columnSlices; }
 };
@@ -454,14 +454,14 @@ constexpr ColumnSums ColumnSumsOf(const Shape& shape, const Platform& platform)
     const int64_t packed = SaturatingMul(packedRows, shape.outChannels);
     if (sums.tileWidth == shape.outChannels && (packedRows == 1 || packed <= kMaxPackedElements)) {
         sums.packedRows = packedRows;
-        sums.offsetBytes = RoundUp(packedRows / 2 * shape.outChannels * kFloatBytes, kUbBlockBytes);
+        sums.maskBytes = segmented_rows::MaskBytes(packedRows, shape.outChannels);
     }
     return sums;
 }
 
 constexpr int64_t UbBytesOf(const ColumnSums& sums, int64_t copyBuffers)
 {
-    return (kBurstBuffers + kStoreBuffers + copyBuffers + 1) * kBurstBytes + kWorkBytes + sums.offsetBytes;
+    return (kBurstBuffers + kStoreBuffers + copyBuffers + 1) * kBurstBytes + kWorkBytes + sums.maskBytes;
 }
 
 /// Returns the first limit that the problem exceeds. Sums of cycles, offsets and rows of L1 must not overflow.
@@ -537,7 +537,7 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanByOwner(const Shape& shape, int64_
     data.inputWindow = static_cast<int32_t>(kWindowRows * kMaxSide);
     data.burstBytes = static_cast<int32_t>(kStageElements * shape.elementBytes);
     data.workBytes = static_cast<int32_t>(kStageElements * kFloatBytes);
-    data.biasOffsetBytes = static_cast<int32_t>(kPanelBytes);
+    data.biasMaskBytes = static_cast<int32_t>(kPanelBytes);
     data.l1Bytes = static_cast<int32_t>(platform.l1Bytes);
     data.l0Half = static_cast<int32_t>(std::min(platform.l0aBytes, platform.l0bBytes) / 2);
     data.l0cBytes = static_cast<int32_t>(platform.l0cBytes);
@@ -641,7 +641,7 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.biasColumnSlices = static_cast<int32_t>(sums.grid.columnSlices);
     data.biasTileWidth = static_cast<int32_t>(sums.tileWidth);
     data.biasPackedRows = static_cast<int32_t>(sums.packedRows);
-    data.biasOffsetBytes = static_cast<int32_t>(sums.offsetBytes);
+    data.biasMaskBytes = static_cast<int32_t>(sums.maskBytes);
     data.hasBoth = split.sharing == self::Sharing::kEach ? 1 : 0;
     data.hf32 = shape.operand == cube::Operand::kHf32 ? 1 : 0;
     data.burstBuffers = self::kBurstBuffers;

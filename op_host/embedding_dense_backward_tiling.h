@@ -22,9 +22,11 @@ inline constexpr int64_t kMaxRows = std::numeric_limits<int32_t>::max();
 inline constexpr int64_t kFloatBytes = 4;
 
 inline constexpr int64_t kTileBuffers = 3;
+// Buffers for neighboring rows of the output, which one DMA stores. Narrow rows have many short stores.
+inline constexpr int64_t kStoreBytes = 49152;
+inline constexpr int64_t kNarrowBytes = 1024;
+inline constexpr int64_t kNarrowStoreBuffers = 6;
 inline constexpr int64_t kStoreBuffers = 3;
-// One DMA stores neighboring rows of the output.
-inline constexpr int64_t kMinStoreBytes = 16384;
 using segmented_rows::Grid;
 using segmented_rows::kMaxTileWidth;
 using segmented_rows::kSliceBytes;
@@ -32,7 +34,7 @@ using segmented_rows::kSliceBytes;
 // Other buffers of the kernel: parts of the lists in GM, probes of a search, the record of a row block.
 inline constexpr int64_t kWindowBytes = 4096;
 inline constexpr int64_t kGapBytes = 2048;
-inline constexpr int64_t kProbeBytes = 2048;
+inline constexpr int64_t kProbeBytes = 512;
 inline constexpr int64_t kRecordBytes = 32;
 // Bytes of an entry of the list of gaps. A row block has at most one more gap than rows.
 inline constexpr int64_t kGapEntryBytes = 8;
@@ -82,12 +84,13 @@ struct Budget {
     int64_t tileBytes = 0;
     int64_t workBytes = 0;
     int64_t carryBytes = 0;
+    int64_t storeBuffers = 0;
     int64_t storeBytes = 0;
     int64_t recordBytes = 0;
 
     constexpr int64_t Total() const
     {
-        return kTileBuffers * tileBytes + workBytes + carryBytes + kStoreBuffers * storeBytes + recordBytes +
+        return kTileBuffers * tileBytes + workBytes + carryBytes + storeBuffers * storeBytes + recordBytes +
                kWindowBytes + kGapBytes + kProbeBytes;
     }
 };
@@ -103,7 +106,8 @@ constexpr Budget BudgetOf(const EmbeddingDenseBackwardProblem& problem, const Gr
         budget.tileWidth = tiles == 1 ? grid.sliceWidth : RoundUp(CeilDiv(grid.sliceWidth, tiles), granule);
         const int64_t pitch = RoundUp(budget.tileWidth, kUbBlockBytes / elementBytes);
         budget.carryBytes = pitch * kFloatBytes;
-        budget.storeBytes = std::max(budget.carryBytes, kMinStoreBytes);
+        budget.storeBuffers = budget.carryBytes <= kNarrowBytes ? kNarrowStoreBuffers : kStoreBuffers;
+        budget.storeBytes = std::max(budget.carryBytes, kStoreBytes / budget.storeBuffers);
         budget.recordBytes = grid.rowBlocks * kRecordBytes;
         // A row of partial sums must fit into a tile.
         budget.tileBytes = budget.workBytes = budget.carryBytes;
@@ -215,7 +219,7 @@ constexpr Plan<EmbeddingDenseBackwardTilingData> PlanEmbeddingDenseBackward(
     data.tileBytes = static_cast<int32_t>(budget.tileBytes);
     data.workBytes = static_cast<int32_t>(budget.workBytes);
     data.carryBytes = static_cast<int32_t>(budget.carryBytes);
-    data.storeBuffers = self::kStoreBuffers;
+    data.storeBuffers = static_cast<int32_t>(budget.storeBuffers);
     data.storeBytes = static_cast<int32_t>(budget.storeBytes);
     data.windowBytes = self::kWindowBytes;
     data.gapBytes = self::kGapBytes;

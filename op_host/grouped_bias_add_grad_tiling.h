@@ -29,6 +29,8 @@ inline constexpr int64_t kTileBuffers = 4;
 inline constexpr int64_t kStoreBuffers = 2;
 using segmented_rows::kMaxTileWidth;
 static_assert(kMaxTileWidth * kFloatBytes <= kTileBytes, "a tile holds at least one row");
+// Two halves of a tile start in different bank groups.
+inline constexpr int64_t kBankBytes = 512;
 // Maximum elements of packed rows that fill whole 32-byte blocks; for more, folding costs more than padding.
 inline constexpr int64_t kMaxPackedElements = 2048;
 // Limits of one vector instruction (repeats, 32-byte blocks from one repeat to the next) and of one DMA (rows).
@@ -70,16 +72,17 @@ constexpr Shape ShapeOf(const GroupedBiasAddGradProblem& problem)
 struct Budget {
     int64_t tileWidth = 0;    // columns
     int64_t packedRows = 0;   // 0: rows are padded to a multiple of 32 bytes
+    int64_t keptGroups = 1;   // sums that are folded and stored together
     int64_t batchGroups = 0;  // groups in one burst; 0: a burst has rows of one group
     int64_t workBytes = 0;
     int64_t sumBytes = 0;
-    int64_t offsetBytes = 0;
+    int64_t maskBytes = 0;
     int64_t storeBytes = 0;
     int64_t listBytes = 0;
 
     constexpr int64_t Total() const
     {
-        return kTileBuffers * kTileBytes + workBytes + sumBytes + offsetBytes + kStoreBuffers * storeBytes + listBytes;
+        return kTileBuffers * kTileBytes + workBytes + sumBytes + maskBytes + kStoreBuffers * storeBytes + listBytes;
     }
 };
 
@@ -93,7 +96,7 @@ constexpr Budget FixedBudget(const Shape& shape)
     budget.listBytes = shape.IsIndexed() ? listBytes + kUbBlockBytes : 0;
     // Half types are converted to floats in this buffer; floats are copied.
     const int64_t widenedBytes = kTileBytes / shape.elementBytes * kFloatBytes;
-    budget.workBytes = std::max(widenedBytes, 5 * listBytes);
+    budget.workBytes = std::max(widenedBytes + kBankBytes, 5 * listBytes);
     return budget;
 }
 
@@ -116,19 +119,35 @@ constexpr int64_t BatchOf(const Shape& shape, const Grid& grid, int64_t widest)
     return groups < 2 ? 0 : groups;
 }
 
+/// Uses the rest of UB for sums of packed rows that are folded together.
+constexpr void KeepGroups(Budget& budget, int64_t columns, int64_t ubBytes)
+{
+    const int64_t stretch = budget.packedRows * columns;
+    const int64_t widest = budget.workBytes / kFloatBytes - kFloatsPerBlock * kFloatsPerBlock;
+    const int64_t bytes = (stretch + kStoreBuffers * columns) * kFloatBytes;
+    if (stretch == 0 || widest < stretch) {
+        return;
+    }
+    const int64_t fitting = (ubBytes - budget.Total() - kStoreBuffers * kUbBlockBytes) / bytes;
+    budget.keptGroups = std::clamp<int64_t>(widest / stretch, 1, std::max<int64_t>(fitting, 1));
+    budget.sumBytes = std::max(budget.sumBytes, budget.keptGroups * stretch * kFloatBytes);
+    budget.storeBytes =
+        std::max(budget.storeBytes, RoundUp(budget.keptGroups * columns, kFloatsPerBlock) * kFloatBytes);
+}
+
 /// Returns the budget of the widest tile that fits, at most the slice of the grid. tileWidth 0: the narrowest tile does
 /// not fit; the budget is its size.
 constexpr Budget BudgetOf(const Shape& shape, const Grid& grid, const Platform& platform)
 {
     Budget budget = FixedBudget(shape);
     const int64_t perColumn = kFloatBytes * (1 + kStoreBuffers);
-    const int64_t offsetBytes = kMaxPackedElements / 2 * kFloatBytes;
-    const int64_t left = std::max<int64_t>(platform.ubBytes - budget.Total() - offsetBytes, 0);
+    const int64_t maskBytes = segmented_rows::MaskBytes(kFloatsPerBlock, kMaxPackedElements / kFloatsPerBlock);
+    const int64_t left = std::max<int64_t>(platform.ubBytes - budget.Total() - maskBytes, 0);
     const int64_t granule = kSliceBytes / shape.elementBytes;
     const int64_t widest = std::min(kMaxTileWidth, RoundDown(left / perColumn, granule));
     if (widest < kMaxPackedElements) {
         budget.sumBytes = budget.storeBytes = kMaxPackedElements * kFloatBytes;
-        budget.offsetBytes = offsetBytes;
+        budget.maskBytes = maskBytes;
         return budget;
     }
     const int64_t tiles = CeilDiv(grid.sliceWidth, widest);
@@ -142,13 +161,14 @@ constexpr Budget BudgetOf(const Shape& shape, const Grid& grid, const Platform& 
     if (wholeRows && (packedRows == 1 || packedRows * shape.columns <= kMaxPackedElements)) {
         budget.packedRows = packedRows;
         budget.sumBytes = std::max(paddedBytes, packedRows * shape.columns * kFloatBytes);
-        budget.offsetBytes = RoundUp(packedRows / 2 * shape.columns * kFloatBytes, kUbBlockBytes);
+        budget.maskBytes = segmented_rows::MaskBytes(packedRows, shape.columns);
     }
     budget.batchGroups = wholeRows ? BatchOf(shape, grid, widest) : 0;
     if (budget.batchGroups > 0) {
         budget.storeBytes = std::max(budget.storeBytes, budget.batchGroups * paddedBytes);
         budget.sumBytes = std::max(budget.sumBytes, budget.batchGroups * paddedBytes);
     }
+    KeepGroups(budget, shape.columns, platform.ubBytes);
     return budget;
 }
 
@@ -197,13 +217,14 @@ constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const Groupe
     data.rowBlocks = static_cast<int32_t>(grid.rowBlocks);
     data.tileWidth = static_cast<int32_t>(budget.tileWidth);
     data.packedRows = static_cast<int32_t>(budget.packedRows);
+    data.keptGroups = static_cast<int32_t>(budget.keptGroups);
     data.batchGroups = static_cast<int32_t>(budget.batchGroups);
     data.lengths = problem.groupIdxType == 1 ? 1 : 0;
     data.tileBuffers = self::kTileBuffers;
     data.tileBytes = self::kTileBytes;
     data.workBytes = static_cast<int32_t>(budget.workBytes);
     data.sumBytes = static_cast<int32_t>(budget.sumBytes);
-    data.offsetBytes = static_cast<int32_t>(budget.offsetBytes);
+    data.maskBytes = static_cast<int32_t>(budget.maskBytes);
     data.storeBuffers = self::kStoreBuffers;
     data.storeBytes = static_cast<int32_t>(budget.storeBytes);
     data.listBytes = static_cast<int32_t>(budget.listBytes);

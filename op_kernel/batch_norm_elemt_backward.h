@@ -64,7 +64,8 @@ public:
         channelEnd_ = TileAt(share.end - 1, share.end).ChannelEnd();
         total_ = TotalCount();
         if (tiling_.spreadFloats > 0) {
-            spread_.Prepare(tiling_.sliceChannels, static_cast<int32_t>(tiling_.inner), tiling_.tileBatches);
+            const int64_t width = tiling_.isWindowed != 0 ? kFloatsPerBlock : tiling_.inner;
+            spread_.Prepare(tiling_.sliceChannels, static_cast<int32_t>(width), tiling_.tileBatches);
         }
         while (tile.batches > 0) {
             UseChannels(tile);
@@ -284,6 +285,8 @@ private:
     {
         if (tiling_.isRowWise != 0) {
             ComputeRows(result, gradOut, input, tile);
+        } else if (tiling_.isWindowed != 0) {
+            ComputeWindows(result, gradOut, input, tile);
         } else {
             ComputeElements(result, gradOut, input, tile);
         }
@@ -306,6 +309,65 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
         AscendC::Mul(result, left, used_[kScale], count);
         AscendC::PipeBarrier<PIPE_V>();
+    }
+
+    /// Computes a contiguous tile in which a factor is one block for each channel.
+    __aicore__ inline void ComputeWindows(const AscendC::LocalTensor<float>& result,
+                                          const AscendC::LocalTensor<float>& gradOut,
+                                          const AscendC::LocalTensor<float>& input, const Tile& tile)
+    {
+        const AscendC::LocalTensor<float> left = Left();
+        const AscendC::LocalTensor<float> right = Right();
+        ForWindows<false>(right, input, used_[kMean], tile);
+        ForWindows<false>(left, gradOut, used_[kMeanDy], tile);
+        ForWindows<true>(right, right, used_[kSlope], tile);
+        AscendC::Sub(left, left, right, static_cast<int32_t>(tile.width));
+        AscendC::PipeBarrier<PIPE_V>();
+        ForWindows<true>(result, left, used_[kScale], tile);
+    }
+
+    /// Multiplies all channels of a contiguous tile by a factor, or subtracts it. Eight channels are whole blocks. Two
+    /// neighbouring channels may share a block, so a barrier is between them.
+    template <bool kIsProduct>
+    __aicore__ inline void ForWindows(const AscendC::LocalTensor<float>& result,
+                                      const AscendC::LocalTensor<float>& source,
+                                      const AscendC::LocalTensor<float>& factor, const Tile& tile) const
+    {
+        for (int64_t parity = 0; parity < 2; ++parity) {
+            for (int64_t channel = parity; channel < kernel::Smaller(kFloatsPerBlock, tile.channels); channel += 2) {
+                const int64_t groups = kernel::CeilDiv(tile.channels - channel, kFloatsPerBlock);
+                ForWindowsOf<kIsProduct>(result, source, factor[static_cast<uint32_t>(channel * kFloatsPerBlock)],
+                                         channel, static_cast<uint8_t>(groups));
+            }
+            AscendC::PipeBarrier<PIPE_V>();
+        }
+    }
+
+    /// Processes one of eight channels in `groups` groups of eight channels. A window is the part of the channel in 8
+    /// blocks; each instruction processes the same window of all groups.
+    template <bool kIsProduct>
+    __aicore__ inline void ForWindowsOf(const AscendC::LocalTensor<float>& result,
+                                        const AscendC::LocalTensor<float>& source,
+                                        const AscendC::LocalTensor<float>& factor, int64_t channel,
+                                        uint8_t groups) const
+    {
+        constexpr int64_t repeatFloats = 64;
+        const uint8_t groupBlocks = static_cast<uint8_t>(tiling_.inner);  // blocks of eight channels
+        const AscendC::BinaryRepeatParams params(1, 1, 0, groupBlocks, groupBlocks, kFloatsPerBlock);
+        const int64_t begin = channel * tiling_.inner;
+        const int64_t end = begin + tiling_.inner;
+        for (int64_t window = begin / kFloatsPerBlock * kFloatsPerBlock; window < end; window += repeatFloats) {
+            const int64_t low = kernel::Larger(begin - window, 0);
+            const int64_t lanes = kernel::Smaller(end - window, repeatFloats) - low;
+            uint64_t mask[2] = {~uint64_t{0} >> (repeatFloats - lanes) << low, 0};
+            const AscendC::LocalTensor<float> to = result[static_cast<uint32_t>(window)];
+            const AscendC::LocalTensor<float> from = source[static_cast<uint32_t>(window)];
+            if constexpr (kIsProduct) {
+                AscendC::Mul(to, from, factor, mask, groups, params);
+            } else {
+                AscendC::Sub(to, from, factor, mask, groups, params);
+            }
+        }
     }
 
     /// Computes a tile in which all elements of a row have the factors of its channel.
@@ -348,7 +410,7 @@ private:
     }
 
     __aicore__ inline AscendC::LocalTensor<float> Left() const { return work_; }
-    __aicore__ inline AscendC::LocalTensor<float> Right() const { return work_[tiling_.tileFloats]; }
+    __aicore__ inline AscendC::LocalTensor<float> Right() const { return work_[tiling_.rightFloats]; }
 
     BatchNormElemtBackwardTilingData tiling_;
     AscendC::GlobalTensor<T> gradOut_;

@@ -29,7 +29,7 @@ public:
                                   static_cast<uint64_t>(2 * tiling.rowBlocks * tiling.partialPitch));
         pipe->InitBuffer(workBuffer_, static_cast<uint32_t>(tiling.workBytes));
         pipe->InitBuffer(stores_, static_cast<uint8_t>(tiling.storeBuffers), static_cast<uint32_t>(tiling.storeBytes));
-        sum_.Init(pipe, {tiling.tileBuffers, tiling.tileBytes, tiling.sumBytes, tiling.offsetBytes},
+        sum_.Init(pipe, {tiling.tileBuffers, tiling.tileBytes, tiling.sumBytes, tiling.maskBytes},
                   workBuffer_.Get<float>());
         InitGroups(groupIdx, pipe);
 
@@ -173,20 +173,36 @@ private:
     __aicore__ inline void SumShare(const Tile& tile)
     {
         int64_t row = rows_.begin;
+        int64_t firstKept = 0;
         for (int64_t group = FirstGroup(); row < rows_.end; ++group) {
-            const kernel::Span segment{row, kernel::Smaller(groups_.End(group), rows_.end)};
+            const int64_t start = groups_.Start(group);
+            const int64_t end = groups_.End(group);
+            const kernel::Span segment{row, kernel::Smaller(end, rows_.end)};
             if (segment.end == segment.begin) {
                 continue;
             }
+            const bool isHead = start < rows_.begin;
+            const bool isWhole = !isHead && end <= rows_.end;
+            if (!isWhole || group != firstKept + sum_.Kept() || sum_.Kept() == tiling_.keptGroups) {
+                StoreKept(firstKept, tile);
+                firstKept = group;
+            }
             SumRows(segment, tile);
-            if (groups_.Start(group) < rows_.begin) {
-                Store(PartialsAt(HeadRow(rowBlock_), tile.column), tile.width);
-            } else if (groups_.End(group) > rows_.end) {
-                Store(PartialsAt(TailRow(rowBlock_), tile.column), tile.width);
+            if (isWhole) {
+                sum_.Keep();
             } else {
-                Store(OutputAt(group, tile.column), tile.width);
+                Store(PartialsAt(isHead ? HeadRow(rowBlock_) : TailRow(rowBlock_), tile.column), tile.width);
             }
             row = segment.end;
+        }
+        StoreKept(firstKept, tile);
+    }
+
+    /// Stores the kept sums of consecutive groups.
+    __aicore__ inline void StoreKept(int64_t firstGroup, const Tile& tile)
+    {
+        if (sum_.Kept() > 0) {
+            Store(OutputAt(firstGroup, tile.column), tile.width, sum_.Kept());
         }
     }
 
@@ -257,7 +273,7 @@ private:
     template <typename D>
     __aicore__ inline void Store(const AscendC::GlobalTensor<D>& destination, int64_t width, int32_t rows = 1)
     {
-        const AscendC::LocalTensor<float>& sum = sum_.Finish();
+        const AscendC::LocalTensor<float> sum = sum_.Finish();
         const int64_t count = rows > 1 ? rows * sum_.Pitch() : width;
         AscendC::LocalTensor<D> row = stores_.AllocTensor<D>();
         if constexpr (sizeof(D) == sizeof(float)) {

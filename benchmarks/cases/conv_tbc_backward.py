@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from case import Case, Target, values
+from floor import Floor
 
 KEEP, FP16, HF32 = 0, 2, 3
 HALVES = Target(bytes=1.5, eff=0.65, bal=1.5)
 SINGLE = Target(bytes=1.5, eff=0.60, bal=1.5)
 NARROW = Target(bytes=2.0, eff=0.30, bal=2.0)
 SUFFIXES = {KEEP: "", FP16: " as FP16", HF32: " as HF32"}
+
+
+BLOCK = 16  # channels of a block of the cube unit
+
+
+def _floor(sizes: tuple[int, int, int, int, int], rate: str) -> Floor:
+    """Return the floor: both products, and a barrier because cores share the sums over all rows."""
+    time, batch, c_in, c_out, taps = sizes
+    padded = -(-c_in // BLOCK) * -(-c_out // BLOCK) * BLOCK**2
+    # Rows of the padding need no product.
+    steps = sum(max(time - abs(tap - taps // 2), 0) for tap in range(taps))
+    return Floor(loads=2, stores=2, barriers=1, macs=2 * steps * batch * padded, rate=rate)
 
 
 def _case(
@@ -33,6 +46,7 @@ def _case(
         },
         attrs={"pad": pad, "cube_math_type": kind},
         target=target,
+        floor=_floor(sizes, "hf32" if kind == HF32 else "fp16" if kind == FP16 else dtype),
         quick=quick,
     )
 

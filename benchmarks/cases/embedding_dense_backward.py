@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from case import Array, Case, Target, values
+from floor import Floor
 
 TARGET = Target(bytes=1.35, eff=0.60, bal=1.15)
 # Maximum total bytes of grad and table (512 MiB).
@@ -50,6 +51,10 @@ SPREADS: dict[str, Callable[[int, int], Array]] = {
 }
 
 
+# A DMA loads rows at equal distances, so it loads two rows of these spreads.
+UNORDERED = ("uniform", "Zipf", "one per row")
+
+
 def _case(shape: tuple[int, int, int], spread: str, dtype: str, *, scale: bool = False, is_judged: bool = True) -> Case:
     rows, weights, columns = shape
     return Case(
@@ -61,6 +66,7 @@ def _case(shape: tuple[int, int, int], spread: str, dtype: str, *, scale: bool =
         },
         attrs={"num_weights": weights, "scale_grad_by_freq": scale},
         target=TARGET if is_judged else None,
+        floor=Floor(dmas=rows // 2 if spread in UNORDERED else 0, loads=2),
         quick=rows < 5000,
     )
 

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from case import Array, Case, Target, values
+from floor import Floor
 
 WIDE = Target(bytes=1.03, eff=0.85, bal=1.1)
 NARROW = Target(bytes=1.03, eff=0.50, bal=1.1)
+# Only the device knows the ends of the groups, so cores share groups: list, rows and partial sums are loaded in turn.
+FLOOR = Floor(loads=3, stores=2, barriers=1)
 DTYPES = ("fp16", "bf16", "fp32")
 
 
@@ -43,6 +46,7 @@ def _indexed(shape: tuple[int, int], grouping: str, dtype: str, target: Target, 
         dtype=dtype,
         inputs=lambda: {"grad_y": values(shape, dtype), "group_idx": make_ends(shape[0], groups)},
         target=target,
+        floor=FLOOR,
         quick=quick,
     )
 

@@ -25,6 +25,14 @@ inline constexpr int64_t kMinCoreBytes = 16384;
 inline constexpr int64_t kSyncBytes = 36864;
 inline constexpr int64_t kStridedRowBytes = 64;
 
+/// Returns the bytes of the masks in op_kernel/common/row_sum.h: a bit for each float of all rows, for each row.
+constexpr int64_t MaskBytes(int64_t packedRows, int64_t columns)
+{
+    constexpr int64_t floatsPerRepeat = 64;
+    const int64_t bits = RoundUp(packedRows * columns, floatsPerRepeat);
+    return packedRows > 1 ? packedRows * RoundUp(bits / 8, kUbBlockBytes) : 0;
+}
+
 struct Extent {
     int64_t rows = 0;
     int64_t columns = 0;

@@ -34,7 +34,7 @@ public:
         SetBuffer(gradWeight_, gradWeight, weights);
         SetBuffer(gradBias_, gradBias, tiling.outChannels);
         cube_.Init(pipe, {tiling.burstBytes, tiling.inputWindow, tiling.l1Bytes, tiling.l0Half, tiling.l0cBytes});
-        panel_.Init(pipe, kernel::Smaller(tiling.inChannels, tiling.outChannels), tiling.biasOffsetBytes);
+        panel_.Init(pipe, kernel::Smaller(tiling.inChannels, tiling.outChannels), tiling.biasMaskBytes);
         pipe->InitBuffer(workBuffer_, static_cast<uint32_t>(tiling.workBytes));
         pipe->InitBuffer(sumBuffer_, static_cast<uint32_t>(Cube::kMaxSide * sizeof(float)));
     }

@@ -75,7 +75,7 @@ public:
                 pipe->InitBuffer(copies_, static_cast<uint8_t>(tiling.copyBuffers),
                                  static_cast<uint32_t>(tiling.burstBytes));
             }
-            sum_.Init(pipe, {tiling.burstBuffers, tiling.burstBytes, tiling.burstBytes, tiling.biasOffsetBytes},
+            sum_.Init(pipe, {tiling.burstBuffers, tiling.burstBytes, tiling.burstBytes, tiling.biasMaskBytes},
                       workBuffer_.Get<float>());
         }
     }
@@ -554,7 +554,7 @@ private:
     __aicore__ inline void StoreSum(const AscendC::GlobalTensor<D>& destination, int64_t rows, int64_t width,
                                     int64_t pitch, int64_t stride)
     {
-        const AscendC::LocalTensor<float>& sum = sum_.Finish();
+        const AscendC::LocalTensor<float> sum = sum_.Finish();
         AscendC::LocalTensor<D> result = stores_.AllocTensor<D>();
         if constexpr (sizeof(D) == sizeof(float)) {
             AscendC::DataCopy(result, sum, static_cast<uint32_t>(kernel::RoundUp(rows * pitch, kFloatsPerBlock)));

@@ -84,6 +84,12 @@ private:
         kFields = 8,
     };
 
+    /// Rows of a batch with the same index, before SumRows.
+    struct Run {
+        int32_t first;
+        int32_t rows;
+    };
+
     static constexpr int64_t kElementBytes = static_cast<int64_t>(sizeof(T));
     static constexpr int64_t kMaxGapBytes = 4294967295;
     static constexpr int64_t kMaxBatchRows = 256;
@@ -260,20 +266,20 @@ private:
     __aicore__ inline void SumBatch(int64_t rank, int64_t count, const Tile& tile)
     {
         Widen<T>(count);
-        for (int64_t first = 0; first < count;) {
+        SumRows(FindRuns(count));
+        for (int64_t first = 0, run = 0; first < count; ++run) {
             const int32_t code = codes_[first];
-            int64_t next = first + 1;
-            while (next < count && codes_[next] == code) {
-                ++next;
-            }
+            const int64_t next = runs_[run + 1].first;
             const bool isLast = rank + next == share_.end;
             const bool isWhole = next < count || isLast || CodeAt(rank + next) != code;
-            AscendC::LocalTensor<float> sum = SumRows(first, next - first);
+            AscendC::LocalTensor<float> sum = RowAt(first);
             if (runLength_ > 0) {
                 AscendC::Add(carry_, carry_, sum, static_cast<int32_t>(pitch_));
                 AscendC::PipeBarrier<PIPE_V>();
                 sum = carry_;
             } else if (!isWhole) {
+                // An earlier run of this batch may have used carry_.
+                AscendC::PipeBarrier<PIPE_V>();
                 AscendC::DataCopy(carry_, sum, static_cast<uint32_t>(pitch_));
                 AscendC::PipeBarrier<PIPE_V>();
             }
@@ -284,20 +290,48 @@ private:
             }
             first = next;
         }
+        AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// Sums rows of work_ into the first of them.
-    __aicore__ inline AscendC::LocalTensor<float> SumRows(int64_t first, int64_t count)
+    /// Finds the runs of equal codes in a batch; returns their number.
+    __aicore__ inline int64_t FindRuns(int64_t count)
     {
-        const AscendC::LocalTensor<float> rows = work_[static_cast<uint32_t>(first * pitch_)];
-        while (count > 1) {
-            const int64_t half = count / 2;
-            AscendC::Add(rows, rows, rows[static_cast<uint32_t>((count - half) * pitch_)],
-                         static_cast<int32_t>(half * pitch_));
-            AscendC::PipeBarrier<PIPE_V>();
-            count -= half;
+        int64_t runs = 0;
+        for (int64_t index = 0; index < count; ++index) {
+            if (index == 0 || codes_[index] != codes_[index - 1]) {
+                runs_[runs] = {static_cast<int32_t>(index), 0};
+                ++runs;
+            }
+            ++runs_[runs - 1].rows;
         }
-        return rows;
+        runs_[runs] = {static_cast<int32_t>(count), 0};
+        return runs;
+    }
+
+    __aicore__ inline AscendC::LocalTensor<float> RowAt(int64_t row) const
+    {
+        return work_[static_cast<uint32_t>(row * pitch_)];
+    }
+
+    /// Sums the rows of work_ in each of the first `runs` runs into the first row of the run. One barrier separates the
+    /// steps of all runs.
+    __aicore__ inline void SumRows(int64_t runs)
+    {
+        for (bool isSummed = false; !isSummed;) {
+            isSummed = true;
+            for (int64_t index = 0; index < runs; ++index) {
+                Run& run = runs_[index];
+                if (run.rows == 1) {
+                    continue;
+                }
+                const int32_t half = run.rows / 2;
+                run.rows -= half;
+                AscendC::Add(RowAt(run.first), RowAt(run.first), RowAt(run.first + run.rows),
+                             static_cast<int32_t>(half * pitch_));
+                isSummed = false;
+            }
+            AscendC::PipeBarrier<PIPE_V>();
+        }
     }
 
     /// Stores the sum of the rows of a run that this core has.
@@ -362,6 +396,7 @@ private:
         }
     }
 
+    /// Writes `sum` in dtype D. The caller puts a barrier before the next change of `sum`.
     template <typename D>
     __aicore__ inline void Narrow(const AscendC::LocalTensor<D>& row, const AscendC::LocalTensor<float>& sum)
     {
@@ -370,7 +405,6 @@ private:
         } else {
             AscendC::Cast(row, sum, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(pitch_));
         }
-        AscendC::PipeBarrier<PIPE_V>();
     }
 
     /// Writes a row of `width` columns.
@@ -474,7 +508,9 @@ private:
             const int64_t count = kernel::Smaller(batch, heads - head);
             LoadPartials(HeadRow(first + 1 + head), count, column, width);
             Widen<float>(count);
-            AscendC::Add(carry_, carry_, SumRows(0, count), static_cast<int32_t>(pitch_));
+            runs_[0] = {0, static_cast<int32_t>(count)};
+            SumRows(1);
+            AscendC::Add(carry_, carry_, work_, static_cast<int32_t>(pitch_));
             AscendC::PipeBarrier<PIPE_V>();
         }
         Scale(carry_, length);
@@ -601,6 +637,7 @@ private:
     int64_t runLength_ = 0;  // already summed rows of the current run
     int32_t noted_[kFields] = {};
     int32_t codes_[kMaxBatchRows];  // codes of the rows of a batch
+    Run runs_[kMaxBatchRows + 1];   // runs of a batch, and the end of the last one
     bool hasHead_ = false;          // the current run began in an earlier share
     bool hasTail_ = false;          // the last run continues in the next row block
     bool isListing_ = false;

@@ -4,7 +4,6 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/offsets.h"
 #include "common/order.h"
 
 namespace opforge {
@@ -58,7 +57,7 @@ public:
         raw_ = work;
         sign_ = work[2 * capacity_];
         other_ = work[3 * capacity_];
-        offsets_ = work[4 * capacity_];
+        mask_ = work[4 * capacity_];
 
         AscendC::DataCopyExtParams burst;
         burst.blockLen = static_cast<uint32_t>(groups * sizeof(I));
@@ -69,7 +68,6 @@ public:
         AscendC::PipeBarrier<PIPE_V>();
 
         Clamp();
-        FillOffsets(offsets_, groups_);
         if (areLengths) {
             const bool hasNegative = LeastOfSigns() < 0;
             if (hasNegative || rows_ > kMaxSafeRows) {
@@ -118,6 +116,7 @@ public:
 private:
     // One block before the ends; its last element is the start of the first group.
     static constexpr int32_t kFront = 8;
+    static constexpr int64_t kBitsPerWord = 32;
     // The sum of two clamped lengths up to this value is an int32_t.
     static constexpr int32_t kMaxSafeRows = (1 << 30) - 1;
     static constexpr int64_t kWord = int64_t{1} << 32;
@@ -156,7 +155,7 @@ private:
     __aicore__ inline void ClampWords()
     {
         const AscendC::LocalTensor<int32_t>& high = other_;
-        const AscendC::LocalTensor<int32_t>& flag = offsets_;
+        const AscendC::LocalTensor<int32_t>& flag = mask_;
         AscendC::Mins<int32_t>(sign_, high, 0, groups_);
         AscendC::PipeBarrier<PIPE_V>();
         AscendC::Maxs<int32_t>(high, high, 0, groups_);
@@ -186,8 +185,8 @@ private:
     {
         for (int32_t shift = 1; shift < groups_; shift *= 2) {
             if (shift < kFront) {
-                // The offset is not a multiple of 32 bytes, so only Gather can read it. The elements before the ends
-                // are 0.
+                // The offset is not a multiple of 32 bytes, so only GatherMask can read it. The elements before the
+                // ends are 0.
                 Previous(shift);
                 AscendC::Add(ends_, ends_, other_, groups_);
             } else {
@@ -220,12 +219,20 @@ private:
         Order<AscendC::HardEvent::S_V>();
     }
 
-    /// other_[g] = the element `shift` positions before ends_[g].
+    /// other_[g] = the element `shift` positions before ends_[g], for a shift below kFront; destroys mask_.
     __aicore__ inline void Previous(int32_t shift)
     {
-        AscendC::Gather(other_, list_, offsets_.template ReinterpretCast<uint32_t>(),
-                        static_cast<uint32_t>(kFront - shift) * static_cast<uint32_t>(sizeof(int32_t)),
-                        static_cast<uint32_t>(groups_));
+        const int32_t first = kFront - shift;
+        const uint32_t elements = static_cast<uint32_t>(first + groups_);
+        // A mask without the elements before the first one.
+        AscendC::Duplicate<int32_t>(mask_, -1, static_cast<int32_t>(CeilDiv(elements, kBitsPerWord)));
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Duplicate<int32_t>(mask_, -(1 << first), 1);
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::GatherMaskParams once;
+        once.repeatTimes = 1;
+        uint64_t kept = 0;
+        AscendC::GatherMask(other_, list_, mask_.template ReinterpretCast<uint32_t>(), true, elements, once, kept);
         AscendC::PipeBarrier<PIPE_V>();
     }
 
@@ -261,7 +268,7 @@ private:
     AscendC::LocalTensor<int32_t> raw_;
     AscendC::LocalTensor<int32_t> sign_;
     AscendC::LocalTensor<int32_t> other_;
-    AscendC::LocalTensor<int32_t> offsets_;
+    AscendC::LocalTensor<int32_t> mask_;
     int32_t capacity_ = 0;
     int32_t groups_ = 0;
     int32_t rows_ = 0;

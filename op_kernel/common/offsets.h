@@ -1,4 +1,4 @@
-// Arithmetic progressions, for example byte offsets for Gather.
+// Arithmetic progressions.
 #ifndef OPFORGE_OP_KERNEL_COMMON_OFFSETS_H
 #define OPFORGE_OP_KERNEL_COMMON_OFFSETS_H
 
@@ -17,12 +17,6 @@ __aicore__ inline void FillProgression(const AscendC::LocalTensor<T>& values, T 
     AscendC::ArithProgression<T>(values, first, step, count);
     Order<AscendC::HardEvent::S_V>();
     AscendC::PipeBarrier<PIPE_V>();
-}
-
-/// offsets[i] = 4 i for `count` elements.
-__aicore__ inline void FillOffsets(const AscendC::LocalTensor<int32_t>& offsets, int32_t count)
-{
-    FillProgression<int32_t>(offsets, 0, static_cast<int32_t>(sizeof(int32_t)), count);
 }
 
 }  // namespace kernel

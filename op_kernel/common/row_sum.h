@@ -13,12 +13,12 @@ namespace kernel {
 /// columns: pairwise additions inside a burst, then burst after burst.
 class RowSum {
 public:
-    /// Bytes of each buffer. `offsetBytes` may be 0 if no packed rows are summed.
+    /// Bytes of each buffer. `maskBytes` may be 0 if no packed rows are summed.
     struct Sizes {
         int32_t tileBuffers;
         int32_t tileBytes;
         int32_t sumBytes;
-        int32_t offsetBytes;
+        int32_t maskBytes;
     };
 
     __aicore__ inline void Init(AscendC::TPipe* pipe, const Sizes& sizes, const AscendC::LocalTensor<float>& work)
@@ -27,11 +27,11 @@ public:
         work_ = work;
         pipe->InitBuffer(tiles_, static_cast<uint8_t>(sizes.tileBuffers), static_cast<uint32_t>(sizes.tileBytes));
         pipe->InitBuffer(sumBuffer_, static_cast<uint32_t>(sizes.sumBytes));
-        sum_ = sumBuffer_.Get<float>();
-        if (sizes.offsetBytes > 0) {
-            pipe->InitBuffer(offsetBuffer_, static_cast<uint32_t>(sizes.offsetBytes));
-            const int32_t offsets = sizes.offsetBytes / static_cast<int32_t>(sizeof(int32_t));
-            FillOffsets(offsetBuffer_.Get<int32_t>(), offsets);
+        sums_ = sumBuffer_.Get<float>();
+        sum_ = sums_;
+        if (sizes.maskBytes > 0) {
+            pipe->InitBuffer(maskBuffer_, static_cast<uint32_t>(sizes.maskBytes));
+            masks_ = maskBuffer_.Get<uint8_t>();
         }
     }
 
@@ -41,8 +41,13 @@ public:
     __aicore__ inline void Start(int64_t width, int32_t packedRows)
     {
         LayOut<S>(width, packedRows);
+        sum_ = sums_[kept_ * stretch_];
         isEmpty_ = true;
     }
+
+    /// Keeps a sum of packed rows, so that Finish returns it together with the next ones.
+    __aicore__ inline void Keep() { ++kept_; }
+    __aicore__ inline int32_t Kept() const { return kept_; }
 
     /// Adds `count` rows; `stride` is the distance of their starts in elements. Packed rows are contiguous.
     template <typename S>
@@ -64,7 +69,8 @@ public:
     {
         LayOut<S>(width, width % kFloatsPerBlock == 0 ? 1 : 0);
         CopyIn(source, groups * groupRows, width);
-        Widen<S>(groups * groupRows * pitch_);
+        const int32_t count = groups * groupRows * pitch_;
+        Widen<S>(count, count, count);
         const int32_t groupElements = groupRows * pitch_;
         const uint8_t groupBlocks = static_cast<uint8_t>(groupElements / kFloatsPerBlock);
         const uint8_t rowBlocks = static_cast<uint8_t>(pitch_ / kFloatsPerBlock);
@@ -89,27 +95,75 @@ public:
     /// Returns the elements from one row to the next in UB.
     __aicore__ inline int32_t Pitch() const { return pitch_; }
 
-    /// Returns the sum for vector instructions, in the first `width` elements.
-    __aicore__ inline const AscendC::LocalTensor<float>& Finish()
+    /// Returns the sum for vector instructions, in the first `width` elements. Returns all sums behind each other if
+    /// sums are kept.
+    __aicore__ inline AscendC::LocalTensor<float> Finish()
     {
-        for (int32_t rows = packedRows_; rows > 1;) {
-            rows /= 2;
-            const int32_t count = rows * width_;
-            // The upper half may start at any offset, so only Gather can read it.
-            AscendC::Gather(work_, sum_, offsetBuffer_.Get<uint32_t>(),
-                            static_cast<uint32_t>(count) * static_cast<uint32_t>(sizeof(float)),
-                            static_cast<uint32_t>(count));
-            AscendC::PipeBarrier<PIPE_V>();
-            Accumulate(work_, count);
-        }
-        return sum_;
+        const int32_t sums = kept_ > 0 ? kept_ : 1;
+        kept_ = 0;
+        return packedRows_ > 1 ? Folded(sums) : sums_;
     }
 
 private:
     static constexpr int32_t kFloatsPerBlock = 8;
     static constexpr int32_t kFloatsPerRepeat = 64;
+    static constexpr int32_t kBankFloats = 128;  // 16 bank groups of 32 bytes
     static constexpr int64_t kMaxBlockCount = 4095;
+    template <typename S>
+    static constexpr int32_t kElementsPerBlock = static_cast<int32_t>(kUbBlockBytes / sizeof(S));
     static constexpr int64_t kMaxStride = 4294967295;
+
+    /// Adds the rows of each stretch. Row r of all stretches is made contiguous with a mask; then the upper half of the
+    /// rows is added to the lower half until one row is left.
+    __aicore__ inline AscendC::LocalTensor<float> Folded(int32_t sums)
+    {
+        MakeMasks();
+        AscendC::GatherMaskParams stretches;
+        stretches.repeatTimes = static_cast<uint16_t>(sums);
+        stretches.src0RepeatStride = static_cast<uint16_t>(stretch_ / kFloatsPerBlock);
+        stretches.src1RepeatStride = 0;
+        const int32_t part = static_cast<int32_t>(RoundUp(sums * width_, kFloatsPerBlock));
+        for (int32_t row = 0; row < packedRows_; ++row) {
+            uint64_t kept = 0;
+            AscendC::GatherMask(work_[row * part], sums_, MaskOf(row).ReinterpretCast<uint32_t>(), true,
+                                static_cast<uint32_t>(stretch_), stretches, kept);
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+        for (int32_t rows = packedRows_ / 2; rows > 0; rows /= 2) {
+            for (int32_t row = 0; row < rows; ++row) {
+                AscendC::Add(work_[row * part], work_[row * part], work_[(rows + row) * part], sums * width_);
+            }
+            AscendC::PipeBarrier<PIPE_V>();
+        }
+        return work_;
+    }
+
+    __aicore__ inline AscendC::LocalTensor<uint8_t> MaskOf(int32_t row) const
+    {
+        const int64_t bytes = RoundUp(RoundUp(stretch_, kFloatsPerRepeat) / 8, kUbBlockBytes);
+        return masks_[static_cast<uint32_t>(row * bytes)];
+    }
+
+    /// Makes one mask for each packed row, with a bit for each element of a stretch.
+    __aicore__ inline void MakeMasks()
+    {
+        if (maskedWidth_ == width_) {
+            return;
+        }
+        maskedWidth_ = width_;
+        const int32_t count = static_cast<int32_t>(RoundUp(stretch_, kFloatsPerRepeat));
+        const AscendC::LocalTensor<float> distance = work_[count];
+        const float radius = 0.5f * static_cast<float>(width_);
+        FillProgression<float>(work_, 0.5f, 1.0f, count);
+        for (int32_t row = 0; row < packedRows_; ++row) {
+            AscendC::Adds(distance, work_, -radius - static_cast<float>(row * width_), count);
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::Abs(distance, distance, count);
+            AscendC::PipeBarrier<PIPE_V>();
+            AscendC::CompareScalar(MaskOf(row), distance, radius, AscendC::CMPMODE::LT, static_cast<uint32_t>(count));
+            AscendC::PipeBarrier<PIPE_V>();
+        }
+    }
 
     template <typename S>
     __aicore__ inline void LayOut(int64_t width, int32_t packedRows)
@@ -153,43 +207,63 @@ private:
     template <typename S>
     __aicore__ inline void AddTile(int32_t count)
     {
+        const int32_t kept = KeptOf(count);
         if constexpr (sizeof(S) == sizeof(float)) {
             AscendC::LocalTensor<float> tile = tiles_.DeQue<float>();
-            Reduce(tile, count, false);
+            Reduce(tile, count, kept, false);
             tiles_.FreeTensor(tile);
         } else {
-            Widen<S>(count);
-            Reduce(work_, count, true);
+            // An Add of both halves is faster if they start in different bank groups.
+            const int32_t apart =
+                static_cast<int32_t>(RoundUp(kept + kFloatsPerRepeat, kBankFloats)) - kFloatsPerRepeat;
+            const bool isApart =
+                kept < count && kept < apart && apart + count - kept <= static_cast<int32_t>(work_.GetSize());
+            const int32_t upper = isApart ? apart : kept;
+            Widen<S>(count, kept, upper);
+            Reduce(work_, count, upper, true);
         }
     }
 
-    /// Copies the next tile to work_ as floats.
+    /// Returns the elements of `count` that a step of Reduce keeps: half of the stretches, rounded up.
+    __aicore__ inline int32_t KeptOf(int32_t count) const
+    {
+        return static_cast<int32_t>(CeilDiv(CeilDiv(count, stretch_), 2)) * stretch_;
+    }
+
+    /// Copies the next tile to work_ as floats, the elements from `kept` on to `upper`.
     template <typename S>
-    __aicore__ inline void Widen(int32_t count)
+    __aicore__ inline void Widen(int32_t count, int32_t kept, int32_t upper)
     {
         AscendC::LocalTensor<S> tile = tiles_.DeQue<S>();
         if constexpr (sizeof(S) == sizeof(float)) {
             AscendC::DataCopy(work_, tile, static_cast<uint32_t>(count));
         } else {
-            AscendC::Cast(work_, tile, AscendC::RoundMode::CAST_NONE, static_cast<uint32_t>(count));
+            const int32_t lower = kept < upper ? kept : count;
+            AscendC::Cast(work_, tile, AscendC::RoundMode::CAST_NONE, static_cast<uint32_t>(lower));
+            if (lower < count) {
+                // The source starts at a block, so it may begin with the last elements of the lower half.
+                const int32_t first = kept / kElementsPerBlock<S> * kElementsPerBlock<S>;
+                AscendC::Cast(work_[upper - kept + first], tile[first], AscendC::RoundMode::CAST_NONE,
+                              static_cast<uint32_t>(count - first));
+            }
         }
         AscendC::PipeBarrier<PIPE_V>();
         tiles_.FreeTensor(tile);
     }
 
     /// Adds the stretches in `terms` to the sum; the last one may be shorter. The upper half is added to the lower half
-    /// until a single stretch is left. `terms` are in work_ if `isInPlace`.
-    __aicore__ inline void Reduce(AscendC::LocalTensor<float> terms, int32_t count, bool isInPlace)
+    /// until a single stretch is left. The first upper half starts at `upper`. `terms` are in work_ if `isInPlace`.
+    __aicore__ inline void Reduce(AscendC::LocalTensor<float> terms, int32_t count, int32_t upper, bool isInPlace)
     {
         while (count > stretch_) {
-            const int32_t kept = static_cast<int32_t>(CeilDiv(CeilDiv(count, stretch_), 2)) * stretch_;
+            const int32_t kept = KeptOf(count);
             const int32_t added = count - kept;
             const bool isFirstSum = isEmpty_ && kept == stretch_;
             const AscendC::LocalTensor<float> result = isFirstSum ? sum_ : work_;
             if (added < kept && (isFirstSum || !isInPlace)) {
                 Copy(result, terms, added, kept);
             }
-            AscendC::Add(result, terms, terms[kept], added);
+            AscendC::Add(result, terms, terms[upper], added);
             AscendC::PipeBarrier<PIPE_V>();
             if (isFirstSum) {
                 isEmpty_ = false;
@@ -198,6 +272,7 @@ private:
             terms = work_;
             isInPlace = true;
             count = kept;
+            upper = KeptOf(count);
         }
         if (isEmpty_) {
             Clear();
@@ -229,15 +304,19 @@ private:
 
     AscendC::TQue<AscendC::TPosition::VECIN, 1> tiles_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> sumBuffer_;
-    AscendC::TBuf<AscendC::TPosition::VECCALC> offsetBuffer_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> maskBuffer_;
+    AscendC::LocalTensor<uint8_t> masks_;
     AscendC::LocalTensor<float> work_;
-    AscendC::LocalTensor<float> sum_;
+    AscendC::LocalTensor<float> sums_;
+    AscendC::LocalTensor<float> sum_;  // the running sum, behind the kept ones
     int32_t tileBytes_ = 0;
     int32_t width_ = 0;
     int32_t packedRows_ = 0;
     int32_t pitch_ = 0;    // elements from one row to the next in UB
     int32_t stretch_ = 0;  // elements of the running sum
-    bool isEmpty_ = true;  // no rows were added yet
+    int32_t kept_ = 0;
+    int32_t maskedWidth_ = 0;  // width for which the masks were made
+    bool isEmpty_ = true;      // no rows were added yet
 };
 
 }  // namespace kernel

@@ -12,7 +12,7 @@ namespace kernel {
 /// Every `stride`-th 4-byte value of GM, at most `kProbes`, each in a 32-byte block of UB.
 class Probes {
 public:
-    static constexpr int64_t kProbes = 64;
+    static constexpr int64_t kProbes = 16;
     static constexpr int32_t kBytes = static_cast<int32_t>(kProbes * kUbBlockBytes);
 
     __aicore__ inline void Init(const AscendC::LocalTensor<int32_t>& buffer) { buffer_ = buffer; }

@@ -92,7 +92,8 @@ void CheckBuffers(const Drawn& drawn, const BatchNormElemtBackwardTilingData& da
     const int64_t elements = data.tileBatches * data.sliceChannels * width;
     Expect(data.tileFloats >= elements && data.tileBytes >= data.tileFloats * size, "a tile fits", drawn);
     Expect(data.tileFloats * size % 32 == 0 && data.tileFloats % 8 == 0, "a tile is whole blocks", drawn);
-    Expect(data.workBytes >= 2 * data.tileFloats * 4, "both halves of the formula fit", drawn);
+    Expect(data.rightFloats >= data.tileFloats && data.rightFloats % 128 == 64, "operands are in two banks", drawn);
+    Expect(data.workBytes >= (data.rightFloats + data.tileFloats) * 4, "both operands fit", drawn);
     Expect(data.workBytes >= 2 * data.channelCount * 4, "count and quotient of every channel fit", drawn);
     Expect(data.channelCount >= data.sliceChannels && data.channelCount % 8 == 0, "a tile's factors fit", drawn);
     Expect(data.loadBytes >= 5 * data.channelCount * 4, "what is given per channel fits", drawn);
@@ -114,9 +115,12 @@ void CheckSpread(const Drawn& drawn, const BatchNormElemtBackwardTilingData& dat
         return;
     }
     const int64_t lanes = data.tileBatches * RoundUp(data.sliceChannels, 8);
-    const int64_t pitch = data.inner == 1 ? 1 : RoundUp(data.inner, 8);
+    Expect(data.isWindowed == 0 || (data.tileBatches == 1 && data.inner < 256), "windows are in one batch", drawn);
+    Expect(data.isWindowed == 0 || data.sliceChannels <= 8 * 255, "an instruction has at most 255 repeats", drawn);
+    const int64_t pitch = data.isWindowed == 1 ? 8 : data.inner == 1 ? 1 : RoundUp(data.inner, 8);
     const int64_t elements = data.tileBatches * data.sliceChannels * data.inner;
-    const bool hasPadding = pitch != data.inner || (data.tileBatches > 1 && data.sliceChannels % 8 != 0);
+    const bool hasPadding =
+        data.isWindowed == 0 && (pitch != data.inner || (data.tileBatches > 1 && data.sliceChannels % 8 != 0));
     Expect((data.maskBytes > 0) == hasPadding, "padding is masked", drawn);
     Expect(data.maskBytes * 8 >= (hasPadding ? RoundUp(lanes * pitch, 64) : 0), "the mask covers all lanes", drawn);
     Expect(data.spreadFloats >= (hasPadding ? elements : lanes * pitch), "spread factors fit", drawn);

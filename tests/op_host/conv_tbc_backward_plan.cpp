@@ -204,14 +204,14 @@ void CheckColumnSums(const Drawn& drawn, const ConvTbcBackwardTilingData& data, 
            "a burst holds a row", drawn);
     Expect(data.burstBytes / size * 4 <= data.workBytes || size == 4, "a burst can be widened", drawn);
     const int64_t total = int64_t{data.burstBuffers + data.storeBuffers + data.copyBuffers + 1} * data.burstBytes +
-                          data.workBytes + data.biasOffsetBytes;
+                          data.workBytes + data.biasMaskBytes;
     Expect(total <= drawn.platform.ubBytes, "buffers fit into UB", drawn);
     if (data.biasPackedRows > 0) {
         const int64_t stretch = data.biasPackedRows * data.outChannels;
         Expect(data.biasTileWidth == data.outChannels && stretch % 8 == 0 && stretch * 4 <= data.burstBytes,
                "packed rows are whole rows and end on a 32-byte border", drawn);
-        Expect(data.biasPackedRows / 2 * data.outChannels * 4 <= data.biasOffsetBytes, "offsets reach half of them",
-               drawn);
+        const int64_t maskBytes = data.biasPackedRows * RoundUp(RoundUp(stretch, 64) / 8, 32);
+        Expect(data.biasPackedRows == 1 || maskBytes <= data.biasMaskBytes, "each packed row has a mask", drawn);
     }
 }
 

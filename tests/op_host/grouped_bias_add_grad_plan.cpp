@@ -124,11 +124,11 @@ void CheckBuffers(const Drawn& drawn, const GroupedBiasAddGradTilingData& data)
     const int64_t size = drawn.ElementBytes();
     int64_t total = 0;
     for (const int64_t bytes : {int64_t{data.tileBytes}, int64_t{data.workBytes}, int64_t{data.sumBytes},
-                                int64_t{data.offsetBytes}, int64_t{data.storeBytes}, int64_t{data.listBytes}}) {
+                                int64_t{data.maskBytes}, int64_t{data.storeBytes}, int64_t{data.listBytes}}) {
         Expect(bytes >= 0 && bytes % 32 == 0, "buffers are whole 32-byte blocks", drawn);
     }
     total += int64_t{data.tileBuffers} * data.tileBytes + int64_t{data.storeBuffers} * data.storeBytes;
-    total += int64_t{data.workBytes} + data.sumBytes + data.offsetBytes + data.listBytes;
+    total += int64_t{data.workBytes} + data.sumBytes + data.maskBytes + data.listBytes;
     Expect(total <= drawn.platform.ubBytes, "buffers fit into UB", drawn);
 
     const int64_t padded = opforge::RoundUp(data.tileWidth, 32 / size);
@@ -142,9 +142,14 @@ void CheckBuffers(const Drawn& drawn, const GroupedBiasAddGradTilingData& data)
         Expect(data.tileWidth == data.columns, "packed rows are whole rows", drawn);
         Expect(stretch % 8 == 0, "packed rows end on a 32-byte border", drawn);
         Expect(stretch * 4 <= data.sumBytes, "the sum holds the packed rows", drawn);
-        Expect(data.packedRows / 2 * data.columns * 4 <= data.offsetBytes, "offsets reach half of the packed rows",
-               drawn);
-        Expect(data.packedRows / 2 * data.columns * 4 <= data.workBytes, "the folded half fits", drawn);
+        const int64_t masked = opforge::RoundUp(stretch, 64);
+        const int64_t maskBytes = data.packedRows * opforge::RoundUp(masked / 8, 32);
+        Expect(data.packedRows == 1 || maskBytes <= data.maskBytes, "each packed row has a mask", drawn);
+        Expect(data.packedRows == 1 || 2 * masked * 4 <= data.workBytes, "the values for the masks fit", drawn);
+        const int64_t part = opforge::RoundUp(data.keptGroups * data.columns, 8);
+        Expect(data.keptGroups >= 1 && data.keptGroups * stretch * 4 <= data.sumBytes, "kept sums fit", drawn);
+        Expect(data.packedRows == 1 || data.packedRows * part * 4 <= data.workBytes, "rows of kept sums fit", drawn);
+        Expect(part * 4 <= data.storeBytes, "folded sums fit", drawn);
     }
     if (drawn.IsIndexed()) {
         const int64_t list = data.listBytes / 4 - 8;

@@ -90,7 +90,7 @@ def test_every_inner_size(inner, channels, dtype):
     agree(problem((batches, channels, inner), dtype, seed=inner))
 
 
-@pytest.mark.parametrize("shape", [(3, 10001), (2, 3000, 3), (9, 517, 49), (2, 130, 200), (1, 100000)])
+@pytest.mark.parametrize("shape", [(3, 10001), (2, 3000, 3), (9, 517, 49), (2, 130, 200), (1, 100000), (1, 1003, 49)])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_more_channels_than_a_tile_holds(shape, dtype):
     report = agree(problem(shape, dtype)).report

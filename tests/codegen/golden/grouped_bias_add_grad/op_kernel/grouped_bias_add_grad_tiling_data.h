@@ -29,6 +29,8 @@ struct GroupedBiasAddGradTilingData {
     int32_t tileWidth = 0;
     // Unpadded rows that fill whole 32-byte blocks in UB; 0: rows are padded.
     int32_t packedRows = 0;
+    // Groups whose sums are folded and stored together.
+    int32_t keptGroups = 0;
     // Small groups of equal size in one burst; 0: a burst has rows of one group.
     int32_t batchGroups = 0;
     // 1 if group_idx contains lengths, 0 if it contains ends.
@@ -41,8 +43,8 @@ struct GroupedBiasAddGradTilingData {
     int32_t workBytes = 0;
     // Bytes of the running sum of a segment.
     int32_t sumBytes = 0;
-    // Bytes of the offsets for folding packed rows.
-    int32_t offsetBytes = 0;
+    // Bytes of the masks for folding packed rows.
+    int32_t maskBytes = 0;
     // Number of output buffers.
     int32_t storeBuffers = 0;
     // Bytes of one output buffer.
@@ -64,17 +66,18 @@ static_assert(offsetof(GroupedBiasAddGradTilingData, columnSlices) == 56, "colum
 static_assert(offsetof(GroupedBiasAddGradTilingData, rowBlocks) == 60, "rowBlocks");
 static_assert(offsetof(GroupedBiasAddGradTilingData, tileWidth) == 64, "tileWidth");
 static_assert(offsetof(GroupedBiasAddGradTilingData, packedRows) == 68, "packedRows");
-static_assert(offsetof(GroupedBiasAddGradTilingData, batchGroups) == 72, "batchGroups");
-static_assert(offsetof(GroupedBiasAddGradTilingData, lengths) == 76, "lengths");
-static_assert(offsetof(GroupedBiasAddGradTilingData, tileBuffers) == 80, "tileBuffers");
-static_assert(offsetof(GroupedBiasAddGradTilingData, tileBytes) == 84, "tileBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, workBytes) == 88, "workBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, sumBytes) == 92, "sumBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, offsetBytes) == 96, "offsetBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, storeBuffers) == 100, "storeBuffers");
-static_assert(offsetof(GroupedBiasAddGradTilingData, storeBytes) == 104, "storeBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, listBytes) == 108, "listBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, plannedUbBytes) == 112, "plannedUbBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, keptGroups) == 72, "keptGroups");
+static_assert(offsetof(GroupedBiasAddGradTilingData, batchGroups) == 76, "batchGroups");
+static_assert(offsetof(GroupedBiasAddGradTilingData, lengths) == 80, "lengths");
+static_assert(offsetof(GroupedBiasAddGradTilingData, tileBuffers) == 84, "tileBuffers");
+static_assert(offsetof(GroupedBiasAddGradTilingData, tileBytes) == 88, "tileBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, workBytes) == 92, "workBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, sumBytes) == 96, "sumBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, maskBytes) == 100, "maskBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, storeBuffers) == 104, "storeBuffers");
+static_assert(offsetof(GroupedBiasAddGradTilingData, storeBytes) == 108, "storeBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, listBytes) == 112, "listBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, plannedUbBytes) == 116, "plannedUbBytes");
 
 enum GroupedBiasAddGradTilingKey : uint64_t {
     GROUPED_BIAS_ADD_GRAD_EQUAL = 1,

@@ -1,0 +1,46 @@
+"""Compute the floor of a case: the least time that the constants of the time model allow beside the bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from opforge.codegen.spec.products import SOCS
+from opforge.twin.compiler.npu_model import npu_model
+
+
+@dataclass(frozen=True)
+class Floor:
+    """The parts of a problem that cost time in every kernel for it.
+
+    Attributes:
+        dmas: DMA instructions of all vector cores that no order of the data avoids.
+        loads: Loads that depend on each other: the latency of reads on a core.
+        stores: Stores that depend on each other: the latency of writes on a core.
+        barriers: Barriers of all cores, if cores merge sums of other cores.
+        macs: Multiplications with the channels padded to whole blocks of the cube unit.
+        rate: Dtype of these multiplications in `cube_macs_per_cycle`.
+    """
+
+    dmas: int = 0
+    loads: int = 1
+    stores: int = 1
+    barriers: int = 0
+    macs: int = 0
+    rate: str = "fp16"
+
+    def us(self, bound_us: float, soc: str = "Ascend910B1") -> float:
+        """Return the floor in microseconds, without launch overhead."""
+        chip, rates = SOCS[soc], _constant("cube_macs_per_cycle")
+        latency = self.loads * _constant("dma_read_latency_cycles") + self.stores * _constant(
+            "dma_write_latency_cycles"
+        )
+        latency += (self.loads + self.stores) * _constant("dma_crowded_latency_cycles")
+        issue = self.dmas / chip.aiv * _constant("dma_issue_cycles")
+        cube = self.macs / chip.aic / rates[self.rate]
+        barriers = self.barriers * _constant("sync_all_cycles")
+        return max(bound_us, (latency + max(issue, cube)) / chip.mhz) + barriers / chip.mhz
+
+
+def _constant(name: str) -> Any:
+    return npu_model()["constants"][name]["value"]
