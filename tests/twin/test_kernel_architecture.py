@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from opforge.codegen.project import BUILTIN_ROOT
 from opforge.twin import launch
 from opforge.twin.build import INCLUDE
 from opforge.twin.compiler.units import CompileError
@@ -85,6 +86,17 @@ def test_rows_of_the_table_name_an_alternative():
     rows = re.findall(r'^OPFORGE_(HAS|LACKS)\((\w+), "([^"]*)"', GATES, re.MULTILINE)
     assert len(rows) == len({name for _, name, _ in rows}) > 60
     assert all(alternative for _, _, alternative in rows)
+
+
+def test_page_has_the_table():
+    page = (BUILTIN_ROOT / "docs" / "reference" / "ascend-c.md").read_text(encoding="utf-8")
+    found = set()
+    for functions, *facts in re.findall(
+        r"^\| ([\w, ]+) \| ([^|]+) \|(?: ([^|]+) \|)?$", page.split("## Ascend 910A")[1], re.MULTILINE
+    ):
+        found |= {(name, *filter(None, facts)) for name in functions.split(", ")}
+    rows = re.findall(r'^OPFORGE_\w+\((\w+), "([^"]*)"(?:, ([^)]*))?\)$', GATES, re.MULTILINE)
+    assert {(name, *filter(None, (dtypes, alternative))) for name, alternative, dtypes in rows} <= found
 
 
 @pytest.mark.parametrize("mode", ["CAST_RINT", "CAST_FLOOR"])
