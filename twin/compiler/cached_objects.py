@@ -20,12 +20,12 @@ def is_object(path: Path, mark: str) -> bool:
 
 
 def make_object(execute: Callable[..., None], made: Path, text: bytes, label: str, *, can_mark: bool) -> str:
-    """Compile a source, or take its object from ccache if that is the object of the same text.
+    """Compile a source, or take its object from ccache if that is the object of the same command and source.
 
     Args:
         execute: Runs the compiler with more flags. Its keywords are environment variables of ccache.
         made: The object.
-        text: The source after macro expansion.
+        text: The command and the source; not the headers, which only ccache compares.
         label: Name of the source in messages.
         can_mark: Whether the compiler can add a symbol to the object, as g++ can. Without it, ccache is not used.
 

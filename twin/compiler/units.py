@@ -253,11 +253,12 @@ def _compile(unit: Unit, run: _Run) -> Unit:
     command, base = _compile_command(unit), _base(unit)
     with run.folder() as folder:
         made, dependencies = Path(folder, "made.o"), Path(folder, "made.d")
-        expanded = Path(folder, "made.ii")
-        run.execute([*command, "-E", "-o", str(expanded)], Path(folder), unit.label)
-        text = expanded.read_bytes() if expanded.is_file() else b""
         if unit.check:
-            unit.check(text.decode("utf-8", "surrogateescape"), _own_folders())
+            expanded = Path(folder, "made.ii")
+            run.execute([*command, "-E", "-o", str(expanded)], Path(folder), unit.label)
+            unit.check(expanded.read_text(encoding="utf-8", errors="surrogateescape"), _own_folders())
+        sources = [path.read_bytes() for path in (*unit.before, unit.source) if path.is_file()]
+        text = b"\0".join([*map(os.fsencode, command), *sources])
         # ccache would take the target of the list, which is the temporary name else, for a difference.
         listing = ("-MD", "-MF", str(dependencies), "-MT", unit.object.name)
         mark = make_object(
