@@ -49,7 +49,7 @@ def _has_bfloat16(inputs: dict[str, Any], options: dict[str, Any]) -> bool:
     return any("bfloat16" in str(getattr(value, "dtype", value)) for value in (*inputs.values(), *outputs))
 
 
-def _exact_float32(op_type: str, inputs: dict[str, Any], attrs: object) -> bool:
+def _exact_float32(op_type: str, inputs: dict[str, Any], attrs: object = None) -> bool:
     """Return whether a call asks for products of float32 or HF32, which this product does not have."""
     factors = [getattr(inputs.get(name), "dtype", None) for name in ("self", "input", "weight")]
     kind = attrs.get("cube_math_type") if isinstance(attrs, dict) else None
