@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,13 +14,42 @@ from opforge.codegen.spec.products import DEFAULT_SOC
 
 from .options import DOMAIN, JSON, LEVEL, LOWER_TRAINING, PATTERNS, SOC, answer_file, file_argument, path_option
 
+if TYPE_CHECKING:
+    from opforge.frontend.io.load import SourceModel
+
 app = typer.Typer()
+_MODEL = "ONNX model, an exported program of PyTorch (.pt2), or a graph of GE (.air, .pbtxt)."
+
+
+def _torch_programs(command: str) -> ModuleType:
+    """Return the module for `.pt2` files.
+
+    Raises:
+        MissingToolError: PyTorch is not installed.
+    """
+    try:
+        from opforge.torch import program
+    except ModuleNotFoundError as error:
+        raise MissingToolError(f"{command}: PyTorch is missing; run: pip install 'opforge[torch]'") from error
+    return program
+
+
+def _source(model: Path, command: str) -> Path | SourceModel:
+    """Return a `.pt2` file as an ONNX model, or the path of another file."""
+    if model.suffix != ".pt2":
+        return model
+    source: SourceModel = _torch_programs(command).program_source(model)
+    return source
 
 
 @app.command()
 def convert(
     model: Annotated[
-        Path, file_argument("IN", "ONNX model of opset 8 to 23, or an exported program of PyTorch (.pt2).")
+        Path,
+        file_argument(
+            "IN",
+            "ONNX model of opset 8 to 23, an exported program of PyTorch (.pt2), or a graph of GE (.air, .pbtxt).",
+        ),
     ],
     out: Annotated[
         Path,
@@ -78,11 +108,7 @@ def convert(
                 " --json; write an ONNX model first, then convert it with these options"
             )
         with answer_file(json_out) as answer:
-            try:
-                from opforge.torch.program import convert_program
-            except ModuleNotFoundError as error:
-                raise MissingToolError("convert: PyTorch is missing; run: pip install 'opforge[torch]'") from error
-            code = convert_program(model, out, patterns=patterns, report=answer)
+            code = _torch_programs("convert").convert_program(model, out, patterns=patterns, report=answer)
         leave(code)
     with answer_file(json_out) as answer:
         options = ConvertOptions(
@@ -94,7 +120,7 @@ def convert(
 
 @app.command()
 def check(
-    model: Annotated[Path, file_argument("MODEL", "ONNX model.")],
+    model: Annotated[Path, file_argument("MODEL", _MODEL)],
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
     """Predict ATC's errors for a model.
@@ -107,7 +133,7 @@ def check(
     from opforge.frontend.atc_commands import check_command
 
     with answer_file(json_out) as answer:
-        code = check_command(model, json_out=answer)
+        code = check_command(_source(model, "check"), json_out=answer)
     leave(code)
 
 
@@ -150,7 +176,7 @@ def atc(
 
 @app.command()
 def run(
-    model: Annotated[Path, file_argument("MODEL", "ONNX model.")],
+    model: Annotated[Path, file_argument("MODEL", _MODEL)],
     inputs: Annotated[
         Path | None,
         path_option(metavar="IN.npz", text="Arrays by input name; default: generated arrays with a fixed seed."),
@@ -181,5 +207,5 @@ def run(
         raise UserError("--level: got --strict also, expected one of the two options")
     checks = level_name(strict, level)
     with answer_file(json_out) as answer:
-        code = run_command(model, RunOptions(inputs, outputs, soc, checks, trace, answer))
+        code = run_command(_source(model, "run"), RunOptions(inputs, outputs, soc, checks, trace, answer))
     raise typer.Exit(code)

@@ -19,12 +19,13 @@ from opforge.codegen.printing import escaped, path_text, say, shown
 from opforge.codegen.progress import progress
 from opforge.codegen.spec.products import DEFAULT_SOC, PRODUCTS
 from opforge.frontend.io.limits import claimed, limits_for
-from opforge.frontend.io.load import load_model
+from opforge.frontend.io.load import SourceModel
 from opforge.frontend.io.save import require_targets
 from opforge.frontend.targets.check import check_model
 from opforge.frontend.targets.finding import Finding
 
 from .commands import ConvertOptions, convert_command
+from .sources import load_source
 
 _ONNX, _GE_IR = 5, 1
 # A dim in `--input_shape`.
@@ -53,14 +54,15 @@ class AtcOptions:
     json: Path | None = None
 
 
-def check_command(model: Path, *, json_out: Path | None) -> int:
+def check_command(given: Path | SourceModel, *, json_out: Path | None) -> int:
     """Print the findings of a model, one per line; return 1 if one is an error, else 0.
 
     Raises:
         UserError: The model cannot be read.
     """
+    model = given.path if isinstance(given, SourceModel) else given
     with progress(f"reading {path_text(model)}"):
-        source = load_model(model)
+        source = load_source(given)
     if json_out is not None:
         require_targets(source, [(json_out, "report")])
     with claimed(path_text(model), limits_for(len(source.data))), progress(f"checking {path_text(model)}"):
@@ -97,11 +99,11 @@ def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, o
     if options.soc in PRODUCTS:
         raise UserError(f"soc: got {options.soc!r}, an SoC directory; expected a chip, as in {DEFAULT_SOC}")
     if options.json is not None:
-        require_targets(load_model(model), [(converted, "model"), (options.json, "report")], carried=True)
+        require_targets(load_source(model), [(converted, "model"), (options.json, "report")], carried=True)
     if code := convert_command(model, converted, convert_options):
         return code
     with progress(f"checking {path_text(converted)}"):
-        source = load_model(converted)
+        source = load_source(converted)
         with claimed(path_text(converted), limits_for(len(source.data))):
             findings = check_model(source, os.environ)
     _print(converted, findings)

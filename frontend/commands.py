@@ -16,7 +16,7 @@ from opforge.codegen.printing import path_text, say
 from opforge.codegen.progress import progress
 from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 from opforge.frontend.io.limits import claimed, limits_for
-from opforge.frontend.io.load import MAX_MODEL_BYTES, SourceModel, load_model
+from opforge.frontend.io.load import MAX_MODEL_BYTES, SourceModel
 from opforge.frontend.io.save import require_targets, serialized, write_model
 from opforge.frontend.ir.graph import node_count
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
@@ -24,6 +24,7 @@ from opforge.frontend.report.summary import summary
 
 from .conversion import Conversion, PassTimes
 from .prefilter import is_plain
+from .sources import load_source
 
 if TYPE_CHECKING:
     from opforge.frontend.run.comparison import Comparison
@@ -79,8 +80,8 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
         raise UserError("--bodies: got no --verify, expected both; add --verify")
     times = PassTimes()
     with progress(f"reading {path_text(model)}"), times.measure("load"):
-        source = load_model(model)
-    optimizer = None if options.optimizer is None else load_model(options.optimizer)
+        source = load_source(model)
+    optimizer = None if options.optimizer is None else load_source(options.optimizer)
     others = ((options.json, "report"), (options.html, "page"))
     targets = [(out, "model"), *((path, what) for path, what in others if path)]
     is_air = out.suffix == ".air"
@@ -146,9 +147,9 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions, times: Pas
             data = serialized(conversion.model, path_text(source.path)) if conversion.changed else source.data
             carried = conversion.model
             if out.suffix == ".air":
-                from opforge.frontend.targets.air import air_model
+                from opforge.frontend.ge.write import air_model
 
-                data = air_model(conversion.model, source.path.parent, path_text(source.path))
+                data = air_model(conversion.model, source.path.parent, path_text(source.path), source.ge)
                 carried = ModelProto()  # an .air file holds all its data
             reports = _reports(source, conversion, comparisons, options, out, len(data), times)
             write_model(data, carried, source, out, *reports)
@@ -216,15 +217,16 @@ class RunOptions:
     json: Path | None = None
 
 
-def run_command(model: Path, options: RunOptions) -> int:
-    """Run a model file, print its outputs and the estimated times; return the exit code.
+def run_command(given: Path | SourceModel, options: RunOptions) -> int:
+    """Run a model, print its outputs and the estimated times; return the exit code.
 
     Raises:
         UserError: The model, the arrays, the SoC or a path is unusable; nothing was written.
     """
     soc_properties(options.soc)
+    model = given.path if isinstance(given, SourceModel) else given
     with progress(f"reading {path_text(model)}"):
-        source = load_model(model)
+        source = load_source(given)
     named = ((options.outputs, "outputs"), (options.json, "report"), (options.trace, "trace"))
     targets = [(target, what) for target, what in named if target is not None]
     require_targets(source, targets, *([options.inputs] if options.inputs else []))

@@ -13,8 +13,8 @@ from opforge.codegen.importers.draft import REQUIRED, AttrDraft, Note, OperatorD
 from opforge.codegen.printing import path_text, shown
 from opforge.codegen.spec.names import suggest
 
-from .io.load import load_model
 from .ir.tensor_type import DTYPE_WORDS, ValueType, value_type
+from .sources import load_source
 
 _TYPES = {
     AttributeProto.INT: "int",
@@ -36,7 +36,7 @@ def node_draft(path: Path, name: str) -> OperatorDraft:
     Raises:
         UserError: The model cannot be read, or it is not clear which node is wanted.
     """
-    graph = load_model(path).model.graph
+    graph = load_source(path).model.graph
     node = _node(graph, name, path)
     types = {value.name: value_type(value.type) for value in (*graph.input, *graph.output, *graph.value_info)}
     for tensor in graph.initializer:

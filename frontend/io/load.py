@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from google.protobuf.message import DecodeError
 from onnx import ModelProto
@@ -33,12 +34,14 @@ class SourceModel:
         data: Its bytes.
         model: The same, parsed; external data stays external.
         external: Size of each file that holds external data, by its place in the model's folder.
+        ge: The message ModelDef if the file is in GE's format.
     """
 
     path: Path
     data: bytes
     model: ModelProto
     external: Mapping[str, int] = field(default_factory=dict)
+    ge: Any = None
 
     @cached_property
     def view(self) -> GraphView:

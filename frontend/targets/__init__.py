@@ -1,1 +1,1 @@
-"""Check a model for ATC, and write it for ATC or as GE IR."""
+"""Predict ATC's errors for a model."""

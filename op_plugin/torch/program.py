@@ -15,6 +15,8 @@ import torch
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, write_files
 from opforge.codegen.printing import first_line, path_text, say
+from opforge.frontend.io.load import SourceModel
+from opforge.frontend.io.save import serialized
 
 from .graph_rewrite import rewrite
 from .onnx_export import export_onnx
@@ -54,6 +56,19 @@ def load_program(path: Path) -> Any:
             f"{path_text(path)}: got '{first_line(error)}', expected an exported program of this PyTorch"
             f" ({torch.__version__}); write it with torch.export.save"
         ) from error
+
+
+def program_source(path: Path) -> SourceModel:
+    """Read an exported program as the ONNX model that `convert_program` writes.
+
+    Raises:
+        UserError: The file is no program, or has a function without a translation to ONNX.
+    """
+    program = load_program(path)
+    rewrite(program)
+    with _quiet():
+        model = export_onnx(program)
+    return SourceModel(path, serialized(model, path_text(path)), model)
 
 
 def convert_program(source: Path, target: Path, *, patterns: bool, report: Path | None) -> int:

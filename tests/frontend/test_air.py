@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
-from opforge.frontend.targets.air import air_model
-from opforge.frontend.targets.ge_ir import message
+from opforge.frontend.ge.messages import message
+from opforge.frontend.ge.write import air_model
 
 
 def parse(text):

@@ -13,8 +13,8 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
+from opforge.frontend.ge.write import air_model
 from opforge.frontend.io.load import load_model
-from opforge.frontend.targets.air import air_model
 from opforge.frontend.targets.check import check_model
 
 STRINGS = [

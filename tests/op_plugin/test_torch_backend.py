@@ -253,6 +253,34 @@ def test_convert_rewrites_an_exported_program(tmp_path):
     assert (len(conversion.mapped), conversion.left) == (1, [])
 
 
+def test_check_and_run_read_an_exported_program(tmp_path):
+    pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install onnxscript")
+    program, arguments = exported(dynamic=False)
+    torch.export.save(program, tmp_path / "in.pt2")
+    result = CliRunner().invoke(app, ["check", str(tmp_path / "in.pt2")])
+    assert result.exit_code == 0, result.output
+    convert_command = ["convert", str(tmp_path / "in.pt2"), "-o", str(tmp_path / "out.onnx")]
+    assert CliRunner().invoke(app, convert_command).exit_code == 0
+    names = [value.name for value in onnx.load(tmp_path / "out.onnx").graph.input]
+    np.savez(tmp_path / "in.npz", **dict(zip(names, (array.detach().numpy() for array in arguments), strict=True)))
+    command = ["run", str(tmp_path / "in.pt2"), "--inputs", str(tmp_path / "in.npz")]
+    result = CliRunner().invoke(app, [*command, "--outputs", str(tmp_path / "out.npz")])
+    assert result.exit_code == 0, result.output
+    expected = program.module()(*arguments)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    with np.load(tmp_path / "out.npz") as results:
+        for got, array in zip(results.values(), expected, strict=True):
+            np.testing.assert_allclose(got, array.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_broken_exported_program_is_one_message(tmp_path):
+    (tmp_path / "in.pt2").write_bytes(b"PK\x03\x04 no archive")
+    for command in ("check", "run"):
+        result = CliRunner().invoke(app, [command, str(tmp_path / "in.pt2")])
+        assert isinstance(result.exception, UserError)
+        assert "expected an exported program" in str(result.exception)
+
+
 class Training(torch.nn.Module):
     """A forward and a backward pass of aten.conv_tbc, which PyTorch does not translate to ONNX."""
 

@@ -13,7 +13,7 @@ from onnx import NodeProto
 from opforge.frontend.ir.attributes import int_attribute
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS
 
-from .ge_ir import CPP_TYPES
+from .messages import CPP_TYPES
 
 # Kind and value of an attribute, by name.
 Attributes = Mapping[str, tuple[str, Any]]
@@ -141,8 +141,9 @@ def _matmul(facts: Facts) -> Spelled | None:
     return Spelled("MatMul", ports, attrs=attrs)
 
 
-_ONE = ("Abs", "Exp", "Identity", "Neg", "Reciprocal", "Relu", "Sigmoid", "Sqrt", "Tanh")
-_TWO = {
+# Standard operators of one and of two inputs, with the types of GE.
+ONE = ("Abs", "Exp", "Identity", "Neg", "Reciprocal", "Relu", "Sigmoid", "Sqrt", "Tanh")
+TWO = {
     **{name: name for name in ("Add", "Equal", "Greater", "Less", "Mul", "Pow", "Sub")},
     "And": "LogicalAnd",
     "Div": "RealDiv",
@@ -153,8 +154,8 @@ _TWO = {
     "Or": "LogicalOr",
 }
 SPELLINGS: Mapping[str, Spelling] = {
-    **{name: _ports(name, "x") for name in _ONE},
-    **{name: _ports(om_type, "x1", "x2") for name, om_type in _TWO.items()},
+    **{name: _ports(name, "x") for name in ONE},
+    **{name: _ports(om_type, "x1", "x2") for name, om_type in TWO.items()},
     "Cast": _cast,
     "Concat": _concat,
     "Expand": _ports("Expand", "x", "shape"),

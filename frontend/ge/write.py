@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -30,23 +31,24 @@ from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, normal_domain
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.ir.value_types import ValueTypes
 
-from .air_operators import SPELLINGS, Attributes, Facts, Spelled
-from .ge_ir import LIST_KINDS, PROTO_TYPES, message
+from .messages import GE_DOMAIN, LIST_KINDS, PROTO_TYPES, message
+from .write_operators import SPELLINGS, Attributes, Facts, Spelled
 
 
-def air_model(model: ModelProto, folder: Path | None = None, where: object = "model") -> bytes:
+def air_model(model: ModelProto, folder: Path | None = None, where: object = "model", source: Any = None) -> bytes:
     """Return the bytes of an `.air` file for a converted model, external data of the model in `folder` included.
 
     Args:
         model: The model.
         folder: Its folder.
         where: Prefix of messages.
+        source: The message ModelDef from which the model was read; the result keeps what the model cannot hold.
 
     Raises:
         UserError: The model has subgraphs, or a node that is neither a custom node nor in the table of standard ones.
     """
     try:
-        return _Writer(model, folder).write()
+        return _Writer(model, folder, source).write()
     except Unmatched as reason:
         raise UserError(f"{where}: cannot be written as .air: {reason}") from reason
 
@@ -54,7 +56,7 @@ def air_model(model: ModelProto, folder: Path | None = None, where: object = "mo
 class _Writer:
     """Writes one graph."""
 
-    def __init__(self, model: ModelProto, folder: Path | None) -> None:
+    def __init__(self, model: ModelProto, folder: Path | None, source: Any) -> None:
         specs = project_specs()
         self._view = GraphView(model)
         self._types = ValueTypes(self._view, specs)
@@ -65,7 +67,15 @@ class _Writer:
         counts = Counter(node.name for node in model.graph.node)
         self._unique = {name for name, count in counts.items() if name and count == 1}
         self._names = FreshNames(counts)
-        self._graph = message("GraphDef", name=model.graph.name or "opforge")
+        self._model = message("ModelDef", version=1, graph=[message("GraphDef")])
+        if source is not None:
+            self._model.CopyFrom(source)
+        self._graph = self._model.graph[0]
+        # Operators of GE that stay as they are, by name.
+        self._kept = {op.name: deepcopy(op) for op in self._graph.op}
+        for field in ("op", "input", "output"):
+            self._graph.ClearField(field)
+        self._graph.name = self._model.name = model.graph.name or "opforge"
         # `node:index` by value name.
         self._places: dict[str, str] = {}
         self._values = FreshNames(self._main.makers)
@@ -84,8 +94,7 @@ class _Writer:
         for number, node in enumerate(self._main.body.node):
             self._node(node, number)
         self._outputs()
-        model = message("ModelDef", name=self._graph.name, version=1, graph=[self._graph])
-        data: bytes = model.SerializeToString(deterministic=True)
+        data: bytes = self._model.SerializeToString(deterministic=True)
         return data
 
     def _inputs(self) -> list[str]:
@@ -143,6 +152,9 @@ class _Writer:
             return
         if key in self._specs:
             self._ours(node, self._specs[key])
+            return
+        if key[0] == GE_DOMAIN and node.name in self._kept:
+            self._keep(node, self._kept[node.name])
             return
         spelled = self._spelled(node) if not key[0] else None
         if spelled is None:
@@ -204,6 +216,13 @@ class _Writer:
         ]
         self._add(name, om_type, sources, descriptors, results, attrs, [port for port, _ in inputs], outputs)
         self._places |= {value: f"{name}:{index}" for index, value in enumerate(node.output) if value}
+
+    def _keep(self, node: NodeProto, op: Any) -> None:
+        """Write an operator as it was read, with the inputs of the node."""
+        op.name = node.name if node.name in self._unique else self._names.fresh(node.name)
+        op.input[:] = [(self._places.get(value) or self._const(value)) if value else "" for value in node.input]
+        self._graph.op.append(op)
+        self._places |= {value: f"{op.name}:{index}" for index, value in enumerate(node.output) if value}
 
     def _type(self, value: str) -> ValueType:
         listed = self._lists.get(value)

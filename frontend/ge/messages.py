@@ -1,6 +1,6 @@
-"""Build the messages of GE's IR for `.air` files from a table of field numbers.
+"""Build the messages of GE's IR from a table of field numbers.
 
-GE and ATC read these files with `--framework=1`. The numbers are facts of the interface `ge.proto`; the messages are
+`.air` files hold them as bytes, dumps as text. The numbers are facts of the interface `ge.proto`; the messages are
 made when they are first used, so that no generated file and no protobuf compiler is needed.
 """
 
@@ -12,8 +12,10 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.spec.dtypes import CANN_DTYPES, DTYPES
 
+# The domain of ONNX nodes with an operator of GE.
+GE_DOMAIN = "ge"
 _PACKAGE = "ge.proto"
 # Message -> field -> (number, type, repeated); a type with a capital is another message.
 _FIELDS = MappingProxyType(
@@ -32,10 +34,11 @@ _FIELDS = MappingProxyType(
             "attr": (10, "Attr", 1),
             "input_desc": (33, "TensorDescriptor", 1),
             "output_desc": (34, "TensorDescriptor", 1),
+            "subgraph_name": (35, "string", 1),
         },
         "TensorDescriptor": {
             "name": (1, "string", 0),
-            "dtype": (2, "int32", 0),
+            "dtype": (2, "DataType", 0),
             "shape": (3, "ShapeDef", 0),
             "layout": (4, "string", 0),
         },
@@ -57,13 +60,26 @@ _FIELDS = MappingProxyType(
             "i": (3, "int64", 1),
             "f": (4, "float", 1),
             "b": (5, "bool", 1),
-            "val_type": (20, "int32", 0),
+            "val_type": (20, "ListValueType", 0),
         },
     }
 )
 # Numbers of element types: of the messages, and of the C++ interface, which attributes use.
 PROTO_TYPES = MappingProxyType({dtype.name: dtype.air for dtype in DTYPES.values()})
 CPP_TYPES = MappingProxyType({dtype.name: dtype.number for dtype in DTYPES.values()})
+# Enumerations, with the names that text has.
+_ENUMS = MappingProxyType(
+    {
+        "DataType": {"DT_UNDEFINED": 0} | {dtype.ge: dtype.air for dtype in CANN_DTYPES if dtype.air},
+        "ListValueType": {
+            f"VT_LIST_{name}": number
+            for number, name in enumerate(
+                ("NONE", "STRING", "INT", "FLOAT", "BOOL", "BYTES", "TENSOR_DESC", "TENSOR", "GRAPH", "NAMED_ATTRS")
+            )
+        }
+        | {"VT_LIST_DATA_TYPE": 10},
+    }
+)
 # Kinds of the elements of a list; a list without is dropped when it is read.
 LIST_KINDS = MappingProxyType({"s": 1, "i": 2, "f": 3, "b": 4})
 
@@ -71,6 +87,10 @@ LIST_KINDS = MappingProxyType({"s": 1, "i": 2, "f": 3, "b": 4})
 @lru_cache(maxsize=1)
 def _classes() -> dict[str, Any]:
     file = descriptor_pb2.FileDescriptorProto(name="opforge_ge_ir.proto", package=_PACKAGE, syntax="proto3")
+    for enum, values in _ENUMS.items():
+        enumerators = file.enum_type.add(name=enum).value
+        for name, number in values.items():
+            enumerators.add(name=name, number=number)
     for message, fields in _FIELDS.items():
         descriptor = file.message_type.add(name=message)
         if message == "AttrDef":
@@ -79,6 +99,8 @@ def _classes() -> dict[str, Any]:
             field = descriptor.field.add(name=name, number=number, label=3 if repeated else 1)
             if kind in _FIELDS:
                 field.type, field.type_name = field.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+            elif kind in _ENUMS:
+                field.type, field.type_name = field.TYPE_ENUM, f".{_PACKAGE}.{kind}"
             else:
                 field.type = getattr(field, f"TYPE_{kind.upper()}")
             if message == "AttrDef":
