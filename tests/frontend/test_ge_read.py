@@ -1,6 +1,7 @@
 """Graphs in GE's format as inputs: `.air` files and text dumps, wrong files, and what is kept when they are written."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -18,46 +19,7 @@ from opforge.frontend.run.execute import execute
 from opforge.frontend.sources import load_source
 
 # A graph as torchair dumps it: names of ports in the descriptors, nodes in any order, fields that we do not know.
-DUMP = """
-name: "graph_1" version: 1 custom_version: "2"
-graph {
-  name: "graph_1"
-  op {
-    name: "NetOutput" type: "NetOutput" input: "Grad:0" input: "Soft:0"
-    input_desc { name: "input0" dtype: DT_FLOAT layout: "ND" }
-    input_desc { name: "input1" dtype: DT_FLOAT layout: "ND" }
-  }
-  op {
-    name: "Grad" type: "EmbeddingDenseGrad" input: "Soft:0" input: "arg1_1:0"
-    attr { key: "num_weights" value { i: 5 } }
-    attr { key: "padding_idx" value { i: -1 } }
-    attr { key: "scale_grad_by_freq" value { b: false } }
-    attr { key: "_readable_name" value { s: "grad" } }
-    input_desc { name: "grad" dtype: DT_FLOAT layout: "ND" shape { dim: 3 dim: 4 } }
-    input_desc { name: "indices" dtype: DT_INT64 layout: "ND" shape { dim: 3 } }
-    output_desc { name: "y" dtype: DT_FLOAT layout: "ND" shape { dim: 5 dim: 4 } }
-    id: 7 stream_id: 3
-  }
-  op {
-    name: "Soft" type: "SoftmaxV2" input: "arg0_1:0"
-    attr { key: "axes" value { list { i: -1 val_type: VT_LIST_INT } } }
-    attr { key: "half_to_float" value { b: false } }
-    input_desc { name: "x" dtype: DT_FLOAT layout: "ND" shape { dim: 3 dim: 4 } }
-    output_desc { name: "y" dtype: DT_FLOAT layout: "ND" shape { dim: 3 dim: 4 } device_type: "NPU" }
-    id: 6
-  }
-  op {
-    name: "arg1_1" type: "Data"
-    attr { key: "index" value { i: 1 } }
-    output_desc { name: "y" dtype: DT_INT64 layout: "ND" shape { dim: 3 } }
-  }
-  op {
-    name: "arg0_1" type: "Data"
-    attr { key: "index" value { i: 0 } }
-    output_desc { name: "y" dtype: DT_FLOAT layout: "ND" shape { dim: 3 dim: 4 } }
-  }
-}
-"""
+DUMP = (Path(__file__).resolve().parent.parent / "fuzz" / "seeds" / "ge_text" / "dump.pbtxt").read_text()
 
 
 def parse(text):

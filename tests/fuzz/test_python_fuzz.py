@@ -1,4 +1,4 @@
-"""Change seeds at random: specs, ONNX models, operator sources and pages are read, or refused with a UserError."""
+"""Change seeds at random: specs, models, graphs, operator sources and pages are read, or refused with a UserError."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from google.protobuf import text_format
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,8 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.importers.new_project import project_files
 from opforge.codegen.importers.sources import read_file
 from opforge.codegen.spec.loader import load_specs
-from opforge.frontend.io.load import load_model
+from opforge.frontend.ge.messages import message
+from opforge.frontend.sources import load_source
 from opforge.frontend.targets.check import check_model
 
 SEEDS = Path(__file__).resolve().parent / "seeds"
@@ -26,13 +28,18 @@ MODEL = onnx.parser.parse_model(
     <float[3] w = {1, 2, 3}> {p = Add (x, w) y = npu.NPUGroupedBiasAddGrad <group_idx_type = 1> (p, i)}"""
 ).SerializeToString()
 
+DUMP = (SEEDS / "ge_text" / "dump.pbtxt").read_text()
+GRAPH = text_format.Parse(DUMP, message("ModelDef"), allow_unknown_field=True).SerializeToString()
+# Seeds that are no text.
+BINARY = {"onnx": MODEL, "air": GRAPH}
+
 
 def read_spec(path):
     load_specs([path])
 
 
-def read_onnx(path):
-    check_model(load_model(path), {})
+def read_model(path):
+    check_model(load_source(path), {})
 
 
 def import_source(path):
@@ -55,9 +62,19 @@ TARGETS = {
         "[  ]  {  }  :   -   ' &a   *a  <<: *a  ~  1e999  0x10  !!python/object  prod(x)  N // 0  x  null",
     ),
     "onnx": (
-        read_onnx,
+        read_model,
         "x.onnx",
         "\x00  \x01  \x08  \x12  \x1a  \x2a  \x7f  \x80\x01  \xff\xff\xff\xff\x0f  npu  x  If",
+    ),
+    "ge_text": (
+        read_model,
+        "x.pbtxt",
+        '{  }  [  ]  "  :  op {  attr {  list {  i: -1  s: "x"  g {  dim: -2  input: "Soft:0"  DT_BF16  -1e999  \\377',
+    ),
+    "air": (
+        read_model,
+        "x.air",
+        "\x00  \x0a  \x12  \x2a  \x32  \x3a  \x52  \x7f  \x80\x01  \x8a\x02  \xff\xff\xff\xff\x0f  Data  Soft:0",
     ),
     "op_def": (import_source, "x_def.cpp", f'{CPP}  .DataType(  .Attr("a")  "x"  class A : public OpDef {{'),
     "reg_op": (import_source, "x_proto.h", f"{CPP}  .INPUT(  .ATTR(a, Float, {{  .OP_END_FACTORY_REG(  REG_OP(A)"),
@@ -76,9 +93,9 @@ TARGETS = {
 
 def contents(name):
     """Bytes of a seed with up to eight changes: a piece put in, bytes removed, or a part repeated."""
-    encoding = "latin-1" if name == "onnx" else "utf-8"
+    encoding = "latin-1" if name in BINARY else "utf-8"
     pieces = [piece.encode(encoding) for piece in TARGETS[name][2].split("  ")]
-    seeds = [MODEL] if name == "onnx" else [path.read_bytes() for path in sorted((SEEDS / name).iterdir())]
+    seeds = [BINARY[name]] if name in BINARY else [path.read_bytes() for path in sorted((SEEDS / name).iterdir())]
     inserted = st.one_of(st.sampled_from(pieces), st.binary(max_size=3))
     change = st.tuples(st.integers(0, 1 << 14), st.integers(0, 12), inserted, st.integers(0, 40))
 
