@@ -85,7 +85,7 @@ void CheckSort(const Drawn& drawn, const EmbeddingDenseBackwardTilingData& data)
 {
     Expect(data.chunk >= 32 && (data.chunk & (data.chunk - 1)) == 0, "a chunk is a power of two", drawn);
     Expect(data.chunk / 4 <= 4095, "a run in a chunk is a list of MrgSort", drawn);
-    Expect(data.sortBytes >= 24 * data.chunk + 2 * 64 * 32 && data.sortBytes <= drawn.platform.ubBytes,
+    Expect(data.sortBytes >= 24 * data.chunk + 2 * 16 * 32 && data.sortBytes <= drawn.platform.ubBytes,
            "the sort fits into UB", drawn);
     Expect(data.padding >= -1 && data.padding < data.weights, "padding is a row or -1", drawn);
     const int64_t padding = drawn.problem.paddingIdx;
@@ -110,6 +110,7 @@ void CheckBuffers(const Drawn& drawn, const EmbeddingDenseBackwardTilingData& da
     Expect(pitch * 4 <= std::min({data.workBytes, data.carryBytes, data.storeBytes}), "all hold a row", drawn);
     Expect(data.tileBytes / 32 <= 4095, "a batch of the narrowest rows is one DMA", drawn);
     Expect(data.recordBytes >= data.rowBlocks * 32, "there is a record for each row block", drawn);
+    Expect(data.probeBytes >= 16 * 32, "a search has 16 probes", drawn);
 }
 
 void CheckWorkspace(const Drawn& drawn, const EmbeddingDenseBackwardTilingData& data, int64_t blocks, int64_t bytes)
