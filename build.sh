@@ -113,7 +113,9 @@ wanted="$(python3 --version; cat pyproject.toml; pwd)"
 found="$(cat .venv/opforge-stamp 2>/dev/null || :)"
 if [ ! -x .venv/bin/python ] || [ "${found%?}" != "$wanted" ] || [ "${found: -1}" -lt "$level" ]; then
     echo "== Python environment in .venv"
-    python3 -m venv .venv || { echo "build.sh: python3 -m venv failed; install it with: bash build.sh --install-deps" >&2; exit 3; }
+    clear=(--clear)  # venv keeps the interpreter of an environment of another version
+    [ "$(.venv/bin/python --version 2>/dev/null)" != "$(python3 --version)" ] || clear=()
+    python3 -m venv "${clear[@]}" .venv || { echo "build.sh: python3 -m venv failed; install it with: bash build.sh --install-deps" >&2; exit 3; }
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".${extras[level]}"
     printf '%s' "$wanted$level" >.venv/opforge-stamp
 fi
