@@ -40,7 +40,7 @@ OPTIONS = {
     "an operator of 300 letters": (["N" * 300, *SHAPE], "operator: got 'NNN"),
     "an operator that controls the terminal": (["\x1b[2J", *SHAPE], r"operator: got '\x1b[2J'"),
     "a path as operator": (["../" * 2000, *SHAPE], "operator: got '../"),
-    "no shape": ([OP], "needs a shape for grad_y"),
+    "no shape": ([OP], "got no shape of grad_y"),
     "an empty shape": ([OP, "--shape", ""], "expected name=4x8"),
     "a shape of letters": ([OP, "--shape", "grad_y=axb"], "expected name=4x8"),
     "a negative size": ([OP, "--shape", "grad_y=4x-3x8"], "expected name=4x8"),

@@ -88,7 +88,11 @@ def make_inputs(
         raise UserError(f"--shape: got {', '.join(twice)}, whose array --inputs brings; leave one of them out")
     shapes = {**shapes, **{name: array.shape for name, array in given.items()}}
     if missing := [tensor.name for tensor in spec.inputs if not tensor.optional and tensor.name not in shapes]:
-        raise UserError(f"--shape: {spec.op_type} needs a shape for {', '.join(missing)}")
+        names = ", ".join(missing)
+        raise UserError(
+            f"--shape: got no shape of {names}, expected one for each required input of {spec.op_type}; add"
+            f" --shape {missing[0]}=4x8,... with the sizes, or --case"
+        )
     wanted = SHORT_DTYPES.get(dtype or "", dtype)
     words = sorted({word for tensor in spec.inputs for word in tensor.dtypes})
     if wanted is not None and wanted not in words:
