@@ -110,6 +110,8 @@ def convert(
         with answer_file(json_out) as answer:
             code = _torch_programs("convert").convert_program(model, out, patterns=patterns, report=answer)
         leave(code)
+    if out.suffix == ".pt2":
+        raise UserError(f"{path_text(out)}: got a .pt2 file for {path_text(model)}, expected .onnx or .air; rename it")
     with answer_file(json_out) as answer:
         options = ConvertOptions(
             patterns, lower_training, opset, domain, verify_numbers, report, answer, optimizer, bodies
@@ -139,7 +141,7 @@ def check(
 
 @app.command()
 def atc(
-    model: Annotated[Path, file_argument("MODEL", "ONNX model.")],
+    model: Annotated[Path, file_argument("MODEL", "ONNX model, or a graph of GE (.air, .pbtxt).")],
     out: Annotated[
         Path | None,
         path_option("-o", "--output", metavar="NAME", text="Output file without .om; default: the name of the model."),
@@ -165,9 +167,10 @@ def atc(
     """
     from opforge.frontend.atc_commands import AtcOptions, atc_command
     from opforge.frontend.commands import ConvertOptions
+    from opforge.frontend.sources import GE_SUFFIXES
 
     name = out or model.parent / model.stem
-    converted = name.parent / f"{name.name}_converted.onnx"
+    converted = name.parent / f"{name.name}_converted{'.air' if model.suffix in GE_SUFFIXES else '.onnx'}"
     options = ConvertOptions(patterns, lower_training, opset, domain)
     with answer_file(json_out) as answer:
         code = atc_command(model, converted, options, AtcOptions(soc, name, input_shape, more or (), answer))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 
 import onnx.defs
@@ -32,8 +33,8 @@ from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.discovery import rules
 from opforge.frontend.rules.search import Search
 
-from .finding import CONVERT, Finding, label
-from .own_nodes import operator_findings, own_keys, package_findings, plain_types
+from .finding import CONVERT, OPFORGE, Finding, label
+from .own_nodes import NO_PARSER, operator_findings, own_keys, package_findings, plain_types
 
 # Element types of ONNX that the parser's table lacks.
 _UNKNOWN_TYPES = {word for word in DTYPE_WORDS.values() if word.endswith("fnuz") or word in {"uint4", "float4e2m1"}}
@@ -57,25 +58,38 @@ def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Fin
     ours = own_keys(context)
     search = Search(context, (), OPFORGE_DOMAIN)
     search.run()
+    findings = [*_ends(view)]
+    if source.ge is None:  # ATC reads a graph of GE without a parser
+        findings += _parser_findings(view, context, search, ours, stays)
+    own = operator_findings(search, ours)
+    findings += own if source.ge is None else [_of_ge(finding) for finding in own]
+    return [*findings, *package_findings(view, ours, environment)]
+
+
+def _of_ge(finding: Finding) -> Finding:
+    """Return a finding without the code of a parser; ATC has operators of GE that could be custom operators."""
+    is_known = finding.code == NO_PARSER
+    return replace(finding, code=OPFORGE, level="warning" if is_known else finding.level)
+
+
+def _parser_findings(
+    view: GraphView, context: Context, search: Search, ours: Mapping[tuple[str, str], str], stays: Collection[str]
+) -> Iterator[Finding]:
+    """Check what ATC's ONNX parser reads."""
     # A conversion changes a model only if a rule matches.
     is_rewritten = bool(search.placements)
     reasons = {(scope.number, number): reason.text for scope, number, _, reason in search.refusals}
-    findings = [
-        *_imports(view, plain_types(context), is_rewritten=is_rewritten),
-        *_ends(view),
-        *_names(view),
-        *_joined_names(view),
-    ]
-    findings += _sparse(view, set(stays) if is_rewritten else None)
+    yield from _imports(view, plain_types(context), is_rewritten=is_rewritten)
+    yield from _names(view)
+    yield from _joined_names(view)
+    yield from _sparse(view, set(stays) if is_rewritten else None)
     for scope in view.scopes:
         if is_read_by_atc(scope):
             for number, node in enumerate(scope.body.node):
                 if (scope.number, number) not in search.claimed:
                     reason = reasons.get((scope.number, number), "")
-                    findings += _node(context, scope, number, node, ours, reason, is_rewritten=is_rewritten)
-    findings += _vanishing(view, fold(context, search.claimed).values if is_rewritten else ())
-    findings += operator_findings(search, ours)
-    return [*findings, *package_findings(view, ours, environment)]
+                    yield from _node(context, scope, number, node, ours, reason, is_rewritten=is_rewritten)
+    yield from _vanishing(view, fold(context, search.claimed).values if is_rewritten else ())
 
 
 def _imports(view: GraphView, ours: Collection[str], *, is_rewritten: bool) -> Iterator[Finding]:

@@ -124,10 +124,40 @@ def test_unknown_fields_of_an_air_file_are_kept(tmp_path):
     assert b"\xa8\x01\x06" in expected
 
 
-def test_check_names_the_operators_of_ge(tmp_path):
-    result = opforge("check", written(tmp_path, DUMP))
+def test_check_accepts_operators_of_ge_in_graphs_of_ge_only(tmp_path):
+    """ATC compiles them without a parser; as ONNX nodes they have none."""
+    path = written(tmp_path, DUMP)
+    result = opforge("check", path)
+    warning = "warning: opforge check: can become EmbeddingDenseBackward; run opforge convert"
+    expected = f"Grad (ge::EmbeddingDenseGrad): {warning}\n{path}: 0 errors, 1 warning\n"
+    assert (result.exit_code, result.output) == (0, expected)
+    assert opforge("convert", path, "-o", tmp_path / "o.onnx").exit_code == 0
+    result = opforge("check", tmp_path / "o.onnx")
     assert result.exit_code == 1
-    assert "SoftmaxV2" in result.output
+    assert "no parser for ge::1::SoftmaxV2" in result.output
+
+
+def test_check_finds_a_wrong_call_of_ours(tmp_path):
+    text = DUMP.replace('type: "EmbeddingDenseGrad"', 'type: "EmbeddingDenseBackward"')
+    assert opforge("check", written(tmp_path, text)).exit_code == 0
+    result = opforge(
+        "check", written(tmp_path, text.replace('key: "num_weights" value { i: 5 }', 'key: "nothing" value { i: 5 }'))
+    )
+    assert result.exit_code == 1
+    assert "num_weights" in result.output
+
+
+def test_atc_gets_a_graph_of_ge(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    result = opforge("atc", written(tmp_path, DUMP), "-o", tmp_path / "z")
+    assert result.exit_code == 0, result.output
+    assert f"--model={tmp_path / 'z_converted.air'} --framework=1" in result.output
+    assert (tmp_path / "z_converted.air").exists()
+
+
+def test_a_graph_is_not_written_as_an_exported_program(tmp_path):
+    result = opforge("convert", written(tmp_path, DUMP), "-o", tmp_path / "o.pt2")
+    assert "expected .onnx or .air" in str(result.exception)
 
 
 def test_outputs_that_are_inputs_or_given_twice(tmp_path):

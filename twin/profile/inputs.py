@@ -81,8 +81,8 @@ def make_inputs(
         UserError: A name or dtype is unknown, or a required input has neither a shape nor an array.
     """
     known = [tensor.name for tensor in spec.inputs]
-    for source, names in (("--shape", shapes), ("--inputs", given)):
-        if unknown := sorted(set(names) - set(known)):
+    for source, entries in (("--shape", shapes), ("--inputs", given)):
+        if unknown := sorted(set(entries) - set(known)):
             raise UserError(f"{source}: got {shown(unknown[0])}; {suggest(unknown[0], known)}")
     if twice := sorted(set(shapes) & set(given)):
         raise UserError(f"--shape: got {', '.join(twice)}, whose array --inputs brings; leave one of them out")
@@ -90,8 +90,8 @@ def make_inputs(
     if missing := [tensor.name for tensor in spec.inputs if not tensor.optional and tensor.name not in shapes]:
         names = ", ".join(missing)
         raise UserError(
-            f"--shape: got no shape of {names}, expected one for each required input of {spec.op_type}; add"
-            f" --shape {missing[0]}=4x8,... with the sizes, or --case"
+            f"--shape: got no shape of {names}, expected one for each required input of {spec.op_type};"
+            f" add --shape {missing[0]}=4x8,... with the sizes, or --case"
         )
     wanted = SHORT_DTYPES.get(dtype or "", dtype)
     words = sorted({word for tensor in spec.inputs for word in tensor.dtypes})
