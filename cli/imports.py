@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +38,13 @@ def import_(
     node: Annotated[
         str | None, typer.Option(metavar="NAME", help="Import a node of the ONNX model SOURCE, by its name or type.")
     ] = None,
+    kernel: Annotated[
+        Path | None,
+        path_option(
+            metavar="FILE.cpp",
+            text="Copy this Ascend C kernel and the files of its folder that it includes; the source has one operator.",
+        ),
+    ] = None,
     check: Annotated[
         bool,
         typer.Option(
@@ -51,8 +59,9 @@ def import_(
     from opforge.codegen.errors import UserError
     from opforge.codegen.importers.sources import read_sources
 
-    if check and out is not None:
-        raise UserError("--output: got it with --check, which writes nothing; omit one of them")
+    for option, value in (("--output", out), ("--kernel", kernel)):
+        if check and value is not None:
+            raise UserError(f"{option}: got it with --check, which writes nothing; omit one of them")
     specs = [path for path in sources if check and path.suffix in {".yaml", ".yml"}]
     sources = [path for path in sources if path not in specs]
     if not sources:
@@ -72,7 +81,7 @@ def import_(
             from dataclasses import replace
 
             drafts = [replace(drafts[0], op_type=name, function="")]
-        _write(drafts, out, answer)
+        _write(drafts, out, kernel, answer)
 
 
 def _node(sources: list[Path], name: str) -> Imported:
@@ -85,15 +94,23 @@ def _node(sources: list[Path], name: str) -> Imported:
     return Imported([node_draft(sources[0], name)], files=1)
 
 
-def _write(drafts: list[OperatorDraft], out: Path | None, answer: dict[str, object]) -> None:
+def _write(drafts: list[OperatorDraft], out: Path | None, kernel: Path | None, answer: dict[str, object]) -> None:
     from opforge.codegen.errors import UserError
+    from opforge.codegen.importers.kernel import read_kernel
     from opforge.codegen.importers.new_project import write_project
     from opforge.codegen.spec.names import snake_case
 
     if out is None and len(drafts) > 1:
         raise UserError(f"--output: missing, expected a folder for the {len(drafts)} operators of the source")
     folder = out or Path(snake_case(drafts[0].op_type))
-    specs = write_project(drafts, folder)
+    files: Mapping[str, str] = {}
+    if kernel is not None:
+        if len(drafts) != 1:
+            raise UserError(f"--kernel: got {len(drafts)} operators in the source, expected one; name the file of one")
+        found = read_kernel(kernel, drafts[0])
+        drafts, files = [found.draft], found.files
+        answer["not_taken_over"] = found.problems
+    specs = write_project(drafts, folder, files)
     answer["folder"] = str(folder)
     answer["operators"] = [
         {
@@ -110,6 +127,9 @@ def _write(drafts: list[OperatorDraft], out: Path | None, answer: dict[str, obje
             f"{path_text(folder / 'op_proto' / snake_case(draft.op_type))}.yaml: {draft.op_type} from {draft.place}"
             f" ({draft.kind}), {notes} statement{'s' if notes != 1 else ''} not in the spec"
         )
+    if kernel is not None:
+        say(f"{path_text(kernel)}: {len(files) - 2} files copied to {path_text(folder / 'op_kernel')}")
+        say(*found.problems)
     say(f"next: complete the specs, then: cd {shlex.quote(str(folder))} && opforge generate")
 
 

@@ -113,6 +113,7 @@ class OperatorDraft:
         function: Its aclnn function, with the parameters in order, if the source states it.
         summary: Its effect in one line, if the source states it.
         fields: The tiling data.
+        tiling: Further lines of the section `tiling`, of a kernel that is taken over.
         rules: Sentences that became constraints.
         notes: Everything that did not become a part of the draft.
     """
@@ -128,6 +129,7 @@ class OperatorDraft:
     order: tuple[str, ...] = ()
     summary: str = ""
     fields: tuple[FieldDraft, ...] = ()
+    tiling: tuple[str, ...] = ()
     rules: tuple[RuleDraft, ...] = ()
     notes: tuple[Note, ...] = ()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.new import common_texts, write_texts
@@ -89,14 +90,21 @@ def project_files(drafts: Sequence[OperatorDraft]) -> tuple[dict[str, str], dict
     return files, specs
 
 
-def write_project(drafts: Sequence[OperatorDraft], folder: Path) -> dict[str, SpecDraft]:
+def write_project(
+    drafts: Sequence[OperatorDraft], folder: Path, kernel: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, SpecDraft]:
     """Write a project, all of it or nothing; returns the specs by operator.
+
+    Args:
+        drafts: The operators.
+        folder: The folder to make.
+        kernel: Further files by path.
 
     Raises:
         UserError: An operator cannot be a spec, the folder exists or cannot be written.
     """
     files, specs = project_files(drafts)
-    write_texts(files, folder)
+    write_texts({**files, **kernel}, folder)
     return specs
 
 

@@ -263,9 +263,9 @@ class _Writer:
         return f"{name}Optional" if is_optional else name
 
     def _tiling(self) -> list[str]:
-        if not self._draft.fields:
+        if not self._draft.fields and not self._draft.tiling:
             return []
-        lines = ["tiling:", "  data:"]
+        lines = ["tiling:", *self._draft.tiling, *(["  data:"] if self._draft.fields else [])]
         for one in self._draft.fields:
             count = f", count: {one.count}" if one.count else ""
             lines.append(f"    - {{name: {one.name}, type: {one.type}{count}}}")

@@ -226,6 +226,7 @@ class TilingSpec(SpecModel):
         architectures: The architectures (`__NPU_ARCH__`) that plan and kernel support.
         data: The fields of the tiling data; those that a shared plan fills stand in front of them.
         constants: The integers of an own plan that `opforge tune` searches.
+        own_entry: Whether the kernel header has the entry function, which reads the tiling data and selects a key.
     """
 
     task_type: TaskType = "AIV_ONLY"
@@ -235,6 +236,7 @@ class TilingSpec(SpecModel):
     data: tuple[TilingField, ...] = ()
     keys: tuple[TilingKey, ...] = ()
     constants: tuple[PlanConstant, ...] = ()
+    own_entry: bool = False
 
     @property
     def strategy(self) -> Strategy | None:

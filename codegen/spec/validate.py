@@ -320,7 +320,13 @@ def _check_work(tiling: TilingSpec, strategy: Strategy, problems: Problems) -> N
 
 
 def _check_conditions(tiling: TilingSpec, problems: Problems) -> None:
-    """Conditions of keys: one for each key but the last."""
+    """Conditions of keys: one for each key but the last; none if an own entry function tests the keys."""
+    if tiling.own_entry:
+        for index, key in enumerate(tiling.keys):
+            if key.when is not None or key.template:
+                message = "got 'when' or 'template', expected none of them with 'own_entry: true'"
+                problems.append((("tiling", "keys", index), message))
+        return
     for index, key in enumerate(tiling.keys[:-1]):
         if key.when is None:
             message = "'when' is missing, expected the condition that selects this key; only the last key has none"

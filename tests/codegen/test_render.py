@@ -23,8 +23,12 @@ from opforge.codegen.views.line_wrap import WIDTH, fit
 
 # Of each specimen the files in which what it is a specimen of shows.
 SPECIMENS = {
-    # any number of dimensions
-    "flatten_rows": ("op_host/flatten_rows_check.h", "op_host/flatten_rows_infershape.cpp"),
+    # any number of dimensions, an own entry function
+    "flatten_rows": (
+        "op_host/flatten_rows_check.h",
+        "op_host/flatten_rows_infershape.cpp",
+        "op_kernel/flatten_rows.cpp",
+    ),
     # a list on the host, folded
     "sequence_sums": (
         "op_api/aclnn_sequence_sums.cpp",

@@ -1,0 +1,227 @@
+"""Import an operator with its kernel: a small project of these tests is copied, built and run on the CPU twin."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.importers.kernel import read_kernel
+from opforge.codegen.importers.sources import read_sources
+
+OPFORGE = str(Path(sys.executable).with_name("opforge"))
+SOURCE = {
+    "op": "AddRows",
+    "input_desc": [
+        {"name": name, "param_type": "required", "format": ["ND", "ND"], "type": ["fp16", "fp32"]} for name in "xy"
+    ],
+    "output_desc": [{"name": "z", "param_type": "required", "format": ["ND", "ND"], "type": ["fp16", "fp32"]}],
+}
+TILING = """
+BEGIN_TILING_DATA_DEF(RowTilingData)
+TILING_DATA_FIELD_DEF(uint32_t, shareLength);
+TILING_DATA_FIELD_DEF(uint32_t, tileLength);
+END_TILING_DATA_DEF;
+REGISTER_TILING_DATA_CLASS(AddRows, RowTilingData)
+"""
+ENTRY = """
+#include "kernel_operator.h"
+#include "parts/adder.h"  // "parts/absent.h"
+
+extern "C" __global__ __aicore__ void add_rows(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_ADDR workspace, GM_ADDR tiling)
+{
+    GET_TILING_DATA(data, tiling);
+    if (TILING_KEY_IS(7)) {
+        Adder<DTYPE_X> adder;
+        adder.Init(x, y, z, &data);
+        adder.Process();
+    }
+}
+"""
+ADDER = """
+#pragma once
+#include "../types.h"
+using namespace AscendC;
+template <typename T>
+class Adder {
+public:
+    __aicore__ inline void Init(GM_ADDR x, GM_ADDR y, GM_ADDR z, const RowTilingData* data)
+    {
+        int unused;
+        share_ = data->shareLength;
+        tile_ = data->tileLength;
+        const uint64_t start = static_cast<uint64_t>(share_) * GetBlockIdx();
+        x_.SetGlobalBuffer((__gm__ T*)x + start, share_);
+        y_.SetGlobalBuffer((__gm__ T*)y + start, share_);
+        z_.SetGlobalBuffer((__gm__ T*)z + start, share_);
+        pipe_.InitBuffer(lefts_, 2, tile_ * sizeof(T));
+        pipe_.InitBuffer(rights_, 2, tile_ * sizeof(T));
+        pipe_.InitBuffer(sums_, 2, tile_ * sizeof(T));
+    }
+    __aicore__ inline void Process()
+    {
+        for (Length at = 0; at < share_; at += tile_) {
+            LocalTensor<T> x = lefts_.AllocTensor<T>();
+            DataCopy(x, x_[at], tile_);
+            lefts_.EnQue(x);
+            LocalTensor<T> y = rights_.AllocTensor<T>();
+            DataCopy(y, y_[at], tile_);
+            rights_.EnQue(y);
+            x = lefts_.DeQue<T>();
+            y = rights_.DeQue<T>();
+            LocalTensor<T> z = sums_.AllocTensor<T>();
+            Add(z, x, y, tile_);
+            sums_.EnQue(z);
+            lefts_.FreeTensor(x);
+            rights_.FreeTensor(y);
+            z = sums_.DeQue<T>();
+            DataCopy(z_[at], z, tile_);
+            sums_.FreeTensor(z);
+        }
+    }
+
+private:
+    TPipe pipe_;
+    TQue<QuePosition::VECIN, 2> lefts_, rights_;
+    TQue<QuePosition::VECOUT, 2> sums_;
+    GlobalTensor<T> x_, y_, z_;
+    Length share_, tile_;
+};
+"""
+TYPES = "#pragma once\nusing Length = uint32_t;\n"
+PLAN = """    plan.blockNum = 2;
+    plan.tilingKey = ADD_ROWS_KEY7;
+    plan.data.shareLength = static_cast<uint32_t>(problem.N / 2);
+    plan.data.tileLength = 64;
+"""
+
+
+def write_source(folder):
+    """Write the operator; return its definition and the file with its entry function."""
+    for path, text in {
+        "def/add_rows.json": json.dumps(SOURCE),
+        "def/add_rows_tiling.h": TILING,
+        "op_kernel/add_rows.cpp": ENTRY,
+        "op_kernel/parts/adder.h": ADDER,
+        "op_kernel/types.h": TYPES,
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    return folder / "def", folder / "op_kernel" / "add_rows.cpp"
+
+
+def opforge(*words, cwd):
+    command = [OPFORGE, *map(str, words)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_an_imported_kernel_is_unchanged_builds_and_runs(tmp_path):
+    pytest.importorskip("tree_sitter_cpp", reason="tree-sitter-cpp is not installed: pip install 'opforge[import]'")
+    definition, kernel = write_source(tmp_path)
+    result = opforge("import", definition, "--kernel", kernel, "-o", "out", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "add_rows.cpp: 3 files copied to out/op_kernel" in result.stdout
+    assert "tiling function: not taken over; write op_host/add_rows_tiling.h" in result.stdout
+    project = tmp_path / "out"
+    copies = {"add_rows_entry.h": ENTRY, "parts/adder.h": ADDER, "types.h": TYPES}
+    for location, text in copies.items():
+        assert (project / "op_kernel" / "add_rows" / location).read_text(encoding="utf-8") == text
+
+    result = opforge("build", cwd=project)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "1 operator, 6 files compiled" in result.stdout
+    assert "calls without a plan; write op_host/add_rows_tiling.h: got 1" in result.stdout + result.stderr
+
+    spec = project / "op_proto" / "add_rows.yaml"
+    text = spec.read_text(encoding="utf-8").replace("['*S1']", "[N]").replace("['*S2']", "[N]")
+    spec.write_text(text.replace("{S1: [4, 8], S2: [4, 8]}", "{N: 512}"), encoding="utf-8")
+    plan = project / "op_host" / "add_rows_tiling.h"
+    lines = plan.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = [PLAN if "plan.refusal" in line else line for line in lines]
+    plan.write_text("".join(lines).replace("AddRowsProblem&,", "AddRowsProblem& problem,"), encoding="utf-8")
+    reference = project / "tests" / "reference" / "add_rows.py"
+    stub = reference.read_text(encoding="utf-8")
+    head, _, _ = stub.partition("    raise NotImplementedError")
+    reference.write_text(f'{head}    return {{"z": inputs["x"] + inputs["y"]}}\n', encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_add_rows.py"]
+    result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+    assert result.stdout.startswith("... ")
+
+    result = opforge("pack", "-o", "packages", cwd=project)
+    assert result.returncode == 0, result.stderr
+    (package,) = (project / "packages").glob("*.run")
+    result = opforge("verify", package, cwd=project)
+    assert result.returncode == 0, result.stderr
+    assert b"add_rows_entry.h" in subprocess.run(
+        ["bash", package, "--list"], capture_output=True, check=True, cwd=tmp_path
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("void add_rows(", "void add_row(", "got 'add_row', expected the entry function add_rows; rename it"),
+        ('extern "C" ', "", "expected the entry function add_rows"),
+        ("GM_ADDR y, ", "", "add_rows: got 4 parameters, expected 5: 3 inputs and outputs, workspace and tiling"),
+        ("#include", "\0", "got binary data"),
+    ],
+)
+def test_a_kernel_of_another_form_is_rejected(old, new, words, tmp_path):
+    definition, kernel = write_source(tmp_path)
+    kernel.write_text(ENTRY.replace(old, new), encoding="utf-8")
+    (draft,) = read_sources([definition / "add_rows.json"]).drafts
+    with pytest.raises(UserError) as caught:
+        read_kernel(kernel, draft)
+    assert words in str(caught.value)
+    assert str(kernel) in str(caught.value)
+
+
+def test_files_outside_of_the_folder_and_links_are_not_read(tmp_path):
+    definition, kernel = write_source(tmp_path)
+    (tmp_path / "secret.h").write_text("int secret;")
+    (kernel.parent / "link.h").symlink_to(tmp_path / "secret.h")
+    more = '#include "../secret.h"\n#include "link.h"\n#include "/etc/passwd"\n#include "parts/../types.h"\n'
+    kernel.write_text(more + ENTRY, encoding="utf-8")
+    (draft,) = read_sources([definition / "add_rows.json"]).drafts
+    found = read_kernel(kernel, draft)
+    assert "secret" not in "".join(text for path, text in found.files.items() if not path.endswith("_entry.h"))
+    assert {path for path in found.files if "/add_rows/" in path} == {
+        f"op_kernel/add_rows/{name}" for name in ("add_rows_entry.h", "parts/adder.h", "types.h")
+    }
+    assert any("'../secret.h': not copied" in problem for problem in found.problems)
+
+
+def test_keys_task_type_and_names_of_structures_are_found(tmp_path):
+    definition, kernel = write_source(tmp_path)
+    text = ENTRY.replace("TILING_KEY_IS(7)", "TILING_KEY_IS(20) || TILING_KEY_IS(3UL) /* TILING_KEY_IS(4) */")
+    kernel.write_text(text.replace("GET_T", "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);\n    GET_T"))
+    (draft,) = read_sources([definition / "add_rows.json"]).drafts
+    found = read_kernel(kernel, draft)
+    assert found.draft.tiling == (
+        "  task_type: MIX_AIV_1_0",
+        "  own_entry: true",
+        "  keys:",
+        "    - {name: Key3, key: 3}",
+        "    - {name: Key20, key: 20}",
+    )
+    assert "using RowTilingData = AddRowsTilingData;" in found.files["op_kernel/add_rows.h"]
+
+
+def test_a_kernel_needs_one_operator_and_no_check(tmp_path):
+    definition, kernel = write_source(tmp_path)
+    two = [SOURCE, SOURCE | {"op": "SubRows"}]
+    (definition / "add_rows.json").write_text(json.dumps(two))
+    source = definition / "add_rows.json"
+    result = opforge("import", source, "--kernel", kernel, "-o", "out", cwd=tmp_path)
+    assert (result.returncode, result.stderr.splitlines()) == (
+        2,
+        ["--kernel: got 2 operators in the source, expected one; name the file of one"],
+    )
+    result = opforge("import", source, "--kernel", kernel, "--check", cwd=tmp_path)
+    assert (result.returncode, "--kernel: got it with --check" in result.stderr) == (2, True)
+    assert not (tmp_path / "out").exists()
