@@ -53,6 +53,7 @@ def main() -> None:
     except ModuleNotFoundError:
         raise
     except (ImportError, MemoryError, SystemError) as error:  # of a library that is not loaded completely, too
+        _require_current_folder()  # without it, an import fails in one of these ways
         reason = f"{type(error).__name__}: {first_line(error)}"
         _stop(f"opforge: got '{reason}', expected more memory; raise the limit of the process", UserError.exit_code)
     except OSError as error:
@@ -60,6 +61,13 @@ def main() -> None:
         _stop(f"{place}the operating system reports: {error.strerror or first_line(error)}", UserError.exit_code)
     finally:
         _ignore_signals()
+
+
+def _require_current_folder() -> None:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        _stop("the current folder no longer exists; change to one that does", UserError.exit_code)
 
 
 def _run_with(hidden: str) -> None:

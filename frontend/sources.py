@@ -9,7 +9,6 @@ from opforge.codegen.printing import path_text
 
 from .io.load import MAX_MODEL_BYTES, SourceModel, load_model
 from .io.save import serialized
-from .ir.operators import project_specs
 
 # Suffixes of files in GE's format, and whether they are text.
 GE_SUFFIXES = {".air": False, ".pbtxt": True, ".txt": True}
@@ -26,6 +25,7 @@ def load_source(path: Path | SourceModel) -> SourceModel:
     if path.suffix not in GE_SUFFIXES:
         return load_model(path)
     from .ge.read import MAX_TEXT_BYTES, ge_message, ge_model
+    from .ir.operators import project_specs
 
     is_text, where = GE_SUFFIXES[path.suffix], path_text(path)
     most = MAX_TEXT_BYTES if is_text else MAX_MODEL_BYTES

@@ -59,7 +59,8 @@ def test_code_of_the_recipes_has_the_style_of_the_project(clone):
         [TOOLS / "ruff", "check", "--no-cache", *python],
         [TOOLS / "ruff", "format", "--check", "--no-cache", *python],
         [TOOLS / "clang-format", "--dry-run", "-Werror", *cpp],
-        [TOOLS / "mypy", "--cache-dir", ROOT / ".mypy_cache"],
+        # Newer versions of Python have another NumPy, with other types.
+        *([[TOOLS / "mypy", "--cache-dir", ROOT / ".mypy_cache"]] if sys.version_info < (3, 12) else []),
     ):
         result = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stdout + result.stderr

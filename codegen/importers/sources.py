@@ -106,7 +106,9 @@ def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
             folders.sort()
             for name in sorted(names):
                 is_page = name.startswith("aclnn") and name.endswith(_PAGES)
-                if name.endswith(_DIRECTORY_SUFFIXES) or is_page or name.endswith(".json"):
+                # Toolkits have a `<op>_binary.json` for each product, without a definition.
+                is_json = name.endswith(".json") and not name.endswith("_binary.json")
+                if name.endswith(_DIRECTORY_SUFFIXES) or is_page or is_json:
                     count += 1
                     if count > MOST_FILES:
                         raise UserError(f"got more than {MOST_FILES} files; name a smaller folder", path_text(path))

@@ -44,7 +44,7 @@ _KINDS = "biufcSUV"
 # What zipfile, zlib and numpy raise when a file is damaged.
 _DAMAGES = (
     *(ValueError, TypeError, LookupError, ArithmeticError, OSError, EOFError, MemoryError, RuntimeError, SyntaxError),
-    *(zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
+    *(SystemError, zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
 )
 # Types that neither numpy nor ml_dtypes calls by the word of the spec language.
 _OTHER_NAMES = {"string": "object"}

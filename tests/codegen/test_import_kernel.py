@@ -157,9 +157,10 @@ def test_an_imported_kernel_is_unchanged_builds_and_runs(tmp_path):
     (package,) = (project / "packages").glob("*.run")
     result = opforge("verify", package, cwd=project)
     assert result.returncode == 0, result.stderr
-    assert b"add_rows_entry.h" in subprocess.run(
-        ["bash", package, "--list"], capture_output=True, check=True, cwd=tmp_path
-    ).stdout
+    assert (
+        b"add_rows_entry.h"
+        in subprocess.run(["bash", package, "--list"], capture_output=True, check=True, cwd=tmp_path).stdout
+    )
 
 
 @pytest.mark.parametrize(

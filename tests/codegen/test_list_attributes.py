@@ -15,8 +15,8 @@ from opforge.codegen.new import new_project
 from opforge.codegen.project import find_project
 from opforge.codegen.spec.loader import load_specs
 from opforge.codegen.spec.semantics import Call, check, infer
+from opforge.frontend.ge import write as air
 from opforge.frontend.ir.attributes import make_attribute, read_attributes
-from opforge.frontend.targets import air
 from opforge.package.ops_info import ops_info_entry
 from opforge.twin import AclnnError, run
 

@@ -184,9 +184,8 @@ adds()
 
 
 def script(text):
-    ended = subprocess.run(
-        [sys.executable, "-c", PREPARED + text], capture_output=True, text=True, timeout=120, check=False
-    )
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PREPARED + text]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.stderr == ""
     assert ended.returncode == 0
     return ended.stdout

@@ -208,7 +208,10 @@ def build_project(
         generated = write_project(project, specs).present
         chosen = [spec for spec in specs if not ops or spec.op_type in ops]
         complete = [spec for spec in chosen if not project.missing(spec.own_files)]
-        require_clean(project, [spec.source_name for spec in complete], twin_dir(project))
+        names: dict[bool, list[str]] = {False: [], True: []}
+        for spec in complete:
+            names[spec.tiling.own_entry].append(spec.source_name)
+        require_clean(project, names[False], twin_dir(project), names[True])
         _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec.own_files)})
         kernels = [library for spec in complete for library in _kernel_units(project, spec, socs)]
         host = host_libraries(project, [spec.name for spec in specs], generated)

@@ -88,15 +88,22 @@ def kernel_files(project: Project) -> list[Path]:
     return sorted(sources_below(project.root / "op_kernel"))
 
 
-def require_clean(project: Project, op_names: Sequence[str], home: Path) -> None:
+def require_clean(project: Project, op_names: Sequence[str], home: Path, imported: Sequence[str] = ()) -> None:
     """Refuse kernels that the device's compiler would refuse; `home` keeps a note of those that were clean.
+
+    Args:
+        project: The project.
+        op_names: Names of the kernels.
+        home: Folder of the note.
+        imported: Names of further kernels, of which only the included files are checked.
 
     Raises:
         UserError: There are findings; all of them are listed.
     """
     folders = (project.root / "op_kernel", BUILTIN_ROOT / "op_kernel")
     roots = (project.root, BUILTIN_ROOT)
-    files = {path: None for name in op_names for path in reachable(folders[0] / f"{name}.h", folders, roots)}
+    included = {name: reachable(folders[0] / f"{name}.h", folders, roots) for name in (*op_names, *imported)}
+    files = {path: None for name in op_names for path in included[name]}
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in (*_OWN_FILES, *sorted(files)))).hexdigest()
     note = home / "clean_kernels" / digest
     if note.is_file():
