@@ -94,7 +94,9 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     size = source.size if options.verify or is_air else len(source.data)
     with claimed(path_text(model), limits_for(size, is_run=options.verify), size):
         is_default = not is_air and options == ConvertOptions(patterns=options.patterns)
-        if is_default and is_plain(source.view, patterns=options.patterns):
+        with times.measure("prefilter"):
+            no_rule_applies = is_plain(source.view, patterns=options.patterns)
+        if is_default and no_rule_applies:
             write_model(source.data, source.model, source, out)
             count = node_count(source.view)
             say(summary(0, 0, 0, count, count, changed=False))

@@ -32,7 +32,7 @@ from .conversion import Conversion, Mapped, PassTimes
 from .state import Matched, Options, State
 
 
-def index(state: State) -> State:
+def types(state: State) -> State:
     """Make the context of the current model; types of values are inferred at the first query."""
     return state if state.view is state.context.view else replace(state, context=state.context.over(state.view))
 
@@ -47,7 +47,7 @@ def match(state: State) -> State:
 
 
 Pass = tuple[str, Callable[[State], State]]
-PREPARE: tuple[Pass, ...] = (("sparse", dense), ("inline", inline), ("index", index), ("opset-before", requested))
+PREPARE: tuple[Pass, ...] = (("sparse", dense), ("inline", inline), ("types", types), ("opset-before", requested))
 MATCH: Pass = ("match", match)
 REWRITE: Pass = ("rewrite", rewrite)
 # Constants are folded before the rewrite, which writes both in one go, and bodies are emitted in the final opset.

@@ -6,33 +6,25 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.spec.products import BUILT_PRODUCTS, PRODUCTS, SOCS, known_socs
+from opforge.codegen.spec.products import BUILT_PRODUCTS, FIRST_GENERATION, SOCS
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
-# Chips whose names are often confused: "Ascend910B" is not Ascend910B1, and its directory is not ascend910b.
-FIRST_GENERATION = {
-    chip: family.name for family in PRODUCTS.values() if family.other_chips for chip in family.other_chips
-}
 
-
-def soc_directory(name: str, place: str = "soc") -> str:
-    """Return the directory of a chip (Ascend910B1) or directory (ascend910b).
+def require_directory(name: str, place: str = "--product") -> str:
+    """Return an SoC directory (ascend910b).
 
     Raises:
-        UserError: The name is unknown, or a chip of the first generation.
+        UserError: The name is that of a chip, or unknown.
     """
-    if name in FIRST_GENERATION:
-        raise UserError(
-            f"{place}: got {name!r}, a chip of the first generation; use its directory {FIRST_GENERATION[name]}, or "
-            "leave it out. The directory of Ascend910B1 is ascend910b"
-        )
-    directory = SOCS[name].dir if name in SOCS else name
-    if any(soc.dir == directory for soc in SOCS.values()):
-        return directory
-    # The name of another chip is not a typing error, so a suggestion would be misleading.
-    raise UserError(f"{place}: got {name!r}, expected a directory, as in ascend910b, or a chip of it: {known_socs()}")
+    directories = dict.fromkeys(soc.dir for soc in SOCS.values())
+    if name in directories:
+        return name
+    chip = SOCS[name].dir if name in SOCS else FIRST_GENERATION.get(name)
+    # The name of another product is not a typing error, so a suggestion would be misleading.
+    expected = f"the directory of this chip, {chip}" if chip else f"an SoC directory: {', '.join(directories)}"
+    raise UserError(f"{place}: got {name!r}, expected {expected}")
 
 
 def opc_chips() -> dict[str, tuple[str, str]]:
@@ -49,7 +41,7 @@ def choose_socs(specs: Iterable[OpSpec], wanted: Sequence[str] | None) -> tuple[
 
     Args:
         specs: The operators of the package.
-        wanted: Directory names (ascend910b) or chip names (Ascend910B1); None selects all SoCs of the specs.
+        wanted: Directories (ascend910b); None selects all SoCs of the specs.
 
     Raises:
         UserError: A name is unknown, no kernel is built for it, or no operator supports it.
@@ -61,7 +53,7 @@ def choose_socs(specs: Iterable[OpSpec], wanted: Sequence[str] | None) -> tuple[
         return tuple(sorted(with_kernels))
     chosen = set()
     for name in wanted:
-        directory = soc_directory(name, "--product")
+        directory = require_directory(name)
         if directory not in products:
             raise UserError(
                 f"--product: got {name!r}, but the operators support {', '.join(sorted(products))}; choose one of these"

@@ -101,6 +101,8 @@ def _family(row: Mapping[str, Any]) -> Family:
 
 
 PRODUCTS: Mapping[str, Family] = {row["name"]: _family(row) for row in TABLES["products"]}
+# Chips whose names are often confused: "Ascend910B" is not Ascend910B1, and its directory is not ascend910b.
+FIRST_GENERATION = {chip: family.name for family in PRODUCTS.values() for chip in family.other_chips}
 DEVICES = tuple(device for family in PRODUCTS.values() for device in family.devices)
 BUILT_PRODUCTS = tuple(name for name, family in PRODUCTS.items() if family.is_built)
 # Directories that CANN knows besides.
@@ -120,6 +122,11 @@ def soc_properties(soc: str) -> Soc:
     Raises:
         UserError: The chip is unknown.
     """
+    if isinstance(soc, str) and soc in FIRST_GENERATION:
+        raise UserError(
+            f"soc: got {soc!r}, a chip of the first generation without figures; its directory is"
+            f" {FIRST_GENERATION[soc]}. The directory of Ascend910B1 is ascend910b"
+        )
     if not isinstance(soc, str) or soc not in SOCS:
         raise UserError(f"soc: got {shown(soc)}, expected a chip, as in {DEFAULT_SOC}: {known_socs()}")
     return SOCS[soc]

@@ -16,7 +16,7 @@ from opforge.codegen.spec.loader import load_project
 from opforge.codegen.spec.products import DEVICES, PRODUCTS, soc_properties
 from opforge.package.builtin import hidden_op_types
 from opforge.package.cann.toolkit import key_values, toolkit_version
-from opforge.package.socs import FIRST_GENERATION, soc_directory
+from opforge.package.socs import require_directory
 
 from .cann_environment import (
     CUSTOM_PATH,
@@ -61,10 +61,10 @@ def doctor_command(soc: str | None, product: str | None) -> tuple[dict[str, Any]
     if soc and product:
         raise UserError("--product: got --soc too, expected one of them; leave --product out")
     if soc:
-        product = soc_directory(soc) if soc in FIRST_GENERATION else soc_properties(soc).dir
+        product = soc_properties(soc).dir
     environment = CannEnvironment(os.environ)
     device = None if product else find_device(os.environ, environment.toolkits)
-    directory = soc_directory(product, "--product") if product else (device.directory if device else "") or None
+    directory = require_directory(product) if product else (device.directory if device else "") or None
     faults = find_faults(environment, directory)
     found = diagnosis(environment, directory, faults) | {"device": device._asdict() if device else None}
     _print(found, faults)

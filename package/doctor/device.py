@@ -8,11 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from opforge.codegen.errors import UserError
-from opforge.codegen.spec.products import PRODUCTS
+from opforge.codegen.spec.products import PRODUCTS, SOCS
 from opforge.package.cann.toolkit import key_values
 from opforge.package.places import children
-from opforge.package.socs import soc_directory
 
 # Environment variable that selects the chip in operator builds.
 VARIABLE = "SOC_VERSION"
@@ -77,10 +75,7 @@ def directory_of(chip: str, toolkits: Sequence[Path]) -> str:
     for product in PRODUCTS.values():
         if product.prefix and chip.startswith(product.prefix):  # the remaining characters are the core count
             return product.name
-    try:
-        return soc_directory(chip)
-    except UserError:
-        return ""
+    return SOCS[chip].dir if chip in SOCS else ""
 
 
 def _board(program: str, npu: str, environment: Mapping[str, str]) -> str:

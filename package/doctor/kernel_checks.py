@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from opforge.codegen.spec.products import OTHER_DIRECTORIES, PRODUCTS, SOCS
+from opforge.codegen.spec.products import FIRST_GENERATION, OTHER_DIRECTORIES, PRODUCTS, SOCS
 from opforge.package.layout import TBE
 from opforge.package.places import children, exists, is_dir, is_file
-from opforge.package.socs import FIRST_GENERATION
 
 from .cann_environment import KERNELS, Vendor, ops_info_name
 from .fault import Checks, Fault
