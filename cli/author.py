@@ -155,9 +155,9 @@ def _shown(path: Path) -> str:
 @app.command()
 def schema() -> None:
     """Print the JSON schema of specs, for editors."""
-    from opforge.codegen.spec.model import OpSpec
+    from opforge.codegen.spec.model import json_schema
 
-    say(*json.dumps(OpSpec.model_json_schema(), indent=2).splitlines())
+    say(*json.dumps(json_schema(), indent=2).splitlines())
 
 
 @app.command()

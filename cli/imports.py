@@ -107,6 +107,9 @@ def _write(drafts: list[OperatorDraft], out: Path | None, kernel: Path | None, a
     if kernel is not None:
         if len(drafts) != 1:
             raise UserError(f"--kernel: got {len(drafts)} operators in the source, expected one; name the file of one")
+        if drafts[0].is_declared:
+            got = f"{drafts[0].op_type} has lists of tensors, scalars, optional outputs, or no inputs or outputs"
+            raise UserError(f"--kernel: {got}; a spec with a kernel cannot have them, import it without a kernel")
         found = read_kernel(kernel, drafts[0])
         drafts, files = [found.draft], found.files
         answer["not_taken_over"] = found.problems
@@ -152,7 +155,7 @@ def _compare(files: list[Path], drafts: list[OperatorDraft], name: str | None, a
         wanted = name or (next(iter(types)) if len(types) == len(specs) == 1 else spec.op_type)
         if wanted not in types:
             raise UserError(f"SOURCE: got no operator {wanted!r}; {suggest(wanted, types)}")
-        found = differences(draft_of(spec, (*spec.built_products, *spec.configs)), types[wanted])
+        found = differences(draft_of(spec, spec.configured_products), types[wanted])
         every += found
         say(*found)
         say(f"{path_text(path)}: {len(found)} difference{'s' if len(found) != 1 else ''} from {types[wanted].place}")

@@ -100,7 +100,9 @@ def rendered(specs: Sequence[tuple[OpSpec, Path]], *, is_complete: bool) -> Gene
     for spec, root in specs:
         has_plan = spec.own_plan is None or is_file(root / spec.own_plan)
         has_kernel = is_file(root / spec.kernel)
-        if not has_plan:
+        if spec.declared_only:
+            left_out.append(f"{spec.op_type}: everything but OpDef and REG_OP; the spec has 'declared_only: true'")
+        elif not has_plan:
             left_out.append(f"{spec.op_type}: tiling and kernel entry; {spec.own_plan} is missing")
         elif not has_kernel:
             left_out.append(f"{spec.op_type}: kernel entry; {spec.kernel} is missing")

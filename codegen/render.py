@@ -52,6 +52,8 @@ def _environment() -> Environment:
 def render(spec: OpSpec, *, has_plan: bool = True, has_kernel: bool = True) -> list[tuple[str, str]]:
     """The files of one operator as (path below the output folder, text), sorted by path.
 
+    Of an operator that is declared only, these are OpDef and REG_OP.
+
     Args:
         spec: The operator.
         has_plan: Whether `op_host/<op>_tiling.h` exists; without it there is no tiling.
@@ -62,6 +64,10 @@ def render(spec: OpSpec, *, has_plan: bool = True, has_kernel: bool = True) -> l
         f"op_proto/{op.name}_proto.h": _text("proto.h.j2", op),
         f"op_proto/{op.name}_proto.cpp": _text("proto.cpp.j2", op),
         f"op_host/{op.name}_def.cpp": _text("def.cpp.j2", op),
+    }
+    if spec.declared_only:
+        return sorted(files.items())
+    files |= {
         f"op_host/{op.source_name}_problem.h": _text("problem.h.j2", op),
         f"op_host/{op.name}_check.h": _text("check.h.j2", op),
         f"op_host/{op.name}_infershape.cpp": _text("infershape.cpp.j2", op),

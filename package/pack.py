@@ -69,13 +69,16 @@ def pack_command(
 
 
 def incomplete(project: Project) -> list[str]:
-    """Return one line for each operator that is not packed, because its plan or kernel is missing."""
+    """Return one line for each operator that is not packed: without plan or kernel, or declared only."""
     from opforge.codegen.spec.loader import load_project
 
-    specs = load_project(project)
-    return [
-        f"not packed: {spec.op_type}; {path} is missing" for spec in specs if (path := project.missing(spec.own_files))
-    ]
+    specs = load_project(project, declared=True)
+    reasons = {
+        spec.op_type: "its spec has 'declared_only: true'" if spec.declared_only else f"{missing} is missing"
+        for spec in specs
+        if (missing := project.missing(spec.own_files)) or spec.declared_only
+    }
+    return [f"not packed: {op_type}; {reason}" for op_type, reason in reasons.items()]
 
 
 def pack(

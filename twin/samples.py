@@ -18,7 +18,7 @@ from opforge.twin.runtime.acl import Array
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
-    from opforge.codegen.spec.parts import TestShape
+    from opforge.codegen.spec.section_parts import TestShape
 
 _COPIES = 4  # of the inputs, in numpy and on the twin
 

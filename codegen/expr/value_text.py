@@ -12,7 +12,7 @@ _MOST_ITEMS = 8
 
 def alternatives(words: Sequence[str]) -> str:
     """`a, b or c`."""
-    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def shape_text(shape: Sequence[int | None] | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.views.facts import declared_columns
 
-from .draft import COMBINED_KINDS, OPTIONAL, REQUIRED, AttrDraft, OperatorDraft, TensorDraft
+from .draft import COMBINED_KINDS, DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, OperatorDraft, TensorDraft
 
 
 def draft_of(spec: OpSpec, products: Sequence[str]) -> OperatorDraft:
@@ -18,9 +18,10 @@ def draft_of(spec: OpSpec, products: Sequence[str]) -> OperatorDraft:
         return tuple(
             TensorDraft(
                 tensor.ir_name,
-                OPTIONAL if tensor.optional else REQUIRED,
+                DYNAMIC if tensor.dynamic else OPTIONAL if tensor.optional else REQUIRED,
                 columns[tensor.name],
                 is_value_dependent=tensor.host_values or tensor.value_depend,
+                scalar=tensor.scalar or "",
             )
             for tensor in spec.tensors
             if tensor in group
@@ -63,6 +64,9 @@ def _parameters(what: str, ours: Sequence[TensorDraft], source: Sequence[TensorD
             continue
         if tensor.option != other.option:
             yield f"{what} {tensor.name}: the spec has {tensor.option}, the source has {other.option}"
+        if tensor.scalar != other.scalar:
+            kinds = {"": "a tensor", "one": "a scalar", "list": "a list of scalars"}
+            yield f"{what} {tensor.name}: the spec has {kinds[tensor.scalar]}, the source has {kinds[other.scalar]}"
         if tensor.is_value_dependent != other.is_value_dependent:
             words = {True: "on the host", False: "on the device"}
             yield (

@@ -40,6 +40,7 @@ class TensorDraft:
         dtypes: Its dtype in each supported combination; empty if the source does not state them.
         formats: Its storage format in each combination.
         is_value_dependent: Whether the host needs the values.
+        scalar: `one` or `list`: aclnn functions pass it as aclScalar or aclScalarList; else empty.
         ranks: The least and the largest number of dimensions, if the source states them.
         line: Its line.
         description: A text for the page.
@@ -51,6 +52,7 @@ class TensorDraft:
     dtypes: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
     is_value_dependent: bool = False
+    scalar: str = ""
     ranks: tuple[int, int] | None = None
     line: int = 0
     description: str = ""
@@ -137,6 +139,13 @@ class OperatorDraft:
     def tensors(self) -> tuple[TensorDraft, ...]:
         """Inputs, then outputs."""
         return self.inputs + self.outputs
+
+    @property
+    def is_declared(self) -> bool:
+        """Return whether a spec can only declare the operator."""
+        has_lists = any(tensor.option == DYNAMIC or tensor.scalar for tensor in self.tensors)
+        has_optional_outputs = any(tensor.option == OPTIONAL for tensor in self.outputs)
+        return has_lists or has_optional_outputs or not self.inputs or not self.outputs
 
 
 def dtype_word(text: str) -> str | None:

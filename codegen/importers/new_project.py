@@ -33,6 +33,19 @@ def reference(inputs: Mapping[str, Array], attrs: Mapping[str, Any]) -> dict[str
         "tests/reference/{name}.py: the formula of {op_type} is not written; expected the outputs {outputs}; write it"
     )
 '''
+_TEST_SPEC = '''"""Test the spec of {op_type}, which declares the operator only."""
+
+from pathlib import Path
+
+from opforge.codegen.spec.loader import load_specs
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_spec_is_valid():
+    (spec,) = load_specs([ROOT / "op_proto" / "{name}.yaml"])
+    assert spec.op_type == "{op_type}"
+'''
 _TEST = '''"""Test {op_type}: its spec, and its kernel against the reference on the test shapes of the spec."""
 
 from pathlib import Path
@@ -68,8 +81,8 @@ def project_files(drafts: Sequence[OperatorDraft]) -> tuple[dict[str, str], dict
         if refusal := op_type_refusal(draft.op_type):
             raise UserError(f"{refusal}; choose one with --as", draft.place)
         for what, group in (("input", draft.inputs), ("output", draft.outputs)):
-            if not 1 <= len(group) <= _MOST_TENSORS:
-                got = f"{draft.op_type}: got {len(group)} {what}s, expected 1 to {_MOST_TENSORS}"
+            if len(group) > _MOST_TENSORS:
+                got = f"{draft.op_type}: got {len(group)} {what}s, expected at most {_MOST_TENSORS}"
                 raise UserError(f"{got}; a spec cannot describe this operator", draft.place)
     files = {path: text for path, text in common_texts(drafts[0].op_type).items() if path != "tests/test_specs.py"}
     specs = {}
@@ -85,8 +98,9 @@ def project_files(drafts: Sequence[OperatorDraft]) -> tuple[dict[str, str], dict
             "outputs": ", ".join(spec.names[f"output {tensor.name}"] for tensor in draft.outputs),
         }
         files[f"op_proto/{name}.yaml"] = spec.text
-        files[f"tests/reference/{name}.py"] = _filled(_REFERENCE, words)
-        files[f"tests/test_{name}.py"] = _filled(_TEST, words)
+        if not draft.is_declared:
+            files[f"tests/reference/{name}.py"] = _filled(_REFERENCE, words)
+        files[f"tests/test_{name}.py"] = _filled(_TEST_SPEC if draft.is_declared else _TEST, words)
     return files, specs
 
 

@@ -16,10 +16,11 @@ _OPTIONS = {"REQUIRED": "required", "OPTIONAL": "optional", "DYNAMIC": "dynamic"
 _ZEROS: dict[str, bool | float | str | tuple[bool | float | str, ...]] = {
     "int": 0, "float": 0.0, "bool": False, "string": "",
 }  # fmt: skip
+_SCALARS = {"Scalar": "one", "ScalarList": "list"}
 # Methods without a meaning for specs: they describe the build, or repeat a fact.
 _SILENT = {
     "ParamType", "DataType", "DataTypeList", "Format", "FormatList", "UnknownShapeFormat", "AutoContiguous", "AttrType",
-    "ValueDepend", "Follow", "Version", "Comment", *ATTR_TYPES,
+    "ValueDepend", "Follow", "Version", "Comment", *_SCALARS, *ATTR_TYPES,
 }  # fmt: skip
 
 
@@ -95,6 +96,7 @@ def _tensor(entry: dict[str, Value], notes: list[Note]) -> TensorDraft:
         tuple(dtypes),
         tuple(storage),
         is_value_dependent="ValueDepend" in entry,
+        scalar=next((word for method, word in _SCALARS.items() if method in entry), ""),
         line=line,
     )
 

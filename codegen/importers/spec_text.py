@@ -23,7 +23,7 @@ from opforge.codegen.spec.names import (
 from opforge.codegen.spec.parts import TilingSpec
 from opforge.codegen.spec.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
 
-from .draft import DYNAMIC, OPTIONAL, AttrDraft, Note, OperatorDraft, TensorDraft
+from .draft import OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, TensorDraft
 from .dtype_keys import DtypeKeys
 
 _DEFAULT_FORMATS = {"ND", ""}
@@ -94,13 +94,9 @@ class _Writer:
     def _tensor(self, tensor: TensorDraft, dtypes: str) -> str:
         parts = [f"name: {self._name(tensor)}"]
         parts += self._ir(tensor)
-        is_output = any(tensor is output for output in self._draft.outputs)
-        if tensor.option == OPTIONAL and not is_output:
-            parts.append("optional: true")
-        elif tensor.option == OPTIONAL:
-            self._note(tensor.line, f"output {tensor.name}: specs have no optional outputs")
-        if tensor.option == DYNAMIC:
-            self._note(tensor.line, f"tensor {tensor.name}: specs have no lists of tensors; the draft has one tensor")
+        if tensor.option != REQUIRED:
+            parts.append(f"{tensor.option}: true")
+        parts += [f"scalar: {tensor.scalar}"] if tensor.scalar else []
         parts.append(dtypes)
         formats = list(dict.fromkeys(tensor.formats))
         if set(formats) - _DEFAULT_FORMATS:
@@ -131,15 +127,20 @@ class _Writer:
         draft = self._draft
         products = [name for name in draft.products if name in PRODUCTS]
         configs = [name for name in draft.products if name not in BUILT_PRODUCTS or not _is_built(name)]
+        if draft.is_declared:
+            configs = [name for name in draft.products if name not in PRODUCTS]
         if not products:
             products.append(_USUAL_PRODUCT)
             self._note(0, f"no product of the source is a product of opforge; the draft has {_USUAL_PRODUCT}")
-        elif len(configs) == len(draft.products):
+        elif len(configs) == len(draft.products) and not draft.is_declared:
             self._note(
                 0, f"no product of the source has kernels of opforge; add {_USUAL_PRODUCT} to run a kernel on the twin"
             )
         names = [self._name(tensor) for tensor in draft.tensors]
         dtypes = DtypeKeys(draft, names, self._note)
+        is_declared = draft.is_declared
+        if is_declared and draft.function:
+            self._note(0, f"function {draft.function}: a spec with 'declared_only: true' has no functions")
         keys = iter(dtypes.keys)
         inputs = [self._tensor(tensor, next(keys)) for tensor in draft.inputs]
         outputs = [self._tensor(tensor, next(keys)) for tensor in draft.outputs]
@@ -147,26 +148,19 @@ class _Writer:
         body = [
             f"op_type: {draft.op_type}",
             f"summary: {_quoted(draft.summary or f'{draft.op_type}, imported from {draft.kind}.')}",
-            f"formula: {json.dumps(self._formula())}",
+            "declared_only: true" if is_declared else f"formula: {json.dumps(self._formula())}",
             "",
             f"products: [{', '.join(products)}]",
             *([f"configs: [{', '.join(configs)}]"] if configs else []),
             "",
-            "inputs:",
-            *inputs,
+            *(["inputs:", *inputs] if inputs else []),
             *(["attrs:", *attrs] if attrs else []),
-            "outputs:",
-            *outputs,
+            *(["outputs:", *outputs] if outputs else []),
             *dtypes.combinations,
             "",
-            *self._cases(),
-            "",
-            *self._constraints(),
-            "",
-            *self._functions(),
-            *self._tiling(),
-            *self._tests(),
         ]
+        if not is_declared:
+            body += [*self._cases(), "", *self._constraints(), "", *self._functions(), *self._tiling(), *self._tests()]
         text = "\n".join([*self._comments(), *body]).rstrip() + "\n"
         return SpecDraft(text, self._notes, self._names)
 
@@ -194,7 +188,11 @@ class _Writer:
     def _comments(self) -> list[str]:
         place, _, _ = self._draft.place.rpartition(":")
         lines = [f"# Draft of {self._draft.op_type} from {_cut(self._draft.place)} ({self._draft.kind})."]
-        lines += ["# Complete it: formula, shapes (cases), constraints, tiling, tests."]
+        lines += [
+            "# A spec can only declare this operator: CANN and your code infer shapes, plan and compute."
+            if self._draft.is_declared
+            else "# Complete it: formula, shapes (cases), constraints, tiling, tests."
+        ]
         if self._notes:
             lines.append("# Statements of the source that are not in this spec:")
         for note in sorted(self._notes, key=lambda note: note.line):

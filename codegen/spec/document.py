@@ -8,7 +8,7 @@ from opforge.codegen.expr.program import Program
 
 from .model import OpSpec
 from .names import suggest
-from .parts import CallSpec, StatementSpec, TestShape
+from .section_parts import CallSpec, StatementSpec, TestShape
 from .validate_uses import Problems, check_test
 from .yaml_nodes import KEY, Path
 

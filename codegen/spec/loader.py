@@ -16,7 +16,7 @@ from opforge.codegen.printing import escaped, path_text
 from opforge.codegen.project import MOST_SPEC_BYTES, Project
 
 from .field_types import SpecModel, UnknownWordError
-from .model import OpSpec, PartialSpec
+from .model import DeclaredSpec, OpSpec, PartialSpec
 from .names import nearest
 from .validate import problems_of
 from .yaml_nodes import KEY, Document, Path, Problem, dotted, read_yaml
@@ -87,13 +87,18 @@ def _repeated(
     return lines
 
 
-def load_project(project: Project) -> tuple[OpSpec, ...]:
+def load_project(project: Project, *, declared: bool = False) -> tuple[OpSpec, ...]:
     """Read all specs of a project; its suffix, if it has one, ends the names of the operators.
+
+    Args:
+        project: The project.
+        declared: Whether to include the operators that are declared only.
 
     Raises:
         SpecError: As `load_specs`.
     """
-    return with_suffix(load_specs(project.spec_paths()), project.op_suffix)
+    specs = with_suffix(load_specs(project.spec_paths()), project.op_suffix)
+    return tuple(spec for spec in specs if declared or not spec.declared_only)
 
 
 def with_suffix(specs: Sequence[OpSpec], suffix: str) -> tuple[OpSpec, ...]:
@@ -177,24 +182,25 @@ def _spec_of(document: Document, value: Any) -> tuple[OpSpec, dict[Path, Path]]:
 
     A spec with other mistakes of form comes without the sections that have them. So all problems show in one run.
     """
+    model = DeclaredSpec if value.get("declared_only") is True else OpSpec
     try:
-        return OpSpec.model_validate(value), {}
+        return model.model_validate(value), {}
     except ValidationError as error:
         errors = error.errors(include_url=False)
     _report(document, errors, {})
     value, renamed = _with_keys_repaired(value, errors)
     try:
-        return OpSpec.model_validate(value), renamed
+        return model.model_validate(value), renamed
     except ValidationError as error:
         errors = error.errors(include_url=False)
     # Only what stands below a misspelt key is new.
     _report(document, [e for e in errors if _original(e["loc"], renamed) != e["loc"]], renamed)
     value = _with_words_repaired(value, errors)
     try:
-        return OpSpec.model_validate(value), renamed
+        return model.model_validate(value), renamed
     except ValidationError as error:
         wrong = {e["loc"][0] for e in error.errors(include_url=False)}
-    right: dict[str, Any] = {n: f.annotation for n, f in OpSpec.model_fields.items() if n in value and n not in wrong}
+    right: dict[str, Any] = {n: f.annotation for n, f in model.model_fields.items() if n in value and n not in wrong}
     sections = {name: TypeAdapter(annotation).validate_python(value[name]) for name, annotation in right.items()}
     spec = PartialSpec.model_construct(**sections)
     for name in wrong:

@@ -13,7 +13,7 @@ from opforge.codegen.expr.program import Program
 
 from .dtypes import DTYPES
 from .names import snake_case
-from .parts import SpecData, TensorSpec
+from .parts import CaseSpec, ConstraintSpec, SpecData, TensorSpec
 from .products import BUILT_PRODUCTS, PRODUCTS
 from .yaml_nodes import Path
 
@@ -90,9 +90,16 @@ class OpSpec(SpecData):
 
     @property
     def built_products(self) -> tuple[str, ...]:
-        """The products that kernels are built for, in the order of the spec."""
+        """The products that kernels are built for, in the order of the spec; none if the operator is declared only."""
+        if self.declared_only:
+            return ()
         archs = self.tiling.architectures
         return tuple(name for name in self.products if name in BUILT_PRODUCTS and PRODUCTS[name].arch in archs)
+
+    @property
+    def configured_products(self) -> tuple[str, ...]:
+        """The SoC directories that OpDef configures."""
+        return (*(self.products if self.declared_only else self.built_products), *self.configs)
 
     @property
     def undocumented_devices(self) -> tuple[str, ...]:
@@ -104,6 +111,24 @@ class OpSpec(SpecData):
         """The input called `leader` and the tensors whose dtypes decide with it what a kernel computes in."""
         following = (t for t in self.tensors if t.dtype == leader and t.mix == "promote")
         return (self.tensor(leader), *following)
+
+
+class DeclaredSpec(OpSpec):
+    """An operator with `declared_only`; its spec has tensors and attributes, and no rules."""
+
+    formula: str = ""
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    cases: tuple[CaseSpec, ...] = ()
+    constraints: tuple[ConstraintSpec, ...] = ()
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schema of specs, for editors."""
+    schema = OpSpec.model_json_schema()
+    own = [name for name in schema["required"] if DeclaredSpec.model_fields[name].is_required()]
+    flag = {"properties": {"declared_only": {"const": True}}, "required": ["declared_only"]}
+    return schema | {"required": own, "if": flag, "else": {"required": schema["required"]}}
 
 
 class MissingSectionError(Exception):

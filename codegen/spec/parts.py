@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -11,7 +11,6 @@ from opforge.codegen.expr.attr_kinds import ATTR_KINDS, AttrKind
 from .dtypes import ANY_FORMAT, PUBLIC_FORMATS
 from .field_types import (
     TILING_DATA_BYTES,
-    AnyValue,
     AttrDefault,
     AttrName,
     AttrType,
@@ -36,16 +35,12 @@ from .field_types import (
     ScalarType,
     SpecModel,
     Status,
-    Support,
     TaskType,
     TensorIrName,
     Text,
 )
+from .section_parts import StatementSpec, TestsSpec, TorchSpec
 from .shared_plans import STRATEGIES, Strategy
-from .torch_parts import TorchSpec
-
-# The elements of a tensor, or one number for all of them.
-Elements: TypeAlias = Int64 | float | tuple[Int64 | float, ...]
 
 
 class ParameterSpec(SpecModel):
@@ -87,7 +82,9 @@ class TensorSpec(ParameterSpec):
     """An input or output.
 
     Attributes:
-        optional: Whether a call may leave it out (inputs only).
+        optional: Whether a call may leave it out (inputs only, or an operator that is declared only).
+        dynamic: Whether it is a list of tensors (only of an operator that is declared only).
+        scalar: Whether aclnn functions pass an input as aclScalar (`one`) or aclScalarList (`list`; as `dynamic`).
         dtypes: What it accepts. With `dtype`, those of the tensor named there.
         dtype: The tensor whose dtype this one has, or None.
         casts: What aclnn functions take besides, and to which of `dtypes` they cast it.
@@ -103,6 +100,8 @@ class TensorSpec(ParameterSpec):
     name: Name
     ir: TensorIrName = ""
     optional: bool = False
+    dynamic: bool = False
+    scalar: Literal["one", "list"] | None = None
     dtypes: Annotated[tuple[Dtype, ...], Field(min_length=1)] = ()
     dtype: str | None = None
     casts: dict[Dtype, Dtype] = {}
@@ -250,86 +249,6 @@ class TilingSpec(SpecModel):
         return (*(TilingField(name=f.name, type=f.type, description=f.meaning) for f in filled), *self.data)
 
 
-class Tolerance(SpecModel):
-    """An element is right if |got - expected| <= atol + rtol * |expected|."""
-
-    rtol: Annotated[float, Field(ge=0)]
-    atol: Annotated[float, Field(ge=0)]
-
-
-_Size = Annotated[int, Field(ge=0, lt=1 << 63)]
-
-
-class TestShape(SpecModel):
-    """One test: values for the symbols of a case, attributes, and values of the lists on the host."""
-
-    __test__ = False
-
-    case: str
-    symbols: dict[str, _Size | tuple[_Size, ...]]
-    attrs: dict[str, AnyValue] = {}
-    values: dict[str, tuple[Int64, ...]] = {}
-    note: Text = ""
-
-
-class TestsSpec(SpecModel):
-    """Describe how results are compared, and with which shapes."""
-
-    __test__ = False
-
-    tolerance: dict[Dtype, Tolerance] = {}
-    shapes: tuple[TestShape, ...] = ()
-
-
-class CallSpec(SpecModel):
-    """A call that differs from the first test of its case in what is given here.
-
-    Attributes:
-        case: The case; default: that of the first test.
-        values: The elements of tensors, or one number for all of them. A list on the host has its values.
-        shapes: Shapes that differ from those of the case.
-        dtypes: Dtypes of tensors; a tensor without one has the first of its input.
-        absent: Arguments that are null pointers.
-        function: The function; default: the first one with a parameter for every attribute.
-        product: The product; default: that of the default SoC.
-        status: The status of the call.
-        gives: The elements of outputs, as for `values`; the call runs only if they are given.
-    """
-
-    case: str | None = None
-    symbols: dict[str, Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...]] = {}
-    attrs: dict[str, AnyValue] = {}
-    values: dict[str, Elements] = {}
-    shapes: dict[str, tuple[Annotated[int, Field(ge=0)], ...]] = {}
-    dtypes: dict[str, Dtype] = {}
-    formats: dict[str, FormatName] = {}
-    absent: tuple[str, ...] = ()
-    function: str | None = None
-    product: Product | None = None
-    status: Status = 0
-    gives: dict[str, Elements] = {}
-
-
-class StatementSpec(SpecModel):
-    """A statement of the CANN document, and whether it holds here.
-
-    Attributes:
-        subject: The parameter or the topic of the statement.
-        says: The statement.
-        support: Whether the operator implements it, accepts more, accepts less or differs; the key is `as`.
-        reason: Why the operator differs.
-        at: Calls that succeed: at a limit, or beyond one that does not hold here.
-        past: Calls that are refused.
-    """
-
-    subject: Line
-    says: Line
-    support: Support = Field(alias="as")
-    reason: Text = ""
-    at: tuple[CallSpec, ...] = ()
-    past: tuple[CallSpec, ...] = ()
-
-
 class SpecData(SpecModel):
     """One operator as its spec describes it, without anything derived.
 
@@ -343,6 +262,7 @@ class SpecData(SpecModel):
         definitions: Names of expressions, for constraints and tiling.
         configs: SoC directories that the OpDef also configures; no kernels are built for them here.
         combinations: The dtypes of the tensors with `dtypes` in each supported combination; empty: all combinations.
+        declared_only: Whether only OpDef and REG_OP are generated; shape inference, tiling and kernel are elsewhere.
         builtin: The names among op type and functions that CANN has itself; a package hides CANN's.
     """
 
@@ -353,6 +273,7 @@ class SpecData(SpecModel):
     description: Text = ""
     determinism: Text = ""
     notes: tuple[Line, ...] = ()
+    declared_only: bool = False
     document: tuple[StatementSpec, ...] = ()
     products: Annotated[tuple[Product, ...], Field(min_length=1)]
     document_devices: tuple[Device, ...] = ()

@@ -14,7 +14,8 @@ from opforge.codegen.expr.tree import CORES, INT_MAX, INT_MIN, Expr, is_about_dt
 from opforge.codegen.expr.value_text import alternatives, dims_text, shape_text, value_text
 
 from .model import OpSpec
-from .parts import AttrSpec, TensorSpec, TestShape
+from .parts import AttrSpec, TensorSpec
+from .section_parts import TestShape
 
 # A dimension is unknown as None or any negative number; a shape of unknown rank is None.
 Shape: TypeAlias = Sequence[int | None] | None

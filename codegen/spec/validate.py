@@ -18,6 +18,7 @@ from .shared_plans import STRATEGIES, Strategy
 from .validate_uses import (
     Problems,
     check_combinations,
+    check_declared,
     check_names_elsewhere,
     check_tests,
     check_unique,
@@ -62,8 +63,6 @@ def _check_names(spec: OpSpec, problems: Problems) -> None:
             more = "'dtype: <required input>' to follow an input, or the key 'combinations'"
             message = f"got {len(output.dtypes)} dtypes, expected one, {more}"
             problems.append((("outputs", index, "dtypes"), message))
-        if output.optional:
-            problems.append((("outputs", index, "optional"), "got true, expected false: an output is always given"))
 
 
 def _check_formula(spec: OpSpec, problems: Problems) -> None:
@@ -72,8 +71,10 @@ def _check_formula(spec: OpSpec, problems: Problems) -> None:
         ("forward_formula", spec.forward_formula, forward_names(spec)),
     ]
     for key, text, names in formulas:
+        if not text:
+            continue
         try:
-            latex_lines(text or "", names)
+            latex_lines(text, names)
         except FormulaError as error:
             problems.append(((key,), str(error)))
 
@@ -361,6 +362,8 @@ def tiling_bytes(spec: OpSpec) -> int:
 
 
 def _check_expressions(spec: OpSpec, problems: Problems) -> None:
+    if spec.declared_only:
+        return
     program, of_expressions = spec.compilation
     if not of_expressions:
         check_tests(spec, program, problems)
@@ -370,6 +373,7 @@ def _check_expressions(spec: OpSpec, problems: Problems) -> None:
 
 _CHECKS: tuple[Callable[[OpSpec, Problems], None], ...] = (
     _check_names,
+    check_declared,
     _check_formula,
     _check_dtypes,
     check_combinations,

@@ -10,15 +10,21 @@ from opforge.codegen.expr.program import Case, Program
 from opforge.codegen.expr.tree import INT_MAX, INT_MIN
 from opforge.codegen.expr.value_text import value_text
 
-from .model import OpSpec
+from .model import DeclaredSpec, OpSpec
 from .names import suggest
 from .onnx_body import body_problems
-from .parts import AttrSpec, TestShape, ValuesSpec
+from .parts import AttrSpec, ValuesSpec
+from .section_parts import TestShape, TorchForward, TorchTarget, TorchVariant
 from .semantics import shapes_of_test
-from .torch_parts import TorchForward, TorchTarget, TorchVariant
 from .yaml_nodes import KEY, Path
 
 Problems = list[tuple[Path, str]]
+# The keys of an operator that is declared only.
+_OF_DECLARED = {
+    "op_type", "summary", "formula", "description", "notes", "products", "configs", "combinations", "declared_only",
+    "inputs", "attrs", "outputs",
+}  # fmt: skip
+DECLARED = "only an operator with 'declared_only: true'"
 
 
 def check_unique(problems: Problems, what: str, entries: Iterable[tuple[Path, str]]) -> None:
@@ -39,6 +45,34 @@ def check_value(attr: AttrSpec, value: AttrValue, path: Path, problems: Problems
         problems.append((path, f"got {got}, expected a value of type {attr.type}"))
     elif any(isinstance(number, int) and not INT_MIN <= number <= INT_MAX for number in numbers):
         problems.append((path, f"got {value_text(value)}, expected an integer of 64 bits"))
+
+
+def check_declared(spec: OpSpec, problems: Problems) -> None:
+    """The sections that do not describe an operator whose rules and kernel are elsewhere."""
+    if spec.declared_only:
+        problems += [
+            (("outputs", index, "scalar"), f"got {output.scalar!r}, expected no 'scalar' with an output")
+            for index, output in enumerate(spec.outputs)
+            if output.scalar
+        ]
+        fields = {name: field for name, field in DeclaredSpec.model_fields.items() if name not in _OF_DECLARED}
+        problems += [
+            ((name,), "got this key, expected none with 'declared_only: true'; remove one of them")
+            for name, field in fields.items()
+            if getattr(spec, name) != field.get_default(call_default_factory=True)
+        ]
+        return
+    for section, group in (("inputs", spec.inputs), ("outputs", spec.outputs)):
+        for index, tensor in enumerate(group):
+            if tensor.dynamic:
+                message = f"got true, expected false; {DECLARED} has lists of tensors"
+                problems.append(((section, index, "dynamic"), message))
+            if tensor.optional and section == "outputs":
+                message = f"got true, expected false; {DECLARED} has optional outputs"
+                problems.append(((section, index, "optional"), message))
+            if tensor.scalar:
+                message = f"got {tensor.scalar!r}, expected no 'scalar'; {DECLARED} has such inputs"
+                problems.append(((section, index, "scalar"), message))
 
 
 def check_names_elsewhere(spec: OpSpec, problems: Problems) -> None:

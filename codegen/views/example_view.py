@@ -15,7 +15,8 @@ from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr.expr_text import documented_dtype
 from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.parts import TensorSpec, TestShape
+from opforge.codegen.spec.parts import TensorSpec
+from opforge.codegen.spec.section_parts import TestShape
 from opforge.codegen.spec.semantics import Call, environment_of, shapes_of_test
 
 if TYPE_CHECKING:

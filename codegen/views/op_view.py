@@ -14,8 +14,8 @@ from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.names import lower_camel, snake_case, upper_camel
 from opforge.codegen.spec.parts import FunctionSpec, PlanConstant, TilingField
 from opforge.codegen.spec.products import PRODUCTS
+from opforge.codegen.spec.section_parts import TorchTarget
 from opforge.codegen.spec.shared_plans import Strategy
-from opforge.codegen.spec.torch_parts import TorchTarget
 from opforge.codegen.spec.validate import tiling_bytes, tiling_layout
 
 from .case_view import CaseView, ConstraintView
@@ -128,7 +128,7 @@ class OpView:
         self.cast_inputs = [tensor for tensor in self.inputs if tensor.is_castable]
         self.host_lists = [tensor for tensor in self.inputs if tensor.host_values]
         self.value_dependent = [tensor for tensor in self.inputs if tensor.is_value_dependent]
-        self.configs = spec.configs
+        self.configs = spec.configured_products[len(spec.built_products) :]
         self.product_configs = [ProductConfig(spec, product) for product in spec.built_products]
         self.has_coupled_cores = any(PRODUCTS[product].is_coupled for product in spec.built_products)
         self.unbuilt_products = [

@@ -39,6 +39,7 @@ class TensorView:
         self.dtypes = tensor.dtypes
         self.formats = tensor.formats
         self.host_values = tensor.host_values
+        self.scalar = {"one": "Scalar", "list": "ScalarList"}.get(tensor.scalar or "", "")
         self.is_value_dependent = tensor.host_values or tensor.value_depend
         # Enumerators of opforge::DataType; none: the dtype is that of `leader`.
         self.kernel_dtypes = _plan_dtypes(kernel_dtypes(spec, tensor))
@@ -54,12 +55,15 @@ class TensorView:
     @property
     def option(self) -> str:
         """The enumerator of ops::Option."""
-        return self.presence.upper()
+        return "DYNAMIC" if self._tensor.dynamic else self.presence.upper()
 
     @property
     def reg_op(self) -> str:
         """The REG_OP clause that declares it."""
-        return "OUTPUT" if self.is_output else "OPTIONAL_INPUT" if self.optional else "INPUT"
+        word = "OUTPUT" if self.is_output else "INPUT"
+        if self._tensor.dynamic:
+            return f"DYNAMIC_{word}"
+        return f"OPTIONAL_{word}" if self.optional and not self.is_output else word
 
     @property
     def ge_dtypes(self) -> list[str]:
@@ -84,8 +88,8 @@ class TensorView:
 
     @property
     def presence_text(self) -> str:
-        """`required` or `optional`."""
-        return self.presence.lower()
+        """`required`, `optional` or `dynamic`."""
+        return self.option.lower()
 
     @property
     def leader(self) -> Leader | None:

@@ -11,11 +11,11 @@ from opforge.codegen.spec.model import OpSpec
 
 
 def project_specs() -> tuple[OpSpec, ...]:
-    """Return the specs of the current folder's project, else the built-in ones."""
+    """Return the specs of the current folder's project, else the built-in ones; not those that are declared only."""
     paths = find_project().spec_paths()
     return _load(tuple((path, path.stat().st_mtime_ns) for path in paths))
 
 
 @lru_cache(maxsize=4)
 def _load(stamped: tuple[tuple[Path, int], ...]) -> tuple[OpSpec, ...]:
-    return tuple(load_specs([path for path, _ in stamped]))
+    return tuple(spec for spec in load_specs([path for path, _ in stamped]) if not spec.declared_only)

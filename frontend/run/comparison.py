@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opforge.codegen.printing import shown
-from opforge.codegen.spec.parts import Tolerance
+from opforge.codegen.spec.section_parts import Tolerance
 
 Array = NDArray[Any]
 # How many roundings, by bytes of the type, a result may be off: of itself and of the usual value beside it, because a

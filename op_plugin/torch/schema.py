@@ -8,7 +8,7 @@ from typing import Any
 
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import AttrSpec, TensorSpec
-from opforge.codegen.spec.torch_parts import TorchForward
+from opforge.codegen.spec.section_parts import TorchForward
 
 NAMESPACE = "opforge"
 

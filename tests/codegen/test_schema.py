@@ -21,7 +21,9 @@ def schema():
 def test_every_key_is_there_and_no_other_is_allowed(schema):
     models = [schema, *(model for model in schema["$defs"].values() if "properties" in model)]
     assert set(schema["properties"]) == set(OpSpec.model_fields)
-    assert set(schema["required"]) == {name for name, f in OpSpec.model_fields.items() if f.is_required()}
+    required = {name for name, f in OpSpec.model_fields.items() if f.is_required()}
+    assert set(schema["else"]["required"]) == required
+    assert required - set(schema["required"]) == {"formula", "inputs", "outputs", "cases", "constraints"}
     assert len(models) == 22
     assert all(model["additionalProperties"] is False for model in models)
 

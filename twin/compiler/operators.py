@@ -198,14 +198,15 @@ def build_project(
     for soc in socs:
         soc_properties(soc)
     _check_paths(project)
-    specs = load_project(project)
+    every = load_project(project, declared=True)
+    specs = [spec for spec in every if not spec.declared_only]
     known = {spec.op_type for spec in specs}
     if unknown := sorted(set(ops or ()) - known):
         raise UserError(f"ops: got {unknown[0]!r}; {suggest(unknown[0], known)}")
     project.claim_build_dir()
     build_runtime(jobs, report)
     with locked(twin_dir(project)) as scratch:
-        generated = write_project(project, specs).present
+        generated = write_project(project, every).present
         chosen = [spec for spec in specs if not ops or spec.op_type in ops]
         complete = [spec for spec in chosen if not project.missing(spec.own_files)]
         names: dict[bool, list[str]] = {False: [], True: []}
@@ -214,7 +215,7 @@ def build_project(
         require_clean(project, names[False], twin_dir(project), names[True])
         _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec.own_files)})
         kernels = [library for spec in complete for library in _kernel_units(project, spec, socs)]
-        host = host_libraries(project, [spec.name for spec in specs], generated)
+        host = host_libraries(project, [spec.name for spec in every], generated)
         compiled = build([*host, *kernels], scratch, jobs, report)
         for library in kernels:
             require_device_code(library.path, library.units[0].label)

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS, AttrValue
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.torch_parts import TorchTarget
+from opforge.codegen.spec.section_parts import TorchTarget
 from opforge.frontend.ir.reason import Unmatched
 
 # An argument: an array, the name of a value, a node of a graph.

@@ -1,0 +1,185 @@
+"""Define the keys of the sections `torch`, `tests` and `document` of a spec, as data."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from pydantic import Field, StringConstraints
+
+from opforge.codegen.expr.attr_kinds import AttrValue
+
+from .field_types import (
+    AnyValue,
+    AttrDefault,
+    Dtype,
+    FormatName,
+    Int64,
+    Line,
+    Name,
+    Product,
+    SpecModel,
+    Status,
+    Support,
+    Text,
+)
+
+
+class TorchTarget(SpecModel):
+    """A function of PyTorch that is this operator.
+
+    Attributes:
+        target: Namespace, name and overload, as in `aten.gelu_backward.default`.
+        args: Its arguments in the order of its schema, and the parameter of the operator that each of them is.
+        attrs: Attributes that it has no argument for.
+    """
+
+    target: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){2}$", max_length=80)]
+    args: dict[Name, str]
+    attrs: dict[str, AttrDefault] = {}
+
+
+class TorchVariant(TorchTarget):
+    """A function of PyTorch that is this operator with other arguments; graphs and models with it are mapped.
+
+    Attributes:
+        fixed: The one supported value of each argument that is no parameter, whose name in `args` is empty.
+        ones: Inputs that it has no argument for and that are [1.0].
+    """
+
+    fixed: dict[Name, bool | Int64 | float | Line] = {}
+    ones: tuple[Name, ...] = ()
+
+
+class TorchInput(SpecModel):
+    """A tensor of the forward operator.
+
+    Attributes:
+        like: The parameter of the operator that has its shape, and whether it is optional.
+        gradient: The tensor that is its gradient: an output, an input, or a derived one. Empty: it has none.
+    """
+
+    name: Name
+    like: str
+    gradient: str = ""
+
+
+class TorchForward(SpecModel):
+    """The operation whose gradient the operator computes.
+
+    Attributes:
+        name: Its name in PyTorch.
+        inputs: Its tensors in order.
+        attrs: Attributes of the operator that it has too.
+        result: The input of the operator that is the gradient of its result.
+        shape: The shape of its result; default: that of `result`.
+        derived: Tensors that its Python file computes for the operator, or as gradients.
+    """
+
+    name: Name
+    inputs: Annotated[tuple[TorchInput, ...], Field(min_length=1)]
+    attrs: tuple[str, ...] = ()
+    result: str
+    shape: tuple[Int64 | Line, ...] = ()
+    derived: tuple[Name, ...] = ()
+
+
+class TorchSpec(SpecModel):
+    """The functions of PyTorch that are the operator.
+
+    Attributes:
+        names: Names of inputs in PyTorch that differ from those of the operator.
+    """
+
+    targets: tuple[TorchTarget, ...] = ()
+    variants: tuple[TorchVariant, ...] = ()
+    names: dict[str, Name] = {}
+    forward: TorchForward | None = None
+
+    @property
+    def implied(self) -> dict[str, AttrValue]:
+        """Attributes that the functions do not have, with their values; a node of a graph may omit them too."""
+        return {name: value for target in self.targets for name, value in target.attrs.items()}
+
+
+# The elements of a tensor, or one number for all of them.
+Elements: TypeAlias = Int64 | float | tuple[Int64 | float, ...]
+
+
+class Tolerance(SpecModel):
+    """An element is right if |got - expected| <= atol + rtol * |expected|."""
+
+    rtol: Annotated[float, Field(ge=0)]
+    atol: Annotated[float, Field(ge=0)]
+
+
+_Size = Annotated[int, Field(ge=0, lt=1 << 63)]
+
+
+class TestShape(SpecModel):
+    """One test: values for the symbols of a case, attributes, and values of the lists on the host."""
+
+    __test__ = False
+
+    case: str
+    symbols: dict[str, _Size | tuple[_Size, ...]]
+    attrs: dict[str, AnyValue] = {}
+    values: dict[str, tuple[Int64, ...]] = {}
+    note: Text = ""
+
+
+class TestsSpec(SpecModel):
+    """Describe how results are compared, and with which shapes."""
+
+    __test__ = False
+
+    tolerance: dict[Dtype, Tolerance] = {}
+    shapes: tuple[TestShape, ...] = ()
+
+
+class CallSpec(SpecModel):
+    """A call that differs from the first test of its case in what is given here.
+
+    Attributes:
+        case: The case; default: that of the first test.
+        values: The elements of tensors, or one number for all of them. A list on the host has its values.
+        shapes: Shapes that differ from those of the case.
+        dtypes: Dtypes of tensors; a tensor without one has the first of its input.
+        absent: Arguments that are null pointers.
+        function: The function; default: the first one with a parameter for every attribute.
+        product: The product; default: that of the default SoC.
+        status: The status of the call.
+        gives: The elements of outputs, as for `values`; the call runs only if they are given.
+    """
+
+    case: str | None = None
+    symbols: dict[str, Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...]] = {}
+    attrs: dict[str, AnyValue] = {}
+    values: dict[str, Elements] = {}
+    shapes: dict[str, tuple[Annotated[int, Field(ge=0)], ...]] = {}
+    dtypes: dict[str, Dtype] = {}
+    formats: dict[str, FormatName] = {}
+    absent: tuple[str, ...] = ()
+    function: str | None = None
+    product: Product | None = None
+    status: Status = 0
+    gives: dict[str, Elements] = {}
+
+
+class StatementSpec(SpecModel):
+    """A statement of the CANN document, and whether it holds here.
+
+    Attributes:
+        subject: The parameter or the topic of the statement.
+        says: The statement.
+        support: Whether the operator implements it, accepts more, accepts less or differs; the key is `as`.
+        reason: Why the operator differs.
+        at: Calls that succeed: at a limit, or beyond one that does not hold here.
+        past: Calls that are refused.
+    """
+
+    subject: Line
+    says: Line
+    support: Support = Field(alias="as")
+    reason: Text = ""
+    at: tuple[CallSpec, ...] = ()
+    past: tuple[CallSpec, ...] = ()

@@ -1,0 +1,154 @@
+"""Test operators with `declared_only`: what is generated, what is refused, and what import writes."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from opforge.cli.main import app
+from opforge.codegen.importers.compare import differences
+from opforge.codegen.importers.new_project import write_project
+from opforge.codegen.importers.op_def import drafts
+from opforge.codegen.project import Project
+from opforge.codegen.render import render
+from opforge.codegen.spec.loader import SpecError, load_project, load_specs
+from opforge.package.pack import incomplete
+from opforge.twin.compiler.operators import build_project
+
+SPEC = """\
+op_type: AddToList
+summary: Add a number to each tensor of a list.
+declared_only: true
+products: [ascend910b, ascend910_93]
+configs: [ascend950]
+inputs:
+  - {name: x, dynamic: true, dtypes: [float16, float32]}
+  - {name: alpha, scalar: one, dtype: x}
+  - {name: betas, scalar: list, optional: true, dtype: x}
+attrs:
+  - {name: axes, type: list_int, default: []}
+outputs:
+  - {name: y, dynamic: true, dtype: x}
+  - {name: mean, optional: true, dtypes: [float32]}
+"""
+OP_DEF = """
+class AddToList : public OpDef {
+public:
+    explicit AddToList(const char* name) : OpDef(name)
+    {
+        this->Input("x").ParamType(DYNAMIC).DataType({ge::DT_FLOAT16, ge::DT_FLOAT}).FormatList({ge::FORMAT_ND});
+        this->Input("alpha").Scalar().ParamType(REQUIRED).DataType({ge::DT_FLOAT16, ge::DT_FLOAT})
+            .FormatList({ge::FORMAT_ND});
+        this->Output("y").ParamType(DYNAMIC).DataType({ge::DT_FLOAT16, ge::DT_FLOAT}).FormatList({ge::FORMAT_ND});
+        this->Output("mean").ParamType(OPTIONAL).DataTypeList({ge::DT_FLOAT}).FormatList({ge::FORMAT_ND});
+        this->AICore().AddConfig("ascend910b");
+        this->AICore().AddConfig("ascend950");
+    }
+};
+OP_ADD(AddToList);
+"""
+WITHOUT_TENSORS = """
+class Wait : public OpDef {
+public:
+    explicit Wait(const char* name) : OpDef(name)
+    {
+        this->Attr("cycles").AttrType(REQUIRED).Int();
+        this->AICore().AddConfig("ascend910b");
+    }
+};
+OP_ADD(Wait);
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Provide `load(text)`, the operator of a spec."""
+
+    def read(text):
+        file = tmp_path / "op.yaml"
+        file.write_text(text, encoding="utf-8")
+        (spec,) = load_specs([file])
+        return spec
+
+    return read
+
+
+def test_op_def_and_reg_op_are_all_that_is_generated(load):
+    files = dict(render(load(SPEC)))
+    names = ["op_host/add_to_list_def.cpp", "op_proto/add_to_list_proto.cpp", "op_proto/add_to_list_proto.h"]
+    assert list(files) == names
+    definition, _, prototype = files.values()
+    shown = [line.strip().rstrip(";") for line in definition.splitlines()]
+    for name, lines in {
+        "Input x": [".ParamType(DYNAMIC)", ".DataType({ge::DT_FLOAT16, ge::DT_FLOAT})"],
+        "Input alpha": [".Scalar()", ".ParamType(REQUIRED)"],
+        "Input betas": [".ScalarList()", ".ParamType(OPTIONAL)"],
+        "Output y": [".ParamType(DYNAMIC)"],
+        "Output mean": [".ParamType(OPTIONAL)", ".DataType({ge::DT_FLOAT, ge::DT_FLOAT})"],
+    }.items():
+        kind, tensor = name.split()
+        start = shown.index(f'this->{kind}("{tensor}")') + 1
+        assert shown[start : start + len(lines)] == lines
+    for product in ("ascend910b", "ascend910_93", "ascend950"):
+        assert f'this->AICore().AddConfig("{product}")' in shown
+    assert ".DYNAMIC_INPUT(x, TensorType({DT_FLOAT16, DT_FLOAT}))" in prototype
+    assert ".INPUT(alpha, TensorType({DT_FLOAT16, DT_FLOAT}))" in prototype
+    assert ".DYNAMIC_OUTPUT(y, TensorType({DT_FLOAT16, DT_FLOAT}))" in prototype
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("configs:", "cases: [{name: c, shapes: {x: [N]}}]\nconfigs:", ":5:8: cases: got this key, expected none"),
+        ("configs:", "tiling: {task_type: MIX_AIC_1_2}\nconfigs:", ":5:9: tiling: got this key, expected none"),
+        ("declared_only: true", "formula: y = x", ":7:24: inputs[0].dynamic: got true, expected false; only an"),
+        ("declared_only: true", "formula: y = x", ":8:27: inputs[1].scalar: got 'one', expected no 'scalar'; only an"),
+        ("declared_only: true", "formula: y = x", ": outputs[1].optional: got true, expected false; only an"),
+        ("declared_only: true", "formula: y = x", ":1:1: cases: is missing; expected this key"),
+        ("declared_only: true", "declared_only: 1", ":3:16: declared_only: got 1, expected true or false"),
+        ("mean, opt", "mean, scalar: one, opt", ":14:26: outputs[1].scalar: got 'one', expected no 'scalar' with"),
+        ("dynamic: true, dtype: x", "dynamic: 2, dtype: x", ":13:24: outputs[0].dynamic: got 2, expected true or"),
+        ("scalar: one", "scalar: two", ":8:27: inputs[1].scalar: got 'two'; input should be"),
+    ],
+)
+def test_refused(load, old, new, message):
+    with pytest.raises(SpecError) as caught:
+        load(SPEC.replace(old, new, 1))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("source", [OP_DEF, WITHOUT_TENSORS])
+def test_imported_op_def_is_generated_again(source, tmp_path):
+    (draft,) = drafts(source, "source.cpp")
+    write_project([draft], tmp_path / "made")
+    (spec,) = load_project(Project(tmp_path / "made"), declared=True)
+    files = dict(render(spec))
+    (ours,) = drafts(files[f"op_host/{spec.name}_def.cpp"], "generated.cpp")
+    assert differences(ours, draft) == []
+    assert not list((tmp_path / "made" / "tests").rglob("reference/*.py"))
+
+
+def test_kernel_of_a_list_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "source.cpp").write_text(OP_DEF)
+    (tmp_path / "kernel.cpp").write_text("")
+    result = CliRunner().invoke(app, ["import", "source.cpp", "--kernel", "kernel.cpp"])
+    assert "AddToList has lists of tensors" in str(result.exception)
+    assert not (tmp_path / "add_to_list").exists()
+
+
+def test_project_compiles_and_packs_without_it(tmp_path, monkeypatch):
+    root = tmp_path / "made"
+    (draft,) = drafts(OP_DEF, "source.cpp")
+    write_project([draft], root)
+    project = Project(root)
+    assert load_project(project) == ()
+    built = build_project(project)
+    assert built.op_types == ()
+    assert (root / "build" / "gen" / "op_host" / "add_to_list_def.cpp").is_file()
+    assert incomplete(project) == ["not packed: AddToList; its spec has 'declared_only: true'"]
+    monkeypatch.chdir(root)
+    answer = CliRunner().invoke(app, ["generate", "--json"])
+    assert json.loads(answer.stdout)["left_out"] == [
+        "AddToList: everything but OpDef and REG_OP; the spec has 'declared_only: true'"
+    ]
