@@ -13,6 +13,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +25,7 @@ from script import command
 from opforge.codegen.errors import UserError
 from opforge.codegen.importers.compare import differences
 from opforge.codegen.importers.draft import OperatorDraft
+from opforge.codegen.importers.infer_shape import KIND as SHAPES
 from opforge.codegen.importers.new_project import project_files
 from opforge.codegen.importers.op_def import drafts as op_def_drafts
 from opforge.codegen.importers.sources import read_file
@@ -95,6 +97,18 @@ def _definitions(files: Iterable[Path], scratch: Path, *, is_verbose: bool) -> N
             typer.echo(f"  {name}: {count} {text}")
 
 
+def _shapes(files: Iterable[Path]) -> None:
+    """The operators whose shape inference is read: all outputs, or some of them."""
+    counts: Counter[str] = Counter()
+    for path in files:
+        with suppress(UserError):
+            for rules in read_file(path):
+                if rules.kind == SHAPES:
+                    counts["operators"] += 1
+                    counts["read"] += bool(rules.shapes)
+    typer.echo(f"shape inference: {dict(counts)}")
+
+
 def _pages(files: Iterable[Path], *, is_verbose: bool) -> None:
     counts: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
@@ -134,6 +148,7 @@ def main(
     with TemporaryDirectory() as scratch:
         definitions = sorted(path for folder in folders for path in folder.rglob("*_def.cpp"))
         _definitions(definitions, Path(scratch), is_verbose=verbose)
+    _shapes(sorted(path for folder in folders for path in folder.rglob("*_infershape.cpp")))
     _pages(sorted(path for folder in folders for path in folder.rglob("aclnn*.md")), is_verbose=verbose)
 
 

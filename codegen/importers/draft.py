@@ -115,6 +115,7 @@ class OperatorDraft:
         function: Its aclnn function, with the parameters in order, if the source states it.
         summary: Its effect in one line, if the source states it.
         fields: The tiling data.
+        shapes: The outputs that have the shape of an input, as positions (output, input).
         tiling: Further lines of the section `tiling`, of a kernel that is taken over.
         rules: Sentences that became constraints.
         notes: Everything that did not become a part of the draft.
@@ -131,6 +132,7 @@ class OperatorDraft:
     order: tuple[str, ...] = ()
     summary: str = ""
     fields: tuple[FieldDraft, ...] = ()
+    shapes: tuple[tuple[int, int], ...] = ()
     tiling: tuple[str, ...] = ()
     rules: tuple[RuleDraft, ...] = ()
     notes: tuple[Note, ...] = ()

@@ -8,6 +8,7 @@ from opforge.codegen.errors import UserError
 
 from .cpp_tree import Source
 from .draft import ATTR_TYPES, AttrDraft, Note, OperatorDraft, TensorDraft, dtype_word
+from .infer_shape import shape_rules
 from .op_def_values import Calls, Value, class_calls
 from .reg_op import prototypes, tiling_data
 
@@ -25,7 +26,7 @@ _SILENT = {
 
 
 def drafts(text: str, place: str) -> list[OperatorDraft]:
-    """The operators of a C++ source; one without a type has the tiling data of a file without an operator.
+    """The operators of a C++ source; one without a type has tiling data or shape inference.
 
     Raises:
         UserError: The source has no operator.
@@ -35,9 +36,12 @@ def drafts(text: str, place: str) -> list[OperatorDraft]:
     known = {draft.op_type for draft in found}
     found += [draft for draft in prototypes(source) if draft.op_type not in known]
     found += tiling_data(source)
+    found += shape_rules(source)
     if not found:
         more = f"; it uses the macro {source.macro}, which another file defines" if source.macro else ""
-        raise UserError(f"got no OpDef class, REG_OP or tiling data{more}; name the file that has it", place)
+        raise UserError(
+            f"got no OpDef class, REG_OP, tiling data or shape inference{more}; name the file that has it", place
+        )
     return found
 
 

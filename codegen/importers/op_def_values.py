@@ -94,7 +94,7 @@ def class_calls(source: Source) -> Iterator[tuple[str, Calls]]:
     constants: dict[str, object] = {}
     functions: dict[str, Node] = {}
     for node in source.root.named_children:
-        _collect(source, node, constants, functions)
+        collect(source, node, constants, functions)
     for node in nodes(source.root, "class_specifier", "struct_specifier"):
         bases = [source.of(child) for child in node.children if child.type == "base_class_clause"]
         name = source.of(node.child_by_field_name("name"))
@@ -104,7 +104,7 @@ def class_calls(source: Source) -> Iterator[tuple[str, Calls]]:
         methods = dict(functions)
         own = dict(constants)
         for child in body.named_children:
-            _collect(source, child, own, methods)
+            collect(source, child, own, methods)
         walker = _Walker(source, own, methods)
         walker.calls.line = line_of(node)
         if constructor := methods.get(name):
@@ -119,8 +119,8 @@ def _added(source: Source) -> Iterator[Node]:
             yield from arguments.named_children[:1]
 
 
-def _collect(source: Source, node: Node, constants: dict[str, object], functions: dict[str, Node]) -> None:
-    """The constants and functions of a scope; namespaces are entered."""
+def collect(source: Source, node: Node, constants: dict[str, object], functions: dict[str, Node]) -> None:
+    """Add the constants and functions of a scope; namespaces are entered."""
     if node.type in {
         "namespace_definition",
         "linkage_specification",
@@ -129,13 +129,13 @@ def _collect(source: Source, node: Node, constants: dict[str, object], functions
         "preproc_if",
     }:
         for child in node.named_children:
-            _collect(source, child, constants, functions)
+            collect(source, child, constants, functions)
     elif node.type == "function_definition":
         for declarator in nodes(node, "function_declarator"):
             functions.setdefault(source.of(declarator.child_by_field_name("declarator")).rpartition("::")[2], node)
             break
     elif node.type in {"declaration", "field_declaration"}:
-        _declare(source, node, constants)
+        declare(source, node, constants)
     elif node.type == "preproc_def":
         name, value = source.of(node.child_by_field_name("name")), source.of(node.child_by_field_name("value"))
         if (number := _number(value.strip())) is not None:
@@ -144,7 +144,8 @@ def _collect(source: Source, node: Node, constants: dict[str, object], functions
             constants[name] = _Text(value.strip().strip('"'))
 
 
-def _declare(source: Source, node: Node, constants: dict[str, object]) -> None:
+def declare(source: Source, node: Node, constants: dict[str, object]) -> None:
+    """Add the constants of a declaration."""
     for child in node.named_children:
         value = child.child_by_field_name("value")
         if child.type == "field_identifier" and (value := node.child_by_field_name("default_value")) is not None:
@@ -246,7 +247,7 @@ class _Walker:
 
     def _statement(self, node: Node, depth: int) -> None:
         if node.type == "declaration":
-            _declare(self._source, node, self._constants)
+            declare(self._source, node, self._constants)
         elif node.type == "expression_statement" and node.named_children:
             self._expression(node.named_children[0], depth)
         elif node.type == "compound_statement":

@@ -47,8 +47,8 @@ def _line(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
-def _arguments(text: str, start: int) -> tuple[list[str], int]:
-    """The arguments of a call from behind its parenthesis on, and the position behind it."""
+def arguments_of(text: str, start: int) -> tuple[list[str], int]:
+    """Return the arguments of a call from behind its parenthesis on, and the position behind it."""
     parts, depth, begin = [], 0, start
     for position in range(start, min(len(text), start + 20_000)):
         letter = text[position]
@@ -78,7 +78,7 @@ def prototypes(source: Source) -> Iterator[OperatorDraft]:
             clause = _CLAUSE.match(text, position)
             if clause is None or clause[1].startswith("OP_END"):
                 break
-            arguments, position = _arguments(text, clause.end())
+            arguments, position = arguments_of(text, clause.end())
             line = _line(text, clause.start(1))
             if clause[1] in _TENSORS and arguments:
                 option, is_output = _TENSORS[clause[1]]

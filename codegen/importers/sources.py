@@ -18,15 +18,17 @@ from opforge.codegen.untrusted import FormError, parse_json
 
 from . import aclnn_page, msopgen, op_def
 from .draft import OperatorDraft
+from .infer_shape import KIND
 
 MOST_BYTES, MOST_FILES = 4 << 20, 20_000
 _KINDS = (
-    "an msOpGen JSON file, a C++ source with OpDef, REG_OP or tiling data, or the Markdown page of an aclnn function"
+    "an msOpGen JSON file, a C++ source with OpDef, REG_OP, tiling data or InferShape, or the page of an aclnn function"
 )
 _JSON: TypeAdapter[Any] = TypeAdapter(Any)
 _CPP = (".cpp", ".cc", ".cxx", ".h", ".hpp")
+_WORDS = ("OP_ADD(", "REG_OP(", "BEGIN_TILING_DATA_DEF(", "IMPL_OP_INFERSHAPE(")
 _PAGES = (".md", ".markdown", ".html", ".htm")
-_DIRECTORY_SUFFIXES = ("_def.cpp", "_proto.h", "_tiling.h", "_tiling_data.h")
+_DIRECTORY_SUFFIXES = ("_def.cpp", "_proto.h", "_infershape.cpp", "_tiling.h", "_tiling_data.h")
 
 
 @dataclass
@@ -46,7 +48,7 @@ def read_sources(paths: Sequence[Path]) -> Imported:
     """
     result = Imported()
     found: dict[str, OperatorDraft] = {}
-    fields: list[OperatorDraft] = []
+    parts: list[OperatorDraft] = []
     for path, is_named in _files(paths):
         result.files += 1
         try:
@@ -58,12 +60,12 @@ def read_sources(paths: Sequence[Path]) -> Imported:
             continue
         for draft in drafts:
             if not draft.op_type:
-                fields.append(draft)
+                parts.append(draft)
             elif draft.op_type in found:
                 found[draft.op_type] = _joined(found[draft.op_type], draft)
             else:
                 found[draft.op_type] = draft
-    result.drafts = [_with_fields(draft, fields, is_only=len(found) == 1) for draft in found.values()]
+    result.drafts = [_with_parts(draft, parts, is_only=len(found) == 1) for draft in found.values()]
     if not result.drafts:
         reason = result.problems[0] if result.problems else f"expected {_KINDS}"
         raise UserError(f"got no operator in {result.files} files; {reason}", path_text(paths[0]))
@@ -86,13 +88,22 @@ def _joined(first: OperatorDraft, second: OperatorDraft) -> OperatorDraft:
     )
 
 
-def _with_fields(draft: OperatorDraft, fields: Sequence[OperatorDraft], *, is_only: bool) -> OperatorDraft:
-    """The draft with the tiling data of a file that registers it for the operator, or of the only such file."""
-    if draft.fields:
-        return draft
-    own = [other for other in fields if draft.op_type in {other.function, other.function.removesuffix("TilingData")}]
-    own = own or (list(fields) if is_only and len(fields) == 1 else [])
-    return replace(draft, fields=own[0].fields, notes=draft.notes + own[0].notes) if own else draft
+def _with_parts(draft: OperatorDraft, parts: Sequence[OperatorDraft], *, is_only: bool) -> OperatorDraft:
+    """The draft with its shape inference, and with the tiling data that is registered for it, or the only one."""
+    shapes = [part for part in parts if part.kind == KIND and part.function == draft.op_type]
+    fields = [part for part in parts if part.kind != KIND]
+    own = [part for part in fields if draft.op_type in {part.function, part.function.removesuffix("TilingData")}]
+    own = own or (fields if is_only and len(fields) == 1 else [])
+    for part in (*shapes[:1], *(() if draft.fields else own[:1])):
+        file = Path(part.place.rpartition(":")[0]).name
+        notes = tuple(replace(note, text=f"{file}: {note.text}") for note in part.notes)
+        draft = replace(
+            draft,
+            fields=draft.fields or part.fields,
+            shapes=draft.shapes or part.shapes,
+            notes=draft.notes + notes,
+        )
+    return draft
 
 
 def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
@@ -116,7 +127,7 @@ def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
 
 
 def read_file(path: Path) -> list[OperatorDraft]:
-    """The operators of one file; a draft without a type has the tiling data of a file without an operator.
+    """The operators of one file; a draft without a type has tiling data or shape inference.
 
     Raises:
         UserError: It cannot be read, is no source, or has errors.
@@ -133,7 +144,9 @@ def read_file(path: Path) -> list[OperatorDraft]:
         except FormError as error:
             raise UserError(f"{error}; correct the JSON text", place) from error
         return msopgen.drafts(value, text, place)
-    if path.suffix in _CPP or any(word in text for word in ("OP_ADD(", "REG_OP(", "BEGIN_TILING_DATA_DEF(")):
+    if path.suffix in _CPP or any(
+        word in text for word in ("OP_ADD(", "REG_OP(", "BEGIN_TILING_DATA_DEF(", "IMPL_OP_INFERSHAPE(")
+    ):
         return op_def.drafts(text, place)
     if path.suffix in _PAGES or "GetWorkspaceSize" in text:
         return aclnn_page.drafts(text, place)

@@ -208,16 +208,20 @@ class _Writer:
 
     def _cases(self) -> list[str]:
         shapes = {self._name(t): self._shape(t, number) for number, t in enumerate(self._draft.inputs, 1)}
-        required = (t for t in self._draft.inputs if t.option != OPTIONAL)
-        like = next(required, None)
-        for output in self._draft.outputs:
-            shapes[self._names[_key(self._draft, output)]] = shapes[self._name(like)] if like else "[1]"
+        like = next((t for t in self._draft.inputs if t.option != OPTIONAL), None)
+        rules = dict(self._draft.shapes)
+        unknown = []
+        for number, output in enumerate(self._draft.outputs):
+            of = self._draft.inputs[rules[number]] if rules.get(number, len(shapes)) < len(shapes) else None
+            if of is None or of.option == OPTIONAL:
+                unknown.append(self._names[_key(self._draft, output)])
+                of = like
+            shapes[self._names[_key(self._draft, output)]] = shapes[self._name(of)] if of else "[1]"
         entries = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
-        return [
-            "# The source states no shape rules: replace them. Now each output has the shape of the first input.",
-            "cases:",
-            f"  - {{name: every, shapes: {{{entries}}}}}",
-        ]
+        comment = "# These are the shapes of the shape inference of the source."
+        if unknown:
+            comment = f"# The source states no shape of {', '.join(unknown)}: replace it. Now it is that of an input."
+        return [_cut(comment), "cases:", f"  - {{name: every, shapes: {{{entries}}}}}"]
 
     def _constraints(self) -> list[str]:
         lines = ["constraints:"]
