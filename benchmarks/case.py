@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from floor import Floor
 
-from opforge.codegen.spec.dtypes import SHORT_DTYPES
+from opforge.codegen.data.dtypes import SHORT_DTYPES
 
 Array = np.ndarray[Any, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from opforge.codegen.spec.products import SOCS
+from opforge.codegen.data.products import SOCS
 from opforge.twin.compiler.npu_model import npu_model
 
 

@@ -24,10 +24,10 @@ from typing import Annotated, Any
 import typer
 from script import command, table
 
+from opforge.codegen.data.names import lower_camel, snake_case
+from opforge.codegen.data.products import BUILT_PRODUCTS
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import replace_file
-from opforge.codegen.spec.names import lower_camel, snake_case
-from opforge.codegen.spec.products import BUILT_PRODUCTS
 
 DTYPES = ("float16", "bfloat16", "float32")
 # Limits of CPU seconds for 1,000 specs, and for the command that reads no spec.

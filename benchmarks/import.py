@@ -22,6 +22,7 @@ from typing import Annotated
 import typer
 from script import command
 
+from opforge.codegen.data.names import op_type_refusal
 from opforge.codegen.errors import UserError
 from opforge.codegen.importers.compare import differences
 from opforge.codegen.importers.draft import OperatorDraft
@@ -31,7 +32,6 @@ from opforge.codegen.importers.op_def import drafts as op_def_drafts
 from opforge.codegen.importers.sources import read_file
 from opforge.codegen.render import render
 from opforge.codegen.spec.loader import load_specs
-from opforge.codegen.spec.names import op_type_refusal
 
 
 def _kind(text: str) -> str:

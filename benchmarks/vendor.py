@@ -27,11 +27,11 @@ import typer
 from case import Array, values
 from script import command, table
 
+from opforge.codegen.data.products import soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, require_writable, write_files
 from opforge.codegen.printing import path_text
 from opforge.codegen.project import find_project
-from opforge.codegen.spec.products import soc_properties
 from opforge.twin import run
 from opforge.twin.compiler.npu_model import range_text
 from opforge.twin.coverage.op_sources import tiling_header

@@ -35,8 +35,8 @@ def new(
     ] = "elementwise",
 ) -> None:
     """Create a working project from one of six starters."""
+    from opforge.codegen.data.names import snake_case
     from opforge.codegen.new import new_project, operator_of
-    from opforge.codegen.spec.names import snake_case
 
     made = new_project(name, folder or Path(snake_case(name)), starter)
     say(

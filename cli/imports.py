@@ -95,10 +95,10 @@ def _node(sources: list[Path], name: str) -> Imported:
 
 
 def _write(drafts: list[OperatorDraft], out: Path | None, kernel: Path | None, answer: dict[str, object]) -> None:
+    from opforge.codegen.data.names import snake_case
     from opforge.codegen.errors import UserError
     from opforge.codegen.importers.kernel import read_kernel
     from opforge.codegen.importers.new_project import write_project
-    from opforge.codegen.spec.names import snake_case
 
     if out is None and len(drafts) > 1:
         raise UserError(f"--output: missing, expected a folder for the {len(drafts)} operators of the source")
@@ -137,11 +137,11 @@ def _write(drafts: list[OperatorDraft], out: Path | None, kernel: Path | None, a
 
 
 def _compare(files: list[Path], drafts: list[OperatorDraft], name: str | None, answer: dict[str, object]) -> None:
+    from opforge.codegen.data.names import suggest
     from opforge.codegen.errors import UserError
     from opforge.codegen.importers.compare import differences, draft_of
     from opforge.codegen.project import find_project
     from opforge.codegen.spec.loader import load_specs
-    from opforge.codegen.spec.names import suggest
 
     types = {draft.op_type: draft for draft in drafts}
     specs = [(path, load_specs([path])[0]) for path in files or find_project(Path.cwd()).spec_paths()]

@@ -130,7 +130,7 @@ def _run() -> None:
     if any(word == "--node" or word.startswith("--node=") for word in options):
         readers.add("import")
     if command in readers and "--help" not in options:
-        from opforge.frontend.io.limits import supervise
+        from opforge.frontend.limits import supervise
 
         supervise()
     try:

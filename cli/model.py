@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.printing import path_text
-from opforge.codegen.spec.products import DEFAULT_SOC
 
 from .options import DOMAIN, JSON, LEVEL, LOWER_TRAINING, PATTERNS, SOC, answer_file, file_argument, path_option
 
@@ -96,7 +96,7 @@ def convert(
 
     If no rule matches, the output file is identical to the input file.
     """
-    from opforge.frontend.io.limits import disable_gc, leave
+    from opforge.frontend.limits import disable_gc, leave
 
     disable_gc()
     from opforge.frontend.commands import ConvertOptions, convert_command
@@ -129,7 +129,7 @@ def check(
 
     The command prints one error or warning per line. It exits with 1 if there is an error.
     """
-    from opforge.frontend.io.limits import disable_gc, leave
+    from opforge.frontend.limits import disable_gc, leave
 
     disable_gc()
     from opforge.frontend.atc_commands import check_command

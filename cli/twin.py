@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.printing import path_text, say
-from opforge.codegen.spec.products import DEFAULT_SOC
 
 from .options import (
     ATTR,

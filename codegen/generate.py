@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from opforge.codegen.data.names import op_type_refusal, suggest
 from opforge.codegen.spec.loader import load_specs, with_suffix
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.names import op_type_refusal, suggest
 
 from .errors import UserError
 from .files import is_file

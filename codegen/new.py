@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from opforge.codegen.spec.names import op_type_refusal, snake_case, suggest
+from opforge.codegen.data.names import op_type_refusal, snake_case, suggest
 
 from .errors import UserError
 from .files import TEMPORARY_PREFIX

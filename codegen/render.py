@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from opforge.codegen.spec.dtypes import DTYPES, STORAGE_FORMATS
+from opforge.codegen.data.dtypes import DTYPES, STORAGE_FORMATS
+from opforge.codegen.data.products import DEFAULT_SOC, PRODUCTS, SOCS
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.products import DEFAULT_SOC, PRODUCTS, SOCS
 from opforge.codegen.views.line_wrap import PAGE_WIDTH, fit
 from opforge.codegen.views.op_view import FunctionView, OpView
 from opforge.codegen.views.ort_view import ort_operators

@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from opforge.codegen.spec.dtypes import ANY_FORMAT, DTYPES, FORMATS
+from opforge.codegen.data.dtypes import ANY_FORMAT, DTYPES, FORMATS
+from opforge.codegen.data.products import DEVICES, PRODUCTS
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.products import DEVICES, PRODUCTS
 
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGE = ROOT / "docs" / "reference" / "spec.md"

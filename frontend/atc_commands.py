@@ -13,18 +13,18 @@ from pathlib import Path
 
 from onnx import ModelProto
 
+from opforge.codegen.data.products import DEFAULT_SOC, PRODUCTS
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, write_files
 from opforge.codegen.printing import escaped, path_text, say, shown
 from opforge.codegen.progress import progress
-from opforge.codegen.spec.products import DEFAULT_SOC, PRODUCTS
-from opforge.frontend.io.limits import claimed, limits_for
 from opforge.frontend.io.load import SourceModel
 from opforge.frontend.io.save import require_targets
 from opforge.frontend.targets.check import check_model
 from opforge.frontend.targets.finding import Finding
 
 from .commands import ConvertOptions, convert_command
+from .limits import claimed, limits_for
 from .sources import load_source
 
 _ONNX, _GE_IR = 5, 1

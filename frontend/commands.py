@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from onnx import ModelProto
 
+from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, file_size, json_file, write_files
 from opforge.codegen.printing import path_text, say
 from opforge.codegen.progress import progress
-from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
-from opforge.frontend.io.limits import claimed, limits_for
 from opforge.frontend.io.load import MAX_MODEL_BYTES, SourceModel
 from opforge.frontend.io.save import require_targets, serialized, write_model
 from opforge.frontend.ir.graph import node_count
@@ -23,6 +22,7 @@ from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.report.summary import summary
 
 from .conversion import Conversion, PassTimes
+from .limits import claimed, limits_for
 from .prefilter import is_plain
 from .sources import load_source
 

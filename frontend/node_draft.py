@@ -8,10 +8,10 @@ from pathlib import Path
 
 from onnx import AttributeProto, GraphProto, NodeProto
 
+from opforge.codegen.data.names import suggest
 from opforge.codegen.errors import UserError
 from opforge.codegen.importers.draft import REQUIRED, AttrDraft, Note, OperatorDraft, TensorDraft
 from opforge.codegen.printing import path_text, shown
-from opforge.codegen.spec.names import suggest
 
 from .ir.tensor_type import DTYPE_WORDS, ValueType, value_type
 from .sources import load_source

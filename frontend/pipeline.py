@@ -24,11 +24,11 @@ from opforge.frontend.emit.target_opset import check_opset, newest, requested
 from opforge.frontend.io.load import SourceModel, check_versions, load_model
 from opforge.frontend.ir.graph import GraphView, node_count
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_key
-from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.search import Search
 
 from .conversion import Conversion, Mapped, PassTimes
+from .operators import project_specs
 from .state import Matched, Options, State
 
 

@@ -25,7 +25,7 @@ def load_source(path: Path | SourceModel) -> SourceModel:
     if path.suffix not in GE_SUFFIXES:
         return load_model(path)
     from .ge.read import MAX_TEXT_BYTES, ge_message, ge_model
-    from .ir.operators import project_specs
+    from .operators import project_specs
 
     is_text, where = GE_SUFFIXES[path.suffix], path_text(path)
     most = MAX_TEXT_BYTES if is_text else MAX_MODEL_BYTES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from opforge.codegen.data.dtypes import DTYPES
 from opforge.codegen.escape import Code
-from opforge.codegen.spec.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.data.dtypes import DTYPES
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from opforge.codegen.data.names import suggest
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.files import NewFile, read_regular, write_files
 from opforge.codegen.printing import path_text, say
 from opforge.codegen.project import BUILTIN_ROOT, Project, check_vendor, find_project
-from opforge.codegen.spec.names import suggest
 
 from . import cann
 from .layout import Contents, layout, write_tree

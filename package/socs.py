@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from opforge.codegen.data.products import BUILT_PRODUCTS, FIRST_GENERATION, SOCS
 from opforge.codegen.errors import UserError
-from opforge.codegen.spec.products import BUILT_PRODUCTS, FIRST_GENERATION, SOCS
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec

@@ -7,8 +7,8 @@ import re
 from fnmatch import fnmatch
 from pathlib import Path
 
-from opforge.codegen.spec.dtypes import CANN_DTYPES, FORMATS
-from opforge.codegen.spec.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
+from opforge.codegen.data.dtypes import CANN_DTYPES, FORMATS
+from opforge.codegen.data.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
 from opforge.package.socs import opc_chips
 
 ROOT = Path(__file__).resolve().parent.parent

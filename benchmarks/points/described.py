@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from opforge.codegen.spec.products import SOCS
+from opforge.codegen.data.products import SOCS
 
 from .runner import Launch, NotRunError, constant, report_of
 from .series import Point, soc_of

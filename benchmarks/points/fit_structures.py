@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from opforge.codegen.spec.products import SOCS
+from opforge.codegen.data.products import SOCS
 
 from .described import seconds_of
 from .generic import Stream, group_of, host_us, product_times

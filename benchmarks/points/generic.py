@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from opforge.codegen.spec.products import SOCS
+from opforge.codegen.data.products import SOCS
 
 from .described import Gemm, seconds_of
 from .runner import KERNELS, Launch, NotRunError, constant, report_of

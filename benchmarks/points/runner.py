@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from opforge.codegen.spec.products import soc_properties
+from opforge.codegen.data.products import soc_properties
 from opforge.twin.build import npu_model
 from opforge.twin.runtime.acl import one_at_a_time, runtime
 from opforge.twin.runtime.kernel_process import Job, call_launch

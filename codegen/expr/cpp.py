@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from opforge.codegen.data.dtypes import DTYPES
 from opforge.codegen.escape import Code, cpp_string
-from opforge.codegen.spec.dtypes import DTYPES
 
 from .operators import AND, ATOM, COMPARISON, OPERATORS, SUM, UNARY
 from .tree import (

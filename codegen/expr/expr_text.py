@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.data.dtypes import DTYPES
 
 from .operators import ATOM, CHOICE, COMPARISON, OPERATORS, PHRASE, PRODUCT
 from .tree import (

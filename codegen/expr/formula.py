@@ -13,11 +13,9 @@ import ast
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from string import ascii_letters
 
+from opforge.codegen.data.names import suggest
 from opforge.codegen.escape import Code
-from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.names import suggest
 
 from .operators import ATOM, BY_NODE, COMPARISON, PRODUCT, SUM, UNARY
 
@@ -46,19 +44,6 @@ class Names:
     def all(self) -> list[str]:
         """Every name, sorted."""
         return sorted({*self.outputs, *self.others})
-
-
-def formula_names(spec: OpSpec) -> Names:
-    """Names that the formula of a spec may use."""
-    dims = [dim for case in spec.cases for shape in case.shapes.values() for dim in shape if isinstance(dim, str)]
-    symbols = {dim.removeprefix("*") for dim in dims if dim.removeprefix("*").isalnum()}
-    parameters = {tensor.name for tensor in spec.inputs} | {attr.name for attr in spec.attrs}
-    return Names({output.name for output in spec.outputs}, parameters | symbols)
-
-
-def forward_names(spec: OpSpec) -> Names:
-    """Names that the forward formula of a spec may use; its results are single letters."""
-    return Names(frozenset(ascii_letters), formula_names(spec).all)
 
 
 def latex_lines(text: str, names: Names) -> tuple[Code, ...]:

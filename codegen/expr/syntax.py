@@ -23,8 +23,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from opforge.codegen.spec.dtypes import DTYPES
-from opforge.codegen.spec.names import suggest, symbol_refusal
+from opforge.codegen.data.dtypes import DTYPES
+from opforge.codegen.data.names import suggest, symbol_refusal
 
 from .attr_kinds import ATTR_KINDS
 from .operators import BY_NODE

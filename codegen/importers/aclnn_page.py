@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from opforge.codegen.data.names import snake_case
+from opforge.codegen.data.products import PRODUCTS
 from opforge.codegen.errors import UserError
-from opforge.codegen.spec.names import snake_case
-from opforge.codegen.spec.products import PRODUCTS
 
 from .draft import DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, RuleDraft, TensorDraft, dtype_word
 from .page_tables import Table, tables_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from opforge.codegen.data.dtypes import CANN_DTYPES, DECLARED_DTYPES
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS
-from opforge.codegen.spec.dtypes import CANN_DTYPES, DECLARED_DTYPES
 
 REQUIRED, OPTIONAL, DYNAMIC = "required", "optional", "dynamic"
 # The kinds of sources that state combinations of dtypes; others state a set for each tensor.

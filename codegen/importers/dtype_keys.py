@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from opforge.codegen.spec.dtypes import DECLARED_DTYPES, DTYPES
+from opforge.codegen.data.dtypes import DECLARED_DTYPES, DTYPES
 
 from .draft import COMBINED_KINDS, OPTIONAL, OperatorDraft, TensorDraft
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from opforge.codegen.data.names import snake_case
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import open_inside, read_regular
 from opforge.codegen.printing import path_text, shown
 from opforge.codegen.spec.field_types import TASK_TYPES
-from opforge.codegen.spec.names import snake_case
 
 from .draft import OperatorDraft
 from .sources import MOST_BYTES, decoded

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opforge.codegen.data.names import ir_name_refusal, suggest
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
-from opforge.codegen.spec.names import ir_name_refusal, suggest
 
 from .draft import ATTR_TYPES, DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, OperatorDraft, TensorDraft, dtype_word
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from opforge.codegen.data.names import op_type_refusal, snake_case
 from opforge.codegen.errors import UserError
 from opforge.codegen.new import common_texts, write_texts
 from opforge.codegen.printing import shown
-from opforge.codegen.spec.names import op_type_refusal, snake_case
 
 from .draft import OperatorDraft
 from .spec_text import SpecDraft, spec_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from opforge.codegen.data.names import parameter_refusal, snake_case
 from opforge.codegen.spec.field_types import SCALARS
-from opforge.codegen.spec.names import parameter_refusal, snake_case
 
 from .cpp_tree import Source
 from .draft import (

@@ -8,10 +8,8 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from opforge.codegen.expr.attr_kinds import ATTR_KINDS
-from opforge.codegen.printing import escaped
-from opforge.codegen.spec.dtypes import FORMATS
-from opforge.codegen.spec.names import (
+from opforge.codegen.data.dtypes import FORMATS
+from opforge.codegen.data.names import (
     attribute_refusal,
     camel_refusal,
     ir_name_refusal,
@@ -20,8 +18,10 @@ from opforge.codegen.spec.names import (
     snake_case,
     tensor_ir_refusal,
 )
+from opforge.codegen.data.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
+from opforge.codegen.expr.attr_kinds import ATTR_KINDS
+from opforge.codegen.printing import escaped
 from opforge.codegen.spec.parts import TilingSpec
-from opforge.codegen.spec.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
 
 from .draft import OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, TensorDraft
 from .dtype_keys import DtypeKeys

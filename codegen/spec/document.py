@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from opforge.codegen.data.names import suggest
 from opforge.codegen.expr.program import Program
 
 from .model import OpSpec
-from .names import suggest
 from .section_parts import CallSpec, StatementSpec, TestShape
 from .validate_uses import Problems, check_test
 from .yaml_nodes import KEY, Path

@@ -20,12 +20,12 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_after_validator_function
 
+from opforge.codegen.data import names
+from opforge.codegen.data.dtypes import ANY_FORMAT, DECLARED_DTYPES, DTYPES, FORMATS
+from opforge.codegen.data.names import nearest, suggest
+from opforge.codegen.data.products import DEVICES, PRODUCTS
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS
 
-from . import names
-from .dtypes import ANY_FORMAT, DECLARED_DTYPES, DTYPES, FORMATS
-from .names import nearest, suggest
-from .products import DEVICES, PRODUCTS
 from .shared_plans import STRATEGIES
 
 STATUSES = {

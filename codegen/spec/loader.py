@@ -10,6 +10,7 @@ from typing import Any, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from opforge.codegen.data.names import nearest
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import read_regular
 from opforge.codegen.printing import escaped, path_text
@@ -17,7 +18,6 @@ from opforge.codegen.project import MOST_SPEC_BYTES, Project
 
 from .field_types import SpecModel, UnknownWordError
 from .model import DeclaredSpec, OpSpec, PartialSpec
-from .names import nearest
 from .validate import problems_of
 from .yaml_nodes import KEY, Document, Path, Problem, dotted, read_yaml
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr
 
-from opforge.codegen.expr.compile import compile_spec
+from opforge.codegen.data.dtypes import DTYPES
+from opforge.codegen.data.names import snake_case
+from opforge.codegen.data.products import BUILT_PRODUCTS, PRODUCTS
+from opforge.codegen.expr.formula import Names
 from opforge.codegen.expr.program import Program
 
-from .dtypes import DTYPES
-from .names import snake_case
+from .compile import compile_spec
 from .parts import CaseSpec, ConstraintSpec, SpecData, TensorSpec
-from .products import BUILT_PRODUCTS, PRODUCTS
 from .yaml_nodes import Path
 
 
@@ -106,6 +108,19 @@ class OpSpec(SpecData):
         """The devices with kernels that the CANN document does not list."""
         devices = [device for product in self.built_products for device in PRODUCTS[product].devices]
         return tuple(device for device in devices if self.document_devices and device not in self.document_devices)
+
+    @property
+    def formula_names(self) -> Names:
+        """The names that the formula may use."""
+        dims = [dim for case in self.cases for shape in case.shapes.values() for dim in shape if isinstance(dim, str)]
+        symbols = {dim.removeprefix("*") for dim in dims if dim.removeprefix("*").isalnum()}
+        parameters = {tensor.name for tensor in self.inputs} | {attr.name for attr in self.attrs}
+        return Names({output.name for output in self.outputs}, parameters | symbols)
+
+    @property
+    def forward_names(self) -> Names:
+        """The names that the forward formula may use; its results are single letters."""
+        return Names(frozenset(ascii_letters), self.formula_names.all)
 
     def promoted(self, leader: str) -> tuple[TensorSpec, ...]:
         """The input called `leader` and the tensors whose dtypes decide with it what a kernel computes in."""

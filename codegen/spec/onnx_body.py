@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from opforge.codegen.data.names import nearest
 from opforge.codegen.printing import first_line
 
 from .model import OpSpec
-from .names import nearest
 
 if TYPE_CHECKING:
     import onnx

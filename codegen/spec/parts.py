@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
+from opforge.codegen.data.dtypes import ANY_FORMAT, PUBLIC_FORMATS
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS, AttrKind
 
-from .dtypes import ANY_FORMAT, PUBLIC_FORMATS
 from .field_types import (
     TILING_DATA_BYTES,
     AttrDefault,

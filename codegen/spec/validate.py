@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from opforge.codegen.expr.formula import FormulaError, formula_names, forward_names, latex_lines
+from opforge.codegen.data.dtypes import DTYPES
+from opforge.codegen.data.names import lower_camel, own_word_refusal, snake_case, suggest
+from opforge.codegen.expr.formula import FormulaError, latex_lines
 
 from .document import check_document
-from .dtypes import DTYPES
 from .field_types import LIST_TYPE, RULE_STATUSES, SCALARS, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES
 from .model import MissingSectionError, OpSpec
-from .names import lower_camel, own_word_refusal, snake_case, suggest
 from .parts import AttrSpec, ConstraintSpec, FunctionSpec, TensorSpec, TilingSpec
 from .shared_plans import STRATEGIES, Strategy
 from .validate_uses import (
@@ -67,8 +67,8 @@ def _check_names(spec: OpSpec, problems: Problems) -> None:
 
 def _check_formula(spec: OpSpec, problems: Problems) -> None:
     formulas = [
-        ("formula", spec.formula, formula_names(spec)),
-        ("forward_formula", spec.forward_formula, forward_names(spec)),
+        ("formula", spec.formula, spec.formula_names),
+        ("forward_formula", spec.forward_formula, spec.forward_names),
     ]
     for key, text, names in formulas:
         if not text:

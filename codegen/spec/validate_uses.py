@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from opforge.codegen.data.names import suggest
 from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.expr.evaluate import EvaluationError
 from opforge.codegen.expr.program import Case, Program
@@ -11,7 +12,6 @@ from opforge.codegen.expr.tree import INT_MAX, INT_MIN
 from opforge.codegen.expr.value_text import value_text
 
 from .model import DeclaredSpec, OpSpec
-from .names import suggest
 from .onnx_body import body_problems
 from .parts import AttrSpec, ValuesSpec
 from .section_parts import TestShape, TorchForward, TorchTarget, TorchVariant

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
+from opforge.codegen.data.names import lower_camel, upper_camel
+from opforge.codegen.data.products import PRODUCTS
 from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.cpp import CppNames, cpp_expression
 from opforge.codegen.expr.program import Case, Constraint, Dim
 from opforge.codegen.expr.tree import is_about_dtype, reads_attributes_only
-from opforge.codegen.spec.names import lower_camel, upper_camel
-from opforge.codegen.spec.products import PRODUCTS
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from opforge.codegen.data.dtypes import DTYPES
 from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr.expr_text import documented_dtype
-from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import TensorSpec
 from opforge.codegen.spec.section_parts import TestShape

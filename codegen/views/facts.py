@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from opforge.codegen.spec.products import PRODUCTS
+from opforge.codegen.data.products import PRODUCTS
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from opforge.codegen.data.dtypes import DTYPES
+from opforge.codegen.data.names import lower_camel, snake_case, upper_camel
+from opforge.codegen.data.products import PRODUCTS
 from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.cpp import CppNames, cpp_expression, int64_literal
 from opforge.codegen.expr.tree import Expr
 from opforge.codegen.expr.value_text import alternatives
-from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.names import lower_camel, snake_case, upper_camel
 from opforge.codegen.spec.parts import FunctionSpec, PlanConstant, TilingField
-from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.spec.section_parts import TorchTarget
 from opforge.codegen.spec.shared_plans import Strategy
 from opforge.codegen.spec.validate import tiling_bytes, tiling_layout

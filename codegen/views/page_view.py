@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from opforge.codegen.data.products import PRODUCTS
 from opforge.codegen.escape import Code, markdown, markdown_code
 from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.expr.expr_text import documented_dtype, readable
-from opforge.codegen.expr.formula import formula_names, forward_names, latex_lines
+from opforge.codegen.expr.formula import latex_lines
 from opforge.codegen.expr.program import Case, Constraint
 from opforge.codegen.expr.tree import (
     CORES,
@@ -29,7 +30,6 @@ from opforge.codegen.expr.value_text import alternatives, value_text
 from opforge.codegen.spec.field_types import STATUSES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import AttrSpec, TensorSpec
-from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.spec.semantics import accepted_dtypes
 
 from .example_view import example_of
@@ -60,8 +60,8 @@ class PageView:
         spec = op.spec
         self._spec = spec
         self._groups = _product_groups(spec)
-        self.formula = latex_lines(spec.formula, formula_names(spec))
-        self.forward_formula = latex_lines(spec.forward_formula or "", forward_names(spec))
+        self.formula = latex_lines(spec.formula, spec.formula_names)
+        self.forward_formula = latex_lines(spec.forward_formula or "", spec.forward_names)
         states = [
             [device, name, _state(spec, name, device, has_kernel=has_kernel)]
             for name, product in PRODUCTS.items()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from opforge.codegen.data.dtypes import DTYPES
 from opforge.codegen.escape import Code
-from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import TensorSpec
 from opforge.codegen.spec.semantics import kernel_dtypes

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from opforge.codegen.data.dtypes import DECLARED_DTYPES, DTYPES
+from opforge.codegen.data.names import lower_camel, upper_camel
 from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.expr.cpp import int64_literal
 from opforge.codegen.expr.value_text import value_text
-from opforge.codegen.spec.dtypes import DECLARED_DTYPES, DTYPES
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.names import lower_camel, upper_camel
 from opforge.codegen.spec.parts import AttrSpec, TensorSpec
 from opforge.codegen.spec.semantics import accepted_dtypes, kernel_dtypes
 

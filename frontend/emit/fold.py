@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
-from opforge.frontend.io.external import with_data
-from opforge.frontend.io.limits import LimitError, Limits, in_child
-from opforge.frontend.io.tensor_data import BITS, data_problem, element_count
+from opforge.frontend.ir.external import with_data
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.scope import Scope, normal_domain
+from opforge.frontend.ir.tensor_data import BITS, data_problem, element_count
+from opforge.frontend.limits import LimitError, Limits, in_child
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.rule import ExtraNodes, Replacement
 from opforge.frontend.state import Folded, State

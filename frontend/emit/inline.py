@@ -9,11 +9,11 @@ from onnx import ModelProto
 from onnx.onnx_cpp2py_export import inliner
 
 from opforge.codegen.errors import UserError
-from opforge.frontend.io.limits import LimitError, in_child, limits_for
 from opforge.frontend.io.load import parse_model
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.value_types import MAX_EXPANDED_NODES, expanded_nodes
+from opforge.frontend.limits import LimitError, in_child, limits_for
 from opforge.frontend.rules.search import candidates
 from opforge.frontend.state import State
 

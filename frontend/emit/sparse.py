@@ -11,11 +11,11 @@ from onnx import FunctionProto, ModelProto, NodeProto, SparseTensorProto, Tensor
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line, shown
-from opforge.frontend.io.external import with_data
-from opforge.frontend.io.tensor_data import BITS, data_problem, element_count
+from opforge.frontend.ir.external import with_data
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.scope import Scope
+from opforge.frontend.ir.tensor_data import BITS, data_problem, element_count
 from opforge.frontend.state import State
 
 _MAX_BYTES = 64 << 20

@@ -12,7 +12,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from opforge.codegen.spec.dtypes import CANN_DTYPES, DTYPES
+from opforge.codegen.data.dtypes import CANN_DTYPES, DTYPES
 
 # The domain of ONNX nodes with an operator of GE.
 GE_DOMAIN = "ge"

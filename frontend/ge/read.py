@@ -18,15 +18,15 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
+from opforge.codegen.data.dtypes import DTYPES
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line, shown
-from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.model import OpSpec
-from opforge.frontend.io.limits import parsing
 from opforge.frontend.ir.attributes import make_attribute
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
+from opforge.frontend.limits import parsing
 
 from .messages import GE_DOMAIN, message
 from .read_operators import NEUTRAL, OPSET, READERS, Call

@@ -18,18 +18,18 @@ from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
-from opforge.frontend.io.external import with_data
-from opforge.frontend.io.tensor_data import data_problem
 from opforge.frontend.ir.attributes import read_attributes
 from opforge.frontend.ir.constants import Constant, Constants
+from opforge.frontend.ir.external import with_data
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import onnx_keys
-from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, normal_domain
+from opforge.frontend.ir.tensor_data import data_problem
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.ir.value_types import ValueTypes
+from opforge.frontend.operators import project_specs
 
 from .messages import GE_DOMAIN, LIST_KINDS, PROTO_TYPES, message
 from .write_operators import SPELLINGS, Attributes, Facts, Spelled

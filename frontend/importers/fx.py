@@ -22,9 +22,9 @@ from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.conversion import Conversion, Unmapped
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
-from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES, ValueType
+from opforge.frontend.operators import project_specs
 from opforge.frontend.pipeline import convert
 from opforge.frontend.rules.groups.sorted_groups import FuseSortedGroups
 from opforge.frontend.rules.names.aten import ATEN_DOMAIN

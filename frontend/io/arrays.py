@@ -28,8 +28,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, file_size, open_regular
 from opforge.codegen.printing import first_line, path_text, shown
 from opforge.frontend.ir.tensor_type import value_type
-
-from .limits import claimed, failed_allocation, limits_for
+from opforge.frontend.limits import claimed, failed_allocation, limits_for
 
 Array = NDArray[np.generic]
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)

@@ -14,10 +14,9 @@ from onnx import ModelProto
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import read_regular
 from opforge.codegen.printing import path_text, shown
+from opforge.frontend.ir.external import check_external_data
 from opforge.frontend.ir.graph import GraphView
-
-from .external import check_external_data
-from .limits import allow_more, parsed_bytes, parsing
+from opforge.frontend.limits import allow_more, parsed_bytes, parsing
 
 # onnx cannot look up operators of a later one.
 _MAX_VERSION = 2**31 - 1

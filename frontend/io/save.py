@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from shutil import disk_usage
+from typing import BinaryIO
 
 from google.protobuf.message import EncodeError
 from onnx import ModelProto
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.files import NewFile, require_writable, write_files
+from opforge.codegen.files import NewFile, require_writable, stream, write_files
 from opforge.codegen.printing import first_line, path_text
+from opforge.codegen.progress import progress
+from opforge.frontend.ir.external import locations, open_external, tensors_of
 
-from .external import carry_external_data, locations, tensors_of
 from .load import MAX_MODEL_BYTES, SourceModel
+
+_CHUNK_BYTES = 1 << 24
+_PERMISSIONS = 0o777
 
 
 def require_targets(
@@ -85,3 +92,69 @@ def write_model(data: bytes, model: ModelProto, source: SourceModel, target: Pat
                 f"{path_text(target)}: cannot write the external data: {first_line(error)}; nothing was changed"
             ) from error
         raise
+
+
+def carry_external_data(files: Iterable[str], source: Path, target: Path) -> list[Path]:
+    """Stream external files of a model from folder `source` to folder `target`; return the files that are new.
+
+    A file that is there already is kept when it has the same bytes.
+
+    Raises:
+        UserError: A different file of that name is in the way.
+    """
+    new: list[Path] = []
+    try:
+        for location in files:
+            new += _carry(source, target, location)
+    except BaseException:
+        for path in new:
+            path.unlink(missing_ok=True)
+        raise
+    return new
+
+
+def _carry(source_folder: Path, target_folder: Path, location: str) -> list[Path]:
+    target = target_folder / location
+    place = path_text(target)
+    # A link in the target folder could lead the copy out of it.
+    if target.parent.resolve() != (target_folder.resolve() / location).parent:
+        raise UserError(
+            f"{place}: is behind a link, expected a plain folder for the model's external data; choose another folder"
+        )
+    if target.is_symlink() or (target.exists() and not target.is_file()):
+        raise UserError(
+            f"{place}: is a link or not a regular file, expected a place for the model's external data; remove it"
+        )
+    with open_external(source_folder, location, path_text(target)) as reader:
+        if target.exists():
+            if not _same_bytes(reader, target):
+                raise UserError(
+                    f"{place}: holds other data than {path_text(source_folder / location)}, which replaces it; choose"
+                    " another folder"
+                )
+            return []
+        target.parent.mkdir(parents=True, exist_ok=True)
+        found = os.fstat(reader.fileno())
+        size, free = found.st_size, disk_usage(target.parent).free
+        if size > free:
+            raise UserError(
+                f"{place}: needs {size} bytes for the model's external data, {free} are free; free some space"
+            )
+        with progress(f"copying {target.name}", size) as advance:
+
+            def fill(writer: BinaryIO) -> None:
+                stream(reader.fileno(), writer.fileno(), advance)
+
+            write_files([NewFile(target, fill, "external data", found.st_mode & _PERMISSIONS)])
+    return [target]
+
+
+def _same_bytes(first: BinaryIO, path: Path) -> bool:
+    if path.stat().st_size != os.fstat(first.fileno()).st_size:
+        return False
+    with path.open("rb") as second, progress(f"comparing {path.name}", path.stat().st_size) as advance:
+        while chunk := first.read(_CHUNK_BYTES):
+            if chunk != second.read(_CHUNK_BYTES):
+                return False
+            advance(first.tell())
+    return True

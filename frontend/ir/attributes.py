@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from onnx import AttributeProto, NodeProto, helper
 
+from opforge.codegen.data.names import lower_camel
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS, AttrValue
 from opforge.codegen.expr.value_text import value_text
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.names import lower_camel
 from opforge.codegen.spec.parts import AttrSpec
 
 from .reason import Unmatched

@@ -17,12 +17,12 @@ from onnx import AttributeProto, NodeProto, TensorProto, numpy_helper
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line, shown
-from opforge.frontend.io.external import is_external, with_data
-from opforge.frontend.io.tensor_data import data_problem, element_count
 
 from .attributes import int_attribute
+from .external import is_external, with_data
 from .reason import Malformed, Unmatched
 from .scope import INPUT, Scope, normal_domain
+from .tensor_data import data_problem, element_count
 from .tensor_type import DTYPE_WORDS
 from .value_types import ValueTypes
 

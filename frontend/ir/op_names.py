@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from opforge.codegen.data.names import nearest
 from opforge.codegen.errors import UserError
-from opforge.codegen.spec.names import nearest
 from opforge.codegen.views.facts import NPU_DOMAIN, NPU_PREFIX, OPFORGE_DOMAIN, OnnxKey, onnx_keys, source_keys
 
 from .scope import normal_domain

@@ -17,9 +17,9 @@ from onnx import AttributeProto, FunctionProto, TensorProto
 from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import Call, ShapeRefusal, infer
-from opforge.frontend.io.external import is_external
 
 from .attributes import int_attribute, read_attributes
+from .external import is_external
 from .graph import GraphView
 from .op_names import onnx_keys
 from .reason import Unmatched

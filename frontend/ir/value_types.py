@@ -16,12 +16,12 @@ from onnx.onnx_cpp2py_export import shape_inference
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line
 from opforge.codegen.spec.model import OpSpec
-from opforge.frontend.io.external import is_external
-from opforge.frontend.io.limits import LimitError, in_child, limits_for, parsing
-from opforge.frontend.io.tensor_data import data_problem
+from opforge.frontend.limits import LimitError, in_child, limits_for, parsing
 
+from .external import is_external
 from .graph import GraphView
 from .scope import Scope, normal_domain
+from .tensor_data import data_problem
 from .tensor_type import DTYPE_WORDS, ValueType, type_problem, value_type
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from opforge.frontend.emit.opset import current_opset
 from opforge.frontend.io.load import SourceModel
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import onnx_keys
-from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.scope import normal_domain
 from opforge.frontend.ir.value_types import ValueTypes
+from opforge.frontend.operators import project_specs
 from opforge.frontend.run.comparison import Comparison
 
 from .pictures import Painter, Picture, plain

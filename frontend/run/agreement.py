@@ -9,13 +9,13 @@ from typing import Any
 
 from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
+from opforge.codegen.data.names import suggest
 from opforge.codegen.errors import UserError
 from opforge.codegen.project import find_project
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.names import suggest
 from opforge.codegen.views.facts import NPU_DOMAIN, NPU_PREFIX
 from opforge.frontend.io.arrays import Array
-from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.operators import project_specs
 from opforge.frontend.pipeline import convert
 from opforge.twin import run
 from opforge.twin.samples import SpecCall, calls_of

@@ -18,8 +18,8 @@ from onnx.reference.ops.op_max_pool import MaxPool as ReferenceMaxPool
 
 from opforge.codegen.printing import first_line, shown
 from opforge.frontend.io.arrays import Array
-from opforge.frontend.io.limits import failed_allocation
 from opforge.frontend.ir.scope import key_text, node_name
+from opforge.frontend.limits import failed_allocation
 
 # A turn takes some microseconds at least; a model with more was not made to be executed here.
 _MAX_TURNS = 1_000_000

@@ -10,17 +10,17 @@ from typing import Any, get_args
 import numpy as np
 from onnx import ModelProto
 
+from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 from opforge.codegen.progress import progress
-from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.frontend.emit.sparse import without_sparse
 from opforge.frontend.io.arrays import Array, check_inputs, input_types
-from opforge.frontend.io.external import is_external, tensors_of, with_data
+from opforge.frontend.ir.external import is_external, tensors_of, with_data
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, source_keys
-from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.value_types import MAX_EXPANDED_NODES, expanded_nodes
+from opforge.frontend.operators import project_specs
 
 from .comparison import Comparison
 from .custom_nodes import CustomNodes, Operators, Tolerances, TwinCall, TwinMode

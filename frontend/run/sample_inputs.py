@@ -15,9 +15,9 @@ from opforge.codegen.spec.semantics import Call
 from opforge.frontend.conversion import Conversion
 from opforge.frontend.io.arrays import InputType, input_types
 from opforge.frontend.ir.graph import GraphView
-from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.value_types import ValueTypes
+from opforge.frontend.operators import project_specs
 from opforge.twin.samples import valid_values
 
 from .comparison import is_float

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto
 
-from opforge.codegen.spec.dtypes import DTYPES
-from opforge.codegen.spec.products import soc_properties
+from opforge.codegen.data.dtypes import DTYPES
+from opforge.codegen.data.products import soc_properties
 from opforge.frontend.emit.atc_compat import constant_only_nodes
 from opforge.frontend.io.arrays import Array
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import source_keys
-from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.scope import key_text, normal_domain
+from opforge.frontend.operators import project_specs
 from opforge.twin.build import npu_model
 
 from .custom_nodes import MOST_EVENTS, TwinCall

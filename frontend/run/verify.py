@@ -16,11 +16,11 @@ from opforge.codegen.printing import path_text, shown
 from opforge.frontend.conversion import Conversion
 from opforge.frontend.emit.opset import current_opset, write_opset
 from opforge.frontend.io.arrays import input_types
-from opforge.frontend.io.limits import LimitError, in_child, limits_for
 from opforge.frontend.io.load import SourceModel
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.value_types import ValueTypes
+from opforge.frontend.limits import LimitError, in_child, limits_for
 from opforge.frontend.rules.discovery import facts
 from opforge.twin.runtime.operator_run import prepare
 

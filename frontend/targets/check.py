@@ -24,9 +24,9 @@ from opforge.frontend.emit.sparse import sparse_constants, without_sparse
 from opforge.frontend.io.load import SourceModel
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, suggestion
-from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.scope import INITIALIZER, Scope, normal_domain
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS
+from opforge.frontend.operators import project_specs
 from opforge.frontend.parsers.atc_limits import limit_problems
 from opforge.frontend.parsers.atc_types import is_registered
 from opforge.frontend.rules.context import Context

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from opforge.codegen.data.dtypes import CANN_DTYPES, FORMATS
 from opforge.codegen.errors import MissingToolError
-from opforge.codegen.spec.dtypes import CANN_DTYPES, FORMATS
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.views.facts import Param, aclnn_signature
 from opforge.package.doctor.cann_environment import CannEnvironment

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
+from opforge.codegen.data.products import DEVICES, PRODUCTS, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import escaped, say
 from opforge.codegen.project import find_project
 from opforge.codegen.spec.loader import load_project
-from opforge.codegen.spec.products import DEVICES, PRODUCTS, soc_properties
 from opforge.package.builtin import hidden_op_types
 from opforge.package.cann.toolkit import key_values, toolkit_version
 from opforge.package.socs import require_directory

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from opforge.codegen.spec.products import PRODUCTS, SOCS
+from opforge.codegen.data.products import PRODUCTS, SOCS
 from opforge.package.cann.toolkit import key_values
 from opforge.package.places import children
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from opforge.codegen.spec.products import FIRST_GENERATION, OTHER_DIRECTORIES, PRODUCTS, SOCS
+from opforge.codegen.data.products import FIRST_GENERATION, OTHER_DIRECTORIES, PRODUCTS, SOCS
 from opforge.package.layout import TBE
 from opforge.package.places import children, exists, is_dir, is_file
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from opforge.codegen.data.names import snake_case
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import open_regular
-from opforge.codegen.spec.names import snake_case
 from opforge.package.cann.toolkit import ToolkitError, check_version, key_values
 from opforge.package.layout import CANN_VERSIONS, TBE
 from opforge.package.manifest import NAME as MANIFEST

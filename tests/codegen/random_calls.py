@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from opforge.codegen.spec.dtypes import FORMATS
-from opforge.codegen.spec.products import PRODUCTS
+from opforge.codegen.data.dtypes import FORMATS
+from opforge.codegen.data.products import PRODUCTS
 from opforge.codegen.spec.semantics import Call, ShapeRefusal, infer
 
 SIZES = [0, 1, 2, 3, 16, 32, 255, 2048, 2049, 2**31, 2**40, 2**62, -1]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from opforge.codegen.data.dtypes import DTYPES, FORMATS
+from opforge.codegen.data.names import lower_camel, upper_camel
+from opforge.codegen.data.products import PRODUCTS
 from opforge.codegen.render import TABLES_HEADER, render, tables_header
-from opforge.codegen.spec.dtypes import DTYPES, FORMATS
-from opforge.codegen.spec.names import lower_camel, upper_camel
-from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.spec.semantics import check, infer
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.cli.main import app
+from opforge.codegen.data.names import snake_case
 from opforge.codegen.errors import UserError
-from opforge.codegen.expr.compile import compile_spec
 from opforge.codegen.generate import load
-from opforge.codegen.spec.names import snake_case
+from opforge.codegen.spec.compile import compile_spec
 from opforge.codegen.writer import MANIFEST
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from opforge.codegen.data.dtypes import DTYPES
+from opforge.codegen.data.names import lower_camel
 from opforge.codegen.expr import evaluate, program
 from opforge.codegen.render import TABLES_HEADER, render, tables_header
-from opforge.codegen.spec.dtypes import DTYPES
-from opforge.codegen.spec.names import lower_camel
 from opforge.codegen.spec.semantics import Call, check, infer
 from opforge.twin.build import INCLUDE, build_runtime
 from opforge.twin.compiler.units import WARNINGS, compiler

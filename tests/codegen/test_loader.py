@@ -462,7 +462,8 @@ def test_two_operators_cannot_share_a_name(tmp_path):
         (lambda path: path.write_bytes(b"a: \x00"), "not valid YAML"),
         (lambda path: path.write_bytes(b"- a\n- b\n"), "1:1: got a list, expected the keys of a spec"),
         (lambda path: path.write_bytes(b"42"), "1:1: got 42, expected the keys of a spec"),
-        (lambda path: path.write_bytes(b"x: " + b"[" * 5000), "levels of nesting"),
+        (lambda path: path.write_bytes(b"x: " + b"[" * 500), "levels of nesting"),
+        (lambda path: path.write_bytes(b"x: " + b"[" * 5000), "nesting"),  # some versions of libyaml stop before
         (lambda path: path.write_bytes(b"#" * (2 << 20)), "expected at most 1048576"),
         (lambda path: path.symlink_to(path), "Too many levels of symbolic links"),
     ],

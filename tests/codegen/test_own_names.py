@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.cli.main import app
-from opforge.codegen.spec.names import attribute_refusal, camel_refusal, op_type_refusal
+from opforge.codegen.data.names import attribute_refusal, camel_refusal, op_type_refusal
 from opforge.twin.lint.cann_api import api
 
 NAMESPACES = {"AscendC", "domi", "ge", "gert", "op", "ops", "optiling"}

@@ -11,10 +11,10 @@ import pytest
 from golden import load_reference
 from markdown_it import MarkdownIt  # comes with rich
 
+from opforge.codegen.data.products import PRODUCTS
 from opforge.codegen.project import BUILTIN_ROOT, find_project
 from opforge.codegen.render import render
 from opforge.codegen.spec.field_types import STATUSES
-from opforge.codegen.spec.products import PRODUCTS
 from opforge.codegen.spec.validate import problems_of
 from opforge.codegen.views.example_view import example_of
 from opforge.codegen.views.op_view import OpView

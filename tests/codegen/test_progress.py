@@ -12,7 +12,7 @@ import pytest
 from opforge.codegen import progress as module
 from opforge.codegen.files import stream
 from opforge.codegen.progress import progress
-from opforge.frontend.io.limits import in_child, limits_for
+from opforge.frontend.limits import in_child, limits_for
 
 
 def written_on(terminal):

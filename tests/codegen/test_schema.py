@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.cli.main import app
-from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.data.dtypes import DTYPES
+from opforge.codegen.data.products import PRODUCTS
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.products import PRODUCTS
 
 
 @pytest.fixture(scope="module")

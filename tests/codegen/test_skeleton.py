@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.cli.main import app
+from opforge.codegen.data.dtypes import DTYPES
+from opforge.codegen.data.names import lower_camel
 from opforge.codegen.errors import UserError
 from opforge.codegen.render import kernel_skeleton, render
-from opforge.codegen.spec.dtypes import DTYPES
 from opforge.codegen.spec.loader import load_specs
-from opforge.codegen.spec.names import lower_camel
 from opforge.codegen.spec.semantics import kernel_dtypes
 
 ROOT = Path(__file__).resolve().parents[2]

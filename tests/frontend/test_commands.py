@@ -18,7 +18,7 @@ from opforge import twin
 from opforge.cli.main import app
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
-from opforge.frontend.io import external
+from opforge.frontend.io import save
 from opforge.frontend.run import verify
 from opforge.frontend.run.execute import execute
 
@@ -218,7 +218,7 @@ def test_a_report_that_cannot_be_written_is_told_before_the_model_runs(plain, mo
 def test_a_disk_that_is_too_small_is_one_line(plain, monkeypatch):
     out = plain.parent.parent / "other" / "out.onnx"
     out.parent.mkdir()
-    monkeypatch.setattr(external, "disk_usage", lambda _: SimpleNamespace(free=7))
+    monkeypatch.setattr(save, "disk_usage", lambda _: SimpleNamespace(free=7))
     assert "needs 8 bytes for the model's external data, 7 are free" in opforge("convert", plain, "-o", out, code=2)
     assert list(out.parent.iterdir()) == []
 
@@ -263,7 +263,7 @@ def test_the_end_of_a_command_is_that_of_its_child(plain):
 
 def test_a_command_that_is_asked_to_stop_stops(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    script = "import os, sys; from opforge.frontend.io.limits import supervise; supervise(); open(sys.argv[1], 'w')"
+    script = "import os, sys; from opforge.frontend.limits import supervise; supervise(); open(sys.argv[1], 'w')"
     process = subprocess.Popen([sys.executable, "-c", script, tmp_path / "pipe"])
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     process.terminate()

@@ -13,15 +13,14 @@ import pytest
 from onnx import helper, numpy_helper
 
 from opforge.codegen.errors import UserError
-from opforge.frontend import convert
-from opforge.frontend.io import limits
-from opforge.frontend.io.limits import LimitError, Limits, in_child, limits_for
+from opforge.frontend import convert, limits
 from opforge.frontend.io.load import load_model, parse_model
 from opforge.frontend.ir.constants import Constants
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.value_types import MAX_EXPANDED_NODES, ValueTypes, expanded_nodes
+from opforge.frontend.limits import LimitError, Limits, in_child, limits_for
 
 MIB = 1 << 20
 SMALL = Limits(64 * MIB, 2)
@@ -129,7 +128,7 @@ def test_the_bodies_of_a_model_are_in_no_cycle():
 @pytest.mark.parametrize(("end", "code"), [("os._exit(1)", 2), ("os._exit(0)", 2), ("sys.exit(1)", 1), ("pass", 0)])
 def test_a_library_that_ends_the_process_is_a_limit(end, code):
     """OpenBLAS calls exit when it gets no memory."""
-    start = "import os, sys; from opforge.frontend.io.limits import claimed, limits_for, supervise; supervise()"
+    start = "import os, sys; from opforge.frontend.limits import claimed, limits_for, supervise; supervise()"
     script = f"{start}\nwith claimed('m.onnx', limits_for(9)): {end}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, "m.onnx: needs more than 850 MB" in done.stderr) == (code, code == 2)
@@ -197,7 +196,7 @@ def test_garbage_of_the_parent_is_not_the_childs():
 # The function at the fork allocates enough to start the garbage collection.
 GARBAGE_AT_FORK = """
 import gc, os
-from opforge.frontend.io.limits import Limits, in_child
+from opforge.frontend.limits import Limits, in_child
 
 class Ending:
     def __del__(self):

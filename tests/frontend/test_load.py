@@ -10,8 +10,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
-from opforge.frontend.io.external import carry_external_data, read_external
 from opforge.frontend.io.load import load_model
+from opforge.frontend.io.save import carry_external_data
+from opforge.frontend.ir.external import read_external
 from opforge.frontend.ir.graph import GraphView
 
 

@@ -9,9 +9,9 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from opforge.frontend.emit.functions import function_body
-from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.schemas import registered
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
+from opforge.frontend.operators import project_specs
 
 SPECS = {spec.op_type: spec for spec in project_specs()}
 

@@ -9,7 +9,7 @@ import pytest
 
 from opforge.frontend import prefilter
 from opforge.frontend.ir.graph import GraphView
-from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.operators import project_specs
 from opforge.frontend.pipeline import convert
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.search import Search

@@ -6,8 +6,8 @@ import sys
 import onnx
 import pytest
 
-from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.schemas import register, registered
+from opforge.frontend.operators import project_specs
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +76,7 @@ def test_registering_again_changes_nothing():
 def test_onnx_can_still_import_its_evaluator_afterwards():
     program = (
         "from opforge.frontend.ir.schemas import register\n"
-        "from opforge.frontend.ir.operators import project_specs\n"
+        "from opforge.frontend.operators import project_specs\n"
         "register(project_specs())\n"
         "import onnx.reference\n"
     )

@@ -7,9 +7,9 @@ import pytest
 from opforge.frontend import convert
 from opforge.frontend.ir import value_types
 from opforge.frontend.ir.graph import GraphView
-from opforge.frontend.ir.operators import project_specs
 from opforge.frontend.ir.shape_cache import _RULES
 from opforge.frontend.ir.value_types import ValueTypes
+from opforge.frontend.operators import project_specs
 
 DIMS = {
     "reshape": [-1, 6],

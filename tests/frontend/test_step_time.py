@@ -82,7 +82,7 @@ def test_a_training_step_runs_on_made_up_arrays(step):
 
 
 def execute_specs():
-    from opforge.frontend.ir.operators import project_specs
+    from opforge.frontend.operators import project_specs
 
     return project_specs()
 

@@ -7,7 +7,7 @@ from ml_dtypes import bfloat16
 
 from opforge.codegen.errors import UserError
 from opforge.frontend import convert
-from opforge.frontend.ir.operators import project_specs
+from opforge.frontend.operators import project_specs
 from opforge.frontend.run.execute import execute, run_model
 
 DTYPES = {"float": np.float32, "float16": np.float16, "bfloat16": bfloat16}

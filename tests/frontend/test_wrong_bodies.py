@@ -14,10 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.cli.main import app
+from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.errors import MissingToolError
 from opforge.codegen.new import new_project
 from opforge.codegen.project import Project
-from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.frontend import convert as convert_model
 from opforge.frontend.emit.functions import function_body
 from opforge.frontend.io.load import load_model

@@ -615,7 +615,7 @@ def test_a_bomb_of_arrays_is_one_line(ended, good):
 def test_what_runs_behind_a_claim_has_no_limits():
     """The memory of a conversion is not that of atc."""
     script = (
-        "import resource; from opforge.frontend.io.limits import claimed, limits_for, supervise; supervise()\n"
+        "import resource; from opforge.frontend.limits import claimed, limits_for, supervise; supervise()\n"
         "with claimed('m.onnx', limits_for(9)): inside = resource.getrlimit(resource.RLIMIT_DATA)\n"
         "print(inside[0], resource.getrlimit(resource.RLIMIT_DATA)[0], resource.getrlimit(resource.RLIMIT_CPU)[0])"
     )
@@ -625,7 +625,7 @@ def test_what_runs_behind_a_claim_has_no_limits():
 
 def test_the_last_claim_is_named():
     script = (
-        "import os; from opforge.frontend.io.limits import claimed, limits_for, supervise; supervise()\n"
+        "import os; from opforge.frontend.limits import claimed, limits_for, supervise; supervise()\n"
         "with claimed('first.onnx', limits_for(9)): pass\n"
         "with claimed('second.onnx', limits_for(9)): os._exit(0)"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opforge.codegen.spec.products import SOCS
+from opforge.codegen.data.products import SOCS
 from opforge.twin.build import npu_model
 
 SOURCE = """

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from web_page import WebPage
 
 from opforge.cli.main import app
+from opforge.codegen.data.products import SOCS
 from opforge.codegen.errors import UserError
-from opforge.codegen.spec.products import SOCS
 from opforge.twin.profile import parse_attrs, parse_shapes
 
 CALL = ["profile", "GroupedBiasAddGrad", "--shape", "grad_y=8192x512,group_idx=60", "--dtype", "fp32"]

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.cli.main import app
+from opforge.codegen.data.products import SOCS
 from opforge.codegen.project import BUILTIN_ROOT, find_project
 from opforge.codegen.spec.loader import load_specs
-from opforge.codegen.spec.products import SOCS
 from opforge.twin.build import npu_model
 from opforge.twin.profile.lines import Step, fold, line_figures
 

@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from opforge.codegen.spec.dtypes import CANN_DTYPES
-from opforge.codegen.spec.products import PRODUCTS, SOCS
+from opforge.codegen.data.dtypes import CANN_DTYPES
+from opforge.codegen.data.products import PRODUCTS, SOCS
 
 TWIN = Path(__file__).resolve().parent.parent
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opforge.codegen.data.dtypes import DTYPES
+from opforge.codegen.data.names import suggest
+from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import replace_file
 from opforge.codegen.printing import path_text
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.codegen.spec.dtypes import DTYPES
-from opforge.codegen.spec.names import suggest
-from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 from opforge.twin.lint.expansion import require_no_assembly
 
 from .cache import record_path

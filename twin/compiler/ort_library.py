@@ -6,10 +6,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import replace_file, require_writable
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.codegen.spec.products import DEFAULT_SOC
 
 from .folder import locked
 from .npu_model import LEVELS

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, require_writable, write_files
 from opforge.codegen.printing import shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 from opforge.twin.build import build_runtime
 from opforge.twin.compiler.npu_model import LEVELS
 from opforge.twin.jobs import State, run_all, twin_version

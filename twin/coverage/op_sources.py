@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from opforge.codegen.spec.dtypes import CANN_DTYPES, FORMATS
+from opforge.codegen.data.dtypes import CANN_DTYPES, FORMATS
 
 _NO_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 # C++ types by enumerator of ge::DataType; specs have no type of half a byte.

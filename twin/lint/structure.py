@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from opforge.codegen.spec.dtypes import DTYPES
+from opforge.codegen.data.dtypes import DTYPES
 
 from .cpp_tokens import Token
 from .includes import Report

@@ -11,12 +11,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from opforge.codegen.data.names import suggest
+from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, require_writable, write_files
 from opforge.codegen.printing import path_text, say, shown
 from opforge.codegen.project import Project, find_project
-from opforge.codegen.spec.names import suggest
-from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.twin.compiler.npu_model import error_range, outside_range
 from opforge.twin.runtime.acl import Array, level_name
 from opforge.twin.runtime.operator_run import run

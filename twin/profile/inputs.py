@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opforge.codegen.data.dtypes import SHORT_DTYPES
+from opforge.codegen.data.names import suggest
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line, shown
-from opforge.codegen.spec.dtypes import SHORT_DTYPES
-from opforge.codegen.spec.names import suggest
 from opforge.codegen.spec.semantics import Call
 from opforge.twin.runtime.acl import Array
 from opforge.twin.samples import plain_values, require_memory, valid_values

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from opforge.codegen.data.products import SOCS, Soc
 from opforge.codegen.page import render_page
-from opforge.codegen.spec.products import SOCS, Soc
 from opforge.twin.build import npu_model
 from opforge.twin.compiler.npu_model import range_text
 

@@ -6,9 +6,9 @@ import shlex
 import sys
 from pathlib import Path
 
+from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.files import replace_file
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.twin.build import INCLUDE, build_runtime
 
 _SOURCES = Path(__file__).with_name("cmake")

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import make_folder, read_regular, require_writable
 from opforge.codegen.printing import path_text
-from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 from opforge.twin.build import INCLUDE, build_runtime
 from opforge.twin.compiler.limited_process import LimitError, compile_limits, run_limited
 from opforge.twin.compiler.npu_model import LEVELS

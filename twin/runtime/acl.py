@@ -19,9 +19,9 @@ import ml_dtypes  # noqa: F401
 import numpy as np
 import numpy.typing as npt
 
+from opforge.codegen.data.dtypes import CANN_DTYPES, DTYPES, FORMATS
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
-from opforge.codegen.spec.dtypes import CANN_DTYPES, DTYPES, FORMATS
 from opforge.twin.compiler.npu_model import LEVELS
 
 Array = npt.NDArray[Any]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opforge.codegen.data.names import suggest
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
-from opforge.codegen.spec.names import suggest
 
 from .acl import ACL_DTYPES, Array, Extent, runtime
 from .results import AclnnError, Finding, FindingsError, findings_of

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.field_types import TASK_TYPES
-from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 
 from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, level_name, one_at_a_time, require_integers, runtime
 from .isolation import ISOLATED_SECONDS, require_seconds, run_isolated

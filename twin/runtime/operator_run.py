@@ -9,11 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opforge.codegen.data.names import suggest
+from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import path_text, shown
 from opforge.codegen.project import Project, find_project
-from opforge.codegen.spec.names import suggest
-from opforge.codegen.spec.products import DEFAULT_SOC, soc_properties
 from opforge.twin.build import build_project
 
 from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, level_name, one_at_a_time, require_integers, runtime

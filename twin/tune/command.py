@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, require_writable, write_files
 from opforge.codegen.printing import escaped, say
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.codegen.spec.products import DEFAULT_SOC
 from opforge.twin.build import build_project
 from opforge.twin.compiler.cache import digest
 from opforge.twin.compiler.npu_model import range_text

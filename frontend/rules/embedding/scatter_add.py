@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
 from opforge.codegen.printing import shown
-from opforge.frontend.io.external import is_external
-from opforge.frontend.io.tensor_data import data_problem
+from opforge.frontend.ir.external import is_external
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.scope import INITIALIZER, Scope
+from opforge.frontend.ir.tensor_data import data_problem
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.pattern import (

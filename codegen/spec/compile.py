@@ -6,18 +6,40 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from opforge.codegen.spec import names
-from opforge.codegen.spec.field_types import RULE_STATUSES
-from opforge.codegen.spec.names import suggest
-from opforge.codegen.spec.yaml_nodes import KEY, Path
+from opforge.codegen.data import names
+from opforge.codegen.data.names import suggest
+from opforge.codegen.expr.evaluate import why_never
+from opforge.codegen.expr.program import (
+    LIMIT,
+    MAX_RANK,
+    TRUE,
+    Binding,
+    Case,
+    Constraint,
+    Dim,
+    Program,
+    Values,
+    Work,
+    limit_of,
+)
+from opforge.codegen.expr.syntax import ExprError, Scope, parse_kind
+from opforge.codegen.expr.tree import (
+    BoolLiteral,
+    Expr,
+    IntLiteral,
+    Kind,
+    StarDims,
+    Symbol,
+    certainly_present,
+    reads_shapes,
+    symbols_of,
+)
 
-from .evaluate import why_never
-from .program import LIMIT, MAX_RANK, TRUE, Binding, Case, Constraint, Dim, Program, Values, Work, limit_of
-from .syntax import ExprError, Scope, parse_kind
-from .tree import BoolLiteral, Expr, IntLiteral, Kind, StarDims, Symbol, certainly_present, reads_shapes, symbols_of
+from .field_types import RULE_STATUSES
+from .yaml_nodes import KEY, Path
 
 if TYPE_CHECKING:
-    from opforge.codegen.spec.parts import CaseSpec, ConstraintSpec, SpecData
+    from .parts import CaseSpec, ConstraintSpec, SpecData
 
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STAR = re.compile(r"\*([A-Za-z_][A-Za-z0-9_]*)")

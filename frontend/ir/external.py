@@ -1,4 +1,4 @@
-"""Read external tensor data, and copy it with a model to another folder.
+"""Read external tensor data.
 
 Only the model's own folder may hold it: a location that leaves the folder, by `..`, an absolute path or a link, is
 refused, as is anything but a regular file. `onnx.load` refuses linked data files too, so a copy is never a link.
@@ -11,20 +11,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path, PurePosixPath
-from shutil import disk_usage
 from typing import BinaryIO
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.files import NewFile, open_inside, stream, write_files
+from opforge.codegen.files import open_inside
 from opforge.codegen.printing import path_text, shown
-from opforge.codegen.progress import progress
 
 from .tensor_data import BITS, element_count
-
-_CHUNK_BYTES = 1 << 24
-_PERMISSIONS = 0o777
 
 
 @dataclass(frozen=True)
@@ -114,13 +109,13 @@ def check_external_data(model: ModelProto, path: Path) -> dict[str, int]:
         where = f"{path_text(path)}: tensor {shown(tensor.name)}"
         data = external_data(tensor, where)
         if data.location not in sizes:
-            with _open(path.parent, data.location, where) as file:
+            with open_external(path.parent, data.location, where) as file:
                 sizes[data.location] = os.fstat(file.fileno()).st_size
         _check_extent(tensor, data, sizes[data.location], where)
     return sizes
 
 
-def _open(folder: Path, location: str, where: str) -> BinaryIO:
+def open_external(folder: Path, location: str, where: str) -> BinaryIO:
     """Open an external file; what its descriptor says and gives is that very file's, whatever happens to the name."""
     relative = PurePosixPath(location)
     place = f"{where}: external data {shown(location)}"
@@ -158,7 +153,7 @@ def read_external(tensor: TensorProto, folder: Path) -> bytes:
     """
     where = f"tensor {shown(tensor.name)}"
     data = external_data(tensor, where)
-    with _open(folder, data.location, where) as file:
+    with open_external(folder, data.location, where) as file:
         _check_extent(tensor, data, os.fstat(file.fileno()).st_size, where)
         file.seek(data.offset)
         return file.read((prod(tensor.dims) * BITS[tensor.data_type] + 7) // 8)
@@ -183,69 +178,3 @@ def locations(model: ModelProto) -> list[str]:
     """Return the external files of a model, each once, in order of appearance."""
     places = (external_data(tensor, shown(tensor.name)).location for tensor in tensors_of(model) if is_external(tensor))
     return list(dict.fromkeys(places))
-
-
-def carry_external_data(files: Iterable[str], source: Path, target: Path) -> list[Path]:
-    """Stream external files of a model from folder `source` to folder `target`; return the files that are new.
-
-    A file that is there already is kept when it has the same bytes.
-
-    Raises:
-        UserError: A different file of that name is in the way.
-    """
-    new: list[Path] = []
-    try:
-        for location in files:
-            new += _carry(source, target, location)
-    except BaseException:
-        for path in new:
-            path.unlink(missing_ok=True)
-        raise
-    return new
-
-
-def _carry(source_folder: Path, target_folder: Path, location: str) -> list[Path]:
-    target = target_folder / location
-    place = path_text(target)
-    # A link in the target folder could lead the copy out of it.
-    if target.parent.resolve() != (target_folder.resolve() / location).parent:
-        raise UserError(
-            f"{place}: is behind a link, expected a plain folder for the model's external data; choose another folder"
-        )
-    if target.is_symlink() or (target.exists() and not target.is_file()):
-        raise UserError(
-            f"{place}: is a link or not a regular file, expected a place for the model's external data; remove it"
-        )
-    with _open(source_folder, location, path_text(target)) as reader:
-        if target.exists():
-            if not _same_bytes(reader, target):
-                raise UserError(
-                    f"{place}: holds other data than {path_text(source_folder / location)}, which replaces it; choose"
-                    " another folder"
-                )
-            return []
-        target.parent.mkdir(parents=True, exist_ok=True)
-        found = os.fstat(reader.fileno())
-        size, free = found.st_size, disk_usage(target.parent).free
-        if size > free:
-            raise UserError(
-                f"{place}: needs {size} bytes for the model's external data, {free} are free; free some space"
-            )
-        with progress(f"copying {target.name}", size) as advance:
-
-            def fill(writer: BinaryIO) -> None:
-                stream(reader.fileno(), writer.fileno(), advance)
-
-            write_files([NewFile(target, fill, "external data", found.st_mode & _PERMISSIONS)])
-    return [target]
-
-
-def _same_bytes(first: BinaryIO, path: Path) -> bool:
-    if path.stat().st_size != os.fstat(first.fileno()).st_size:
-        return False
-    with path.open("rb") as second, progress(f"comparing {path.name}", path.stat().st_size) as advance:
-        while chunk := first.read(_CHUNK_BYTES):
-            if chunk != second.read(_CHUNK_BYTES):
-                return False
-            advance(first.tell())
-    return True

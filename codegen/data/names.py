@@ -14,9 +14,7 @@ from opforge.codegen.printing import shown
 from .dtypes import DTYPES
 
 # codegen/data/identifiers.json describes each list.
-_LISTS: dict[str, Any] = json.loads(
-    Path(__file__).resolve().parent.parent.joinpath("data", "identifiers.json").read_text(encoding="utf-8")
-)
+_LISTS: dict[str, Any] = json.loads(Path(__file__).with_name("identifiers.json").read_text(encoding="utf-8"))
 
 
 def _words(*names: str) -> frozenset[str]:

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 # Dtypes, storage formats and products.
-TABLES: dict[str, Any] = json.loads(
-    Path(__file__).resolve().parent.parent.joinpath("data", "tables.json").read_text(encoding="utf-8")
-)
+TABLES: dict[str, Any] = json.loads(Path(__file__).with_name("tables.json").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
