@@ -419,7 +419,7 @@ private:
 
 /// An argument of an aclnn function, null if it is absent.
 struct Passed {
-    std::unique_ptr<DeviceTensor> tensor = nullptr;
+    std::shared_ptr<DeviceTensor> tensor = nullptr;
     std::unique_ptr<aclIntArray, aclnnStatus (*)(const aclIntArray*)> list{nullptr, aclDestroyIntArray};
 
     aclTensor* Tensor() const { return tensor ? tensor->Handle() : nullptr; }
@@ -493,7 +493,10 @@ public:
             for (const Dimension& dimension : Operator::OutputShape(i, call, symbols)) {
                 dims.push_back(dimension.value.ValueOr(0));
             }
-            outputs[i].tensor = std::make_unique<DeviceTensor>(dims, Operator::OutputDtype(i, call));
+            // An operator in place writes to the copy of its input on the device.
+            outputs[i].tensor = Operator::MemoryOf(i) < inputs.size()
+                                    ? inputs[Operator::MemoryOf(i)].tensor
+                                    : std::make_shared<DeviceTensor>(dims, Operator::OutputDtype(i, call));
             if (i < count) {
                 Require(api_, api_.GetOutput(context, i, dims.data(), dims.size(), &results[i]));
             }
@@ -540,7 +543,7 @@ private:
             passed.list.reset(aclCreateIntArray(argument.values.data(), argument.values.size()));
             return passed;
         }
-        passed.tensor = std::make_unique<DeviceTensor>(argument.dims, argument.dtype);
+        passed.tensor = std::make_shared<DeviceTensor>(argument.dims, argument.dtype);
         passed.tensor->Upload(Data(value));
         return passed;
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from opforge.codegen.data.names import snake_case
 from opforge.codegen.data.products import PRODUCTS
@@ -78,8 +79,9 @@ class _Page:
             order.append(name)
             kind = next((word for word in re.findall(r"\w+", c_type) if word != "const"), "")
             if kind in {"aclTensor", "aclTensorList", "aclIntArray"}:
-                tensor, is_output = self._tensor(name, kind, c_type)
-                (outputs if is_output else inputs).append(tensor)
+                tensor, is_input, is_output = self._tensor(name, kind, c_type)
+                inputs += [tensor] if is_input else []
+                outputs += [replace(tensor)] if is_output else []  # another object than the input
             elif kind in _SCALARS:
                 attrs.append(self._attr(name, kind))
             else:
@@ -143,27 +145,30 @@ class _Page:
                 more = " ".join(self._lines[number : number + 4]) if not _DTYPE.search(found[3]) else ""
                 yield found[1], (number, found[2], f"{found[3]} {more}", ranks[0] if ranks else "", found[3])
 
-    def _tensor(self, name: str, kind: str, c_type: str) -> tuple[TensorDraft, bool]:
+    def _tensor(self, name: str, kind: str, c_type: str) -> tuple[TensorDraft, bool, bool]:
+        """A tensor, whether the function reads it, and whether the function writes it."""
         line, direction, words, ranks, text = self._facts.get(name, (self._line, "", "", "", ""))
         is_output = bool(re.search("输出|output", direction, re.IGNORECASE))
         is_input = bool(re.search("输入|input", direction, re.IGNORECASE)) or (not is_output and "const" in c_type)
         is_output = is_output or (not direction and "const" not in c_type)
-        if is_input and is_output:
-            self._note(line, f"parameter {name}: the function changes this input")
         dtypes = self._dtypes(name, words)
         if name not in self._facts:
             self._note(self._line, f"parameter {name}: no table or list describes it")
         option = OPTIONAL if name.endswith("Optional") or re.search("可选|optional", text, re.IGNORECASE) else REQUIRED
         is_list = kind == "aclIntArray"
-        return TensorDraft(
-            _spec_word(name),
-            DYNAMIC if kind == "aclTensorList" else REQUIRED if is_output and not is_input else option,
-            ("int64",) if is_list else dtypes,
-            is_value_dependent=is_list,
-            ranks=(1, 1) if is_list else _ranks(ranks),
-            line=line,
-            c_name=name,
-        ), is_output and not is_input
+        return (
+            TensorDraft(
+                _spec_word(name),
+                DYNAMIC if kind == "aclTensorList" else REQUIRED if is_output and not is_input else option,
+                ("int64",) if is_list else dtypes,
+                is_value_dependent=is_list,
+                ranks=(1, 1) if is_list else _ranks(ranks),
+                line=line,
+                c_name=name,
+            ),
+            is_input or not is_output,
+            is_output,
+        )
 
     def _dtypes(self, name: str, words: str) -> tuple[str, ...]:
         """The dtypes that a text names, or those of the parameter that it refers to."""

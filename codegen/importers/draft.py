@@ -143,11 +143,25 @@ class OperatorDraft:
         return self.inputs + self.outputs
 
     @property
+    def in_place(self) -> dict[str, TensorDraft]:
+        """The inputs that the operator overwrites, by their name, which is also that of an output."""
+        outputs = {output.name for output in self.outputs}
+        return {tensor.name: tensor for tensor in self.inputs if tensor.name in outputs}
+
+    @property
     def is_declared(self) -> bool:
         """Return whether a spec can only declare the operator."""
+        sources = self.in_place
+        if any(o.name in sources and not _is_like(o, sources[o.name]) for o in self.outputs):
+            return True
         has_lists = any(tensor.option == DYNAMIC or tensor.scalar for tensor in self.tensors)
         has_optional_outputs = any(tensor.option == OPTIONAL for tensor in self.outputs)
         return has_lists or has_optional_outputs or not self.inputs or not self.outputs
+
+
+def _is_like(output: TensorDraft, source: TensorDraft) -> bool:
+    """Return whether a spec can state that an output is in the memory of an input."""
+    return source.option == REQUIRED and not source.is_value_dependent and output.dtypes == source.dtypes
 
 
 def dtype_word(text: str) -> str | None:

@@ -212,6 +212,9 @@ class _Writer:
         rules = dict(self._draft.shapes)
         unknown = []
         for number, output in enumerate(self._draft.outputs):
+            if source := self._draft.in_place.get(output.name):
+                shapes[self._name(output)] = shapes[self._name(source)]
+                continue
             of = self._draft.inputs[rules[number]] if rules.get(number, len(shapes)) < len(shapes) else None
             if of is None or of.option == OPTIONAL:
                 unknown.append(self._names[_key(self._draft, output)])
@@ -241,7 +244,8 @@ class _Writer:
         draft = self._draft
         c_names: dict[str, str] = {}
         types: list[str] = []
-        parameters: list[TensorDraft | AttrDraft] = [*draft.inputs, *self._attrs, *draft.outputs]
+        results = [output for output in draft.outputs if output.name not in draft.in_place]
+        parameters: list[TensorDraft | AttrDraft] = [*draft.inputs, *self._attrs, *results]
         if draft.order:
             place = {name: index for index, name in enumerate(draft.order)}
             parameters.sort(key=lambda parameter: place.get(parameter.c_name, len(place)))
@@ -261,6 +265,8 @@ class _Writer:
         name = lower_camel(self._name(parameter))
         if any(parameter is output for output in self._draft.outputs):
             return "out" if len(self._draft.outputs) == 1 else f"{name}Out"
+        if parameter.name in self._draft.in_place:
+            return f"{name}Ref"
         is_optional = isinstance(parameter, TensorDraft) and parameter.option == OPTIONAL
         return f"{name}Optional" if is_optional else name
 

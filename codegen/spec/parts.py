@@ -312,6 +312,12 @@ class SpecData(SpecModel):
         """Inputs, then outputs."""
         return self.inputs + self.outputs
 
+    @property
+    def in_place(self) -> dict[str, TensorSpec]:
+        """The outputs in the memory of an input, with the input: both have one name in the graph IR."""
+        inputs = {tensor.ir_name: tensor for tensor in self.inputs}
+        return {output.name: inputs[output.ir_name] for output in self.outputs if output.ir_name in inputs}
+
     def tensor(self, name: str) -> TensorSpec:
         """The input or output called `name`; KeyError if there is none."""
         return {tensor.name: tensor for tensor in self.tensors}[name]

@@ -19,6 +19,7 @@ from .validate_uses import (
     Problems,
     check_combinations,
     check_declared,
+    check_in_place,
     check_names_elsewhere,
     check_tests,
     check_unique,
@@ -199,7 +200,9 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
     parameters = [parameter.name for parameter in (*spec.tensors, *spec.attrs)]
     dense = {f"{lower_camel(tensor.name)}Dense" for tensor in spec.tensors}
     copies = dense | {f"{lower_camel(output.name)}Copy" for output in spec.outputs}
-    needed = [t.name for t in spec.tensors if not t.optional] + [a.name for a in spec.attrs if a.default is None]
+    shared = spec.in_place
+    needed = [t.name for t in spec.tensors if not t.optional and t.name not in shared]
+    needed += [a.name for a in spec.attrs if a.default is None]
     for index, function in enumerate(spec.aclnn):
         path: Path = ("aclnn", index, "params")
         used: list[str] = []
@@ -208,6 +211,9 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
                 problems.append(((*path, name), f"unknown parameter {of!r}; {suggest(of, parameters)}"))
             elif of in used:
                 problems.append(((*path, name), f"got {of!r} again, expected each parameter once"))
+            if of in shared:
+                expected = f"expected {shared[of].name!r} only: the output is in its memory"
+                problems.append(((*path, name), f"got {of!r}, {expected}"))
             if name in copies:
                 problems.append(((*path, name, KEY), own_word_refusal(name, f"{name}Value")))
             used.append(of)
@@ -374,6 +380,7 @@ def _check_expressions(spec: OpSpec, problems: Problems) -> None:
 _CHECKS: tuple[Callable[[OpSpec, Problems], None], ...] = (
     _check_names,
     check_declared,
+    check_in_place,
     _check_formula,
     _check_dtypes,
     check_combinations,

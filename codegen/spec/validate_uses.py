@@ -13,7 +13,7 @@ from opforge.codegen.expr.value_text import value_text
 
 from .model import DeclaredSpec, OpSpec
 from .onnx_body import body_problems
-from .parts import AttrSpec, ValuesSpec
+from .parts import AttrSpec, TensorSpec, ValuesSpec
 from .section_parts import TestShape, TorchForward, TorchTarget, TorchVariant
 from .semantics import shapes_of_test
 from .yaml_nodes import KEY, Path
@@ -205,6 +205,36 @@ def check_combinations(spec: OpSpec, problems: Problems) -> None:
         for tensor in spec.tensors
         if tensor.casts or tensor.mix
     ]
+
+
+def check_in_place(spec: OpSpec, problems: Problems) -> None:
+    """The outputs that are written to the memory of an input: they are like the input in all cases."""
+    for index, output in enumerate(spec.outputs):
+        source = spec.in_place.get(output.name)
+        if source is None or spec.declared_only:
+            continue
+        path: Path = ("outputs", index)
+        what = f"an output in the memory of {source.name!r}, which has the same IR name"
+        if source.optional or source.host_values:
+            problems.append((path, f"got {what}, expected a required tensor; give the output another 'ir'"))
+        if any(tensor.casts or tensor.mix for tensor in (source, output)):
+            problems.append((path, f"got {what}, expected no 'casts' and 'mix' with these two"))
+        if not _have_equal_dtypes(spec, source, output):
+            problems.append((path, f"got {what}, expected its dtypes; write 'dtype: {source.dtype or source.name}'"))
+        problems += [
+            (("cases", number, "shapes", output.name), f"got another shape for {what}, expected the shape of the input")
+            for number, case in enumerate(spec.cases)
+            if case.shapes.get(output.name) != case.shapes.get(source.name)
+        ]
+
+
+def _have_equal_dtypes(spec: OpSpec, one: TensorSpec, other: TensorSpec) -> bool:
+    """Return whether two tensors have the same dtype in each combination."""
+    names = one.dtype or one.name, other.dtype or other.name
+    if names[0] == names[1]:
+        return True
+    columns = [spec.combinations.get(name, spec.tensor(name).dtypes) for name in names]
+    return columns[0] == columns[1] and (bool(spec.combinations) or len(columns[0]) == 1)
 
 
 def check_values(spec: OpSpec, problems: Problems) -> None:

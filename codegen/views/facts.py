@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from opforge.codegen.data.products import PRODUCTS
 
@@ -37,6 +37,10 @@ class OnnxKey:
         return f"{self.domain or 'ai.onnx'}::{self.op_type}"
 
 
+# `in_place`: an input that the function overwrites with an output.
+ParamKind: TypeAlias = Literal["input", "output", "attr", "host_list", "in_place"]
+
+
 @dataclass(frozen=True)
 class Param:
     """One parameter of an aclnn function's first phase, workspaceSize and executor left out."""
@@ -44,7 +48,7 @@ class Param:
     name: str
     c_type: str
     of: str
-    kind: Literal["input", "output", "attr", "host_list"]
+    kind: ParamKind
 
 
 def aclnn_signature(spec: OpSpec, function: str) -> tuple[Param, ...]:
@@ -56,14 +60,17 @@ def aclnn_signature(spec: OpSpec, function: str) -> tuple[Param, ...]:
     declared = {candidate.function: candidate for candidate in spec.aclnn}[function]
     inputs = {tensor.name for tensor in spec.inputs}
     lists = {tensor.name for tensor in spec.host_lists}
+    overwritten = {tensor.name for tensor in spec.in_place.values()}
     attrs = {attr.name: attr for attr in spec.attrs}
     params = []
     for name, of in declared.params.items():
-        kind: Literal["input", "output", "attr", "host_list"]
+        kind: ParamKind
         if of in attrs:
             kind, c_type = "attr", attrs[of].kind.c_types[0]
         elif of in lists:
             kind, c_type = "host_list", "const aclIntArray *"
+        elif of in overwritten:
+            kind, c_type = "in_place", "aclTensor *"
         elif of in inputs:
             kind, c_type = "input", "const aclTensor *"
         else:
@@ -96,12 +103,12 @@ def declared_columns(spec: OpSpec) -> dict[str, tuple[str, ...]]:
     return {tensor.name: tuple(row[tensor.dtype or tensor.name] for row in rows) for tensor in spec.tensors}
 
 
-def kernel_columns(spec: OpSpec, product: str = "") -> list[dict[str, str]]:
-    """The dtype combinations of required inputs and outputs, by IR name: one kernel is compiled for each."""
+def kernel_columns(spec: OpSpec, product: str = "") -> list[tuple[tuple[str, str], ...]]:
+    """The dtype combinations of required inputs and outputs, as (IR name, dtype): one kernel is compiled for each."""
     columns = dtype_columns(spec, product)
     required = [tensor for tensor in spec.tensors if not tensor.optional]
     rows = zip(*(columns[tensor.name] for tensor in required), strict=True)
-    return [dict(zip([t.ir_name for t in required], row, strict=True)) for row in dict.fromkeys(rows)]
+    return [tuple(zip([t.ir_name for t in required], row, strict=True)) for row in dict.fromkeys(rows)]
 
 
 def case_type(spec: OpSpec, case: str) -> str:

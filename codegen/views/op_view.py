@@ -253,14 +253,15 @@ class FunctionView:
         self.guard = f"OPFORGE_GEN_OP_API_{self.stem.upper()}_H"
         self.params = [ParamView(op, param) for param in aclnn_signature(op.spec, function.function)]
         by_name = {param.of: param for param in self.params}
-        arguments = [ArgumentView(tensor, by_name.get(tensor.name)) for tensor in op.tensors]
+        shared = {output: source.name for output, source in op.spec.in_place.items()}
+        arguments = [ArgumentView(tensor, by_name.get(shared.get(tensor.name, tensor.name))) for tensor in op.tensors]
         self.given = [argument for argument in arguments if argument.is_given]
         self.inputs = [argument for argument in arguments if not argument.tensor.is_output]
         self.outputs = [argument for argument in arguments if argument.tensor.is_output]
         self.given_attrs = [(attr, by_name[attr.name]) for attr in op.attrs if attr.name in by_name]
         self.has_casts = any(argument.tensor.is_castable for argument in self.given)
         self.dfx_in = [param.name for param in self.params if param.kind != "output"]
-        self.dfx_out = [param.name for param in self.params if param.kind == "output"]
+        self.dfx_out = [param.name for param in self.params if param.kind in {"output", "in_place"}]
 
 
 class ParamView:
@@ -273,7 +274,7 @@ class ParamView:
         self.kind = param.kind
         self.c_type = Code(param.c_type)
         self.is_pointer = param.c_type.endswith("*")
-        self.direction = "out" if param.kind == "output" else "in"
+        self.direction = Code({"output": "out", "in_place": "in,out"}.get(param.kind, "in"))
         self.text = of.description or of.name
         if isinstance(of, TensorView) and of.optional:
             self.text += " May be null."

@@ -101,7 +101,9 @@ class PageView:
         kernel = f"as {tensor.dtype}" if tensor.dtype else _dtype_list(tensor.dtypes)
         kernel += ", known on the host" if tensor.host_values else ""
         taken = [self._taken(tensor, group) for group in self._groups]
-        return [tensor.name, f"optional {kind}" if tensor.optional else kind, *taken, kernel, tensor.description]
+        source = self._spec.in_place.get(tensor.name) if kind == "output" else None
+        kind = f"output in the memory of {source.name}" if source else f"{'optional ' * tensor.optional}{kind}"
+        return [tensor.name, kind, *taken, kernel, tensor.description]
 
     def _taken(self, tensor: TensorSpec, group: ProductGroup) -> str:
         """Return the dtypes that aclnn functions accept."""
@@ -153,11 +155,12 @@ class PageView:
             *((f"output {i}", tensor) for i, tensor in enumerate(self._spec.outputs)),
         ]
         rows = [heads]
+        shared = {output: source.name for output, source in self._spec.in_place.items()}
         for place, parameter in places:
             row = [parameter.name, parameter.ir_name, place]
             for function in self._spec.aclnn:
                 names = {of: name for name, of in function.params.items()}
-                row.append(names.get(parameter.name) or _in_place(parameter, None))
+                row.append(names.get(shared.get(parameter.name, parameter.name)) or _in_place(parameter, None))
             for target in targets:
                 names = {of: argument for argument, of in target.args.items()}
                 row.append(names.get(parameter.name) or _in_place(parameter, target.attrs.get(parameter.name)))

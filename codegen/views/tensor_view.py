@@ -40,6 +40,9 @@ class TensorView:
         self.formats = tensor.formats
         self.host_values = tensor.host_values
         self.scalar = {"one": "Scalar", "list": "ScalarList"}.get(tensor.scalar or "", "")
+        source = spec.in_place.get(tensor.name) if is_output else None
+        # The input in whose memory it is.
+        self.in_place = Leader(spec.inputs.index(source), lower_camel(source.name)) if source else None
         self.is_value_dependent = tensor.host_values or tensor.value_depend
         # Enumerators of opforge::DataType; none: the dtype is that of `leader`.
         self.kernel_dtypes = _plan_dtypes(kernel_dtypes(spec, tensor))
@@ -122,7 +125,7 @@ class TensorView:
 
 @dataclass(frozen=True)
 class Leader:
-    """The tensor whose dtype another one has."""
+    """The input whose dtype or memory another tensor has."""
 
     index: int
     camel: str

@@ -117,9 +117,12 @@ def npu_kernel(
                     device,
                 )
                 for output in spec.outputs
+                if output.name not in spec.in_place
             }
-            call_aclnn(spec, by_parameter | outputs, device, libraries())
-        made = list(outputs.values())
+            copies = {source.name: by_parameter[source.name].clone() for source in spec.in_place.values()}
+            call_aclnn(spec, by_parameter | outputs | copies, device, libraries())
+            outputs |= {name: copies[source.name] for name, source in spec.in_place.items()}
+        made = [outputs[output.name] for output in spec.outputs]
         return made[0] if len(made) == 1 else tuple(made)
 
     return kernel

@@ -70,5 +70,5 @@ def operators():
 
 @pytest.fixture(scope="session")
 def spec_of(operators, specimen, row_window):
-    pair_product = load_specs([HERE / "specimens" / "pair_product.yaml"])[0]
-    return {**operators, **{one.name: one for one in (specimen, row_window, pair_product)}}
+    others = [load_specs([HERE / "specimens" / f"{name}.yaml"])[0] for name in ("pair_product", "add_to")]
+    return {**operators, **{one.name: one for one in (specimen, row_window, *others)}}

@@ -14,7 +14,7 @@ from opforge.codegen.spec.semantics import check, infer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OPERATORS = sorted(
-    [*(path.stem for path in (ROOT / "op_proto").glob("*.yaml")), "scale_rows", "row_window", "pair_product"]
+    [*(path.stem for path in (ROOT / "op_proto").glob("*.yaml")), "scale_rows", "row_window", "pair_product", "add_to"]
 )
 PROGRAM = """
 #include <deque>

@@ -56,6 +56,15 @@ SPECIMENS = {
         "op_host/pair_product_infershape.cpp",
         "op_proto/pair_product_proto.h",
     ),
+    # an output in the memory of an input
+    "add_to": (
+        "docs/aclnnAddTo.md",
+        "op_api/aclnn_add_to.cpp",
+        "op_api/aclnn_add_to.h",
+        "op_api/add_to_l0.cpp",
+        "op_host/add_to_def.cpp",
+        "op_proto/add_to_proto.h",
+    ),
     # casts, two outputs, rules for one product
     "mixed_products": ("docs/aclnnMixedProducts.md", "op_api/aclnn_mixed_products.cpp"),
     # cases, an optional input, every kind of attribute, a text as default
@@ -165,8 +174,10 @@ def test_dtype_columns_cross_what_is_free_and_copy_what_follows(grouped, specime
     assert columns["grad_y"] == ("float16", "float16", "bfloat16", "bfloat16", "float32", "float32")
     assert columns["group_idx"] == ("int32", "int64") * 3
     assert columns["grad_bias"] == columns["grad_y"]
-    assert kernel_columns(grouped) == [{"grad_y": d, "grad_bias": d} for d in ("float16", "bfloat16", "float32")]
-    assert kernel_columns(specimen)[0] == {"inputX": "float16", "index": "int32", "y": "float16", "count": "int64"}
+    same = [{"grad_y": d, "grad_bias": d} for d in ("float16", "bfloat16", "float32")]
+    assert list(map(dict, kernel_columns(grouped))) == same
+    first = dict(kernel_columns(specimen)[0])
+    assert first == {"inputX": "float16", "index": "int32", "y": "float16", "count": "int64"}
 
 
 def test_onnx_keys_are_exact(grouped):

@@ -69,9 +69,9 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
     archs = {soc_properties(soc).dir: soc_properties(soc).arch for soc in socs}
     libraries = []
     for folder, column in _kernels(spec, sorted(set(archs) & set(spec.built_products))):
-        key = "_".join(column.values())
+        key = "_".join(dtype for _, dtype in column)
         defines = list(arch_flags(archs[folder]))
-        for parameter, dtype in column.items():
+        for parameter, dtype in dict(column).items():
             # As the op compiler passes them to a kernel.
             facts = DTYPES[dtype]
             defines += [f"-DDTYPE_{parameter.upper()}={facts.kernel}", f"-DORIG_DTYPE_{parameter.upper()}={facts.ge}"]
@@ -92,7 +92,7 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
     return libraries
 
 
-def _kernels(spec: OpSpec, folders: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+def _kernels(spec: OpSpec, folders: Sequence[str]) -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
     """Yield each SoC directory with each dtype combination of its kernels."""
     from opforge.codegen.views.facts import kernel_columns
 

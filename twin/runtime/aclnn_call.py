@@ -131,7 +131,22 @@ class AclnnCall:
             self._check_output(name, array)
         inferred = self._infer() if set(names) - set(given) else {}
         fresh = {name: _undefined(shape, self._dtype(name, dtypes, dtype)) for name, (shape, dtype) in inferred.items()}
-        return {name: given[name] if name in given else fresh[name] for name in names}
+        arrays = {name: given[name] if name in given else fresh[name] for name in names}
+        for name, source in self.spec.in_place.items():
+            arrays[name] = self._in_place(name, given.get(name), self.inputs.get(source.name))
+        return arrays
+
+    def _in_place(self, name: str, array: Array | None, source: Array | None) -> Array | None:
+        """The array of an output in place, with the elements of its input, which the function overwrites."""
+        if array is None or source is None:
+            return None if source is None else np.array(source, order="K")
+        if (array.shape, array.dtype) != (source.shape, source.dtype):
+            got = f"got {array.dtype} of shape {array.shape}, expected {source.dtype} of shape {source.shape}"
+            raise UserError(
+                f"{self.spec.op_type}: {name}: {got}: the function overwrites this input; give such an array"
+            )
+        np.copyto(array, source)
+        return array
 
     def _check_output(self, name: str, array: Any) -> None:
         place = f"{self.spec.op_type}: {name}"
@@ -181,6 +196,8 @@ class AclnnCall:
         from opforge.codegen.views.facts import aclnn_signature
 
         acl = runtime()
+        written_by = {output.name: output.name for output in self.spec.outputs}
+        written_by |= {source.name: output for output, source in self.spec.in_place.items()}
         written: list[tuple[Array, Extent, c_void_p]] = []
         with ExitStack() as stack:
             arguments: list[Any] = []
@@ -190,7 +207,9 @@ class AclnnCall:
                     is_list = self.spec.attr(parameter.of).kind.is_list
                     arguments.append(stack.enter_context(acl.array(*value)) if is_list else value)
                     continue
-                array = outputs[parameter.of] if parameter.kind == "output" else self.inputs.get(parameter.of)
+                array = (
+                    outputs[written_by[parameter.of]] if parameter.of in written_by else self.inputs.get(parameter.of)
+                )
                 if array is None:
                     arguments.append(c_void_p())
                 elif parameter.kind == "host_list":
@@ -198,7 +217,7 @@ class AclnnCall:
                 else:
                     handle, pointer, extent = stack.enter_context(acl.tensor(array, lead))
                     arguments.append(handle)
-                    if parameter.kind == "output":
+                    if parameter.of in written_by:
                         written.append((array, extent, pointer))
             stream = stack.enter_context(acl.stream())
             size, executor = c_uint64(), c_void_p()
