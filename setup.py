@@ -4,19 +4,13 @@ import os
 import shutil
 from pathlib import Path
 
-from setuptools import Distribution, setup
+from setuptools import Distribution, find_packages, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
-# The folders of the repository are the sub-packages of `opforge`; the operator folders go along as data, so that an
-# installed wheel has the layout of a project folder (codegen/project.py).
-FOLDERS = ("cli", "codegen", "frontend", "op_host", "op_kernel", "op_plugin", "op_proto", "package", "twin")
-INNER = sorted(
-    path.parent
-    for folder in FOLDERS
-    for path in Path(folder).rglob("__init__.py")
-    if path.parent not in (Path(folder), Path("op_plugin/torch"))
-)
+# The operator folders go along as data, so that an installed wheel has the layout of a project folder
+# (codegen/project.py).
+DATA = ("op_host", "op_kernel", "op_plugin", "op_proto")
 # The folder that `prebuild` of twin/compiler/runtime_library.py wrote; `bash build.sh --wheel` sets it.
 PREBUILT = os.environ.get("OPFORGE_PREBUILT")
 
@@ -55,6 +49,5 @@ class Wheel(bdist_wheel):
 setup(
     distclass=Platform,
     cmdclass={"build_py": FreshBuild, "bdist_wheel": Wheel},
-    packages=["opforge.torch", *(f"opforge.{'.'.join(Path(folder).parts)}" for folder in (*FOLDERS, *INNER))],
-    package_dir={"opforge.torch": "op_plugin/torch"} | {f"opforge.{folder}": folder for folder in FOLDERS},
+    packages=["opforge", *(f"opforge.{name}" for name in (*find_packages("src/opforge"), *DATA))],
 )

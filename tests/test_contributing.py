@@ -77,13 +77,13 @@ def test_an_operator_is_four_files(clone):
 
 def test_a_rule_is_one_file_and_its_test(clone):
     # The packages of the copy, not those that are installed.
-    assert done("add a rewrite rule", clone, PYTHONPATH=str(clone / ".ci" / "types")) == 1
+    assert done("add a rewrite rule", clone, PYTHONPATH=str(clone / "src")) == 1
 
 
 @pytest.mark.all
 def test_an_instruction_is_a_header_entry_an_implementation_and_a_test(clone):
     # The copy compiles its own runtime library, which must not replace the one in the cache of the user.
-    variables = {"PYTHONPATH": str(clone / ".ci" / "types"), "XDG_CACHE_HOME": str(clone.parent / "cache")}
+    variables = {"PYTHONPATH": str(clone / "src"), "XDG_CACHE_HOME": str(clone.parent / "cache")}
     assert done("add an instruction of the CPU twin", clone, **variables) == 1
 
 

@@ -10,9 +10,7 @@ from opforge.frontend.rules.discovery import RULES, modules
 
 ROOT = Path(__file__).resolve().parents[2]
 START = """
-import importlib, pkgutil, sys
-# Otherwise an editable installation finds what was deleted.
-sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in repr(finder)]
+import importlib, pkgutil
 import onnx
 from opforge import frontend
 names = [module.name for module in pkgutil.walk_packages(frontend.__path__, "opforge.frontend.")]
