@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import onnx.checker
+import onnx.inliner
 from onnx import ModelProto
-from onnx.onnx_cpp2py_export import inliner
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.io.load import parse_model
@@ -34,16 +34,15 @@ def without_functions(model: ModelProto) -> ModelProto | None:
     ours = [(function.domain, function.name) for function in model.functions if function.domain == OPFORGE_DOMAIN]
     if len(ours) == len(model.functions) or expanded_nodes(model) > MAX_EXPANDED_NODES:
         return None
-    data = model.SerializeToString()
 
     def work() -> bytes:
         try:
-            return inliner.inline_selected_functions(data, ours, True)
+            return onnx.inliner.inline_selected_functions(model, ours, exclude=True).SerializeToString()
         except (onnx.checker.ValidationError, RuntimeError, ValueError):
             return b""
 
     try:
-        inlined = parse_model(in_child(work, limits_for(len(data))), "model")
+        inlined = parse_model(in_child(work, limits_for(model.ByteSize())), "model")
         GraphView(inlined)
     except (LimitError, UserError):
         return None

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import onnx.checker
 import onnx.helper
+import onnx.shape_inference
 from google.protobuf.message import DecodeError
 from onnx import FunctionProto, GraphProto, ModelProto, TypeProto
-from onnx.onnx_cpp2py_export import shape_inference
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line
@@ -141,13 +141,11 @@ def _infer_shapes(data: bytes, has_subgraphs: bool) -> ModelProto:
 
     def work() -> bytes:
         try:
-            inferred = shape_inference.infer_shapes(data, False, False, False)
-        except (shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
+            model = onnx.shape_inference.infer_shapes(data)
+        except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError) as error:
             raise UserError(first_line(error)) from error
-        if has_subgraphs:
-            return inferred
-        model = ModelProto.FromString(inferred)
-        del model.graph.node[:]
+        if not has_subgraphs:
+            del model.graph.node[:]
         return model.SerializeToString()
 
     try:
