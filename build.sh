@@ -10,8 +10,9 @@ usage: bash build.sh [--install-deps] [what] [options]
   --install-deps         install system packages (apt, dnf or yum): C++ compiler, ccache, cmake, makeself, venv
 what:
   --run_example          run the sample: generate, build, pack, install, convert and run a model
-  -u [--all] [--cov]     run the tests; --all adds the slower ones and those with PyTorch (versions: OPFORGE_TORCH_VERSIONS,
-                         default "2.6.0 2.13.0"), --cov prints the coverage of Python lines
+  -u [--all] [--cov]     run the tests; --all adds slower tests, and the tests with other versions of PyTorch
+                         (OPFORGE_TORCH_VERSIONS, default "2.6.0 2.13.0") and onnxruntime
+                         (OPFORGE_ONNXRUNTIME_VERSIONS); --cov prints the coverage of Python lines
   --pkg                  write the package custom_opp_<os>_<arch>.run to build_out/
   --wheel                write the wheel of this platform, with the CPU twin compiled, to build_out/
   --docs                 build the documentation site in build/site/
@@ -54,10 +55,10 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ "$all" = 0 ] || [ "$what" = -u ] || refuse "--all goes with -u"
-[ "$cov" = 0 ] || [ "$what" = -u ] || refuse "--cov goes with -u"
+[ "$all" = 0 ] || [ "$what" = -u ] || refuse "--all: got no -u, expected both; add -u"
+[ "$cov" = 0 ] || [ "$what" = -u ] || refuse "--cov: got no -u, expected both; add -u"
 if [ -n "$cann" ]; then
-    [ "$what" = --pkg ] || refuse "--cann goes with --pkg"
+    [ "$what" = --pkg ] || refuse "--cann: got no --pkg, expected both; add --pkg"
     [ -f "$cann/compiler/version.info" ] ||
         refuse "--cann: got '$cann', expected the folder of a CANN toolkit; without one, --pkg alone makes a source release"
 fi

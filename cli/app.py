@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -13,8 +14,29 @@ from . import author, imports, model, package, twin
 from .options import with_joined_values, with_json_values
 
 
+def _usage(argument: Any, ctx: Any) -> list[str]:
+    pieces = type(argument).get_usage_pieces(argument, ctx)
+    return [piece.strip("{}").replace("}...", "...").replace("......", "...") for piece in pieces]
+
+
+def _help_record(argument: Any, ctx: Any) -> tuple[str, str] | None:
+    name, text = type(argument).get_help_record(argument, ctx) or ("", "")
+    return (name.partition(" ")[0], text) if name else None
+
+
 class _Commands(TyperGroup):
     """Treat `--json` without a value as `--json -`, and the two values of `--case` as one."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command. Its help shows an argument as `MODEL`, without braces and without its Python type."""
+        command = super().get_command(ctx, cmd_name)
+        for parameter in command.params if command else ():
+            if parameter.param_type_name == "argument":
+                parameter.__dict__ |= {
+                    "get_usage_pieces": partial(_usage, parameter),
+                    "get_help_record": partial(_help_record, parameter),
+                }
+        return command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; the first one is the command."""

@@ -123,7 +123,7 @@ def _write_skeleton(specs: list[Path], file: Path | None, others: list[str]) -> 
     from opforge.codegen.render import kernel_skeleton
 
     if others:
-        raise UserError(f"{others[0]}: cannot be combined with --skeleton; remove one of them")
+        raise UserError(f"{others[0]}: got --skeleton also, expected one of them; omit one")
     text = kernel_skeleton(load_one(specs))
     if file is None:
         say(*text.splitlines())
@@ -182,7 +182,7 @@ def lint(
 
 @app.command()
 def lsp() -> None:
-    """Serve specs to an editor on standard input and output."""
+    """Run a language server for specs on standard streams."""
     from opforge.codegen.errors import MissingToolError
 
     try:

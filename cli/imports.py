@@ -33,7 +33,7 @@ def import_(
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option("--as", metavar="NAME", help="Operator type of the draft; the source has one operator."),
+        typer.Option("--as", metavar="NAME", help="Operator type of the draft, for a source with one operator."),
     ] = None,
     node: Annotated[
         str | None, typer.Option(metavar="NAME", help="Import a node of the ONNX model SOURCE, by its name or type.")
@@ -42,7 +42,7 @@ def import_(
         Path | None,
         path_option(
             metavar="FILE.cpp",
-            text="Copy this Ascend C kernel and the files of its folder that it includes; the source has one operator.",
+            text="Copy this Ascend C kernel and the included files of its folder, for a source with one operator.",
         ),
     ] = None,
     check: Annotated[
@@ -61,7 +61,7 @@ def import_(
 
     for option, value in (("--output", out), ("--kernel", kernel)):
         if check and value is not None:
-            raise UserError(f"{option}: got it with --check, which writes nothing; omit one of them")
+            raise UserError(f"{option}: got --check also, expected one of them; omit one")
     specs = [path for path in sources if check and path.suffix in {".yaml", ".yml"}]
     sources = [path for path in sources if path not in specs]
     if not sources:

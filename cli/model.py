@@ -200,14 +200,14 @@ def run(
 ) -> None:
     """Run a model; custom operators run on the CPU twin.
 
-    The command prints outputs and time estimates. Other nodes run on onnx's reference evaluator. Large ones run on
+    The command prints outputs and time estimates. Other nodes run on onnx's reference evaluator. Large nodes run on
     onnxruntime if it is installed. Without --level, the level is fast.
     """
     from opforge.frontend.commands import RunOptions, run_command
     from opforge.twin.runtime.acl import level_name
 
     if strict and level is not None:
-        raise UserError("--level: got --strict also, expected one of the two options")
+        raise UserError("--level: got --strict also, expected one of them; omit one")
     checks = level_name(strict, level)
     with answer_file(json_out) as answer:
         code = run_command(_source(model, "run"), RunOptions(inputs, outputs, soc, checks, trace, answer))

@@ -65,14 +65,14 @@ CASE = typer.Option(
 SHAPE = typer.Option(metavar="name=4x8,...", help="Shapes of the inputs.")
 ATTR = typer.Option(metavar="k=v", help="Value of an attribute; may be repeated.")
 DTYPE = typer.Option(metavar="DTYPE", help="Dtype of the inputs that support it: fp16, bf16, fp32, ...")
-EXECUTOR = typer.Option(metavar="local|dask:ADDRESS", help="Where the jobs run: here, or on a dask cluster.")
+EXECUTOR = typer.Option(metavar="local|dask:ADDRESS", help="Run the jobs on this machine (local) or on a dask cluster.")
 STATE = path_option(
-    metavar="FILE", text="Results of earlier runs, which are not repeated; default: in the build folder."
+    metavar="FILE", text="Results of earlier runs, to skip finished jobs; default: in the build folder."
 )
 OP_SUFFIX = typer.Option(
     "--op-suffix", metavar="SUFFIX", help="Append SUFFIX to types, functions and files, for example Custom."
 )
-JOBS = typer.Option("-j", "--jobs", min=0, help="Number of parallel compilers; 0: one per core.")
+JOBS = typer.Option("-j", "--jobs", metavar="N", min=0, help="Number of parallel compilers; 0: one per core.")
 LEVEL = typer.Option(
     "--level", metavar="LEVEL", help="Checks of the CPU twin: strict, device (only errors of a device) or fast."
 )

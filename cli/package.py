@@ -26,7 +26,9 @@ def pack(
     vendor_name: Annotated[
         str | None,
         typer.Option(
-            "--vendor-name", help="Vendor directory of the package; default: vendor in pyproject.toml, else opforge."
+            "--vendor-name",
+            metavar="NAME",
+            help="Vendor directory of the package; default: vendor in pyproject.toml, else opforge.",
         ),
     ] = None,
     out: Annotated[
@@ -56,7 +58,7 @@ def pack(
 
     given = context.get_parameter_source("cann")
     if no_build and given is not None and given.name == "COMMANDLINE":
-        raise UserError("--no-build: got --cann too, expected one of them; leave one out")
+        raise UserError("--no-build: got --cann also, expected one of them; omit one")
     toolkit = None if no_build else cann
     with answering(json_out) as answer:
         answer.update(

@@ -83,7 +83,7 @@ def cc(
     sources: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="Sources (.asc, .cpp), object files and libraries; options of the C++ compiler after `--`.",
         ),
     ] = None,
@@ -108,7 +108,7 @@ def cc(
 ) -> None:
     """Compile an Ascend C program for the CPU twin.
 
-    The program runs like any other. It prints findings of the twin to standard error and exits with 1 if there are any.
+    The result is a normal program. It prints findings of the twin to standard error and exits with 1 if there are any.
     """
     from opforge.twin.program import compile_program, write_cmake_files
 
@@ -208,7 +208,9 @@ def tune(
     soc: Annotated[str, SOC] = DEFAULT_SOC,
     level: Annotated[str, LEVEL] = "strict",
     timeout: Annotated[float, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit of each setting.")] = 600,
-    jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Settings at once; 0: one per core.")] = 0,
+    jobs: Annotated[
+        int, typer.Option("-j", "--jobs", metavar="N", min=0, help="Settings at once; 0: one per core.")
+    ] = 0,
     executor: Annotated[str, EXECUTOR] = "local",
     state: Annotated[Path | None, STATE] = None,
     json_out: Annotated[Path | None, JSON] = None,
@@ -239,7 +241,7 @@ def tune(
 
 @app.command()
 def coverage(
-    folders: Annotated[list[Path], file_argument("DIR...", "Clones with Ascend C sources.")],
+    folders: Annotated[list[Path], file_argument("DIR", "Clones with Ascend C sources.")],
     soc: Annotated[str, SOC] = DEFAULT_SOC,
     level: Annotated[str, LEVEL] = "device",
     only: Annotated[str | None, typer.Option(metavar="TEXT", help="Select sources whose path contains TEXT.")] = None,
@@ -250,7 +252,9 @@ def coverage(
         float, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit of each compilation and program.")
     ] = 120,
     memory: Annotated[int, typer.Option(min=64, metavar="MB", help="Limit of each compiler and program.")] = 4096,
-    jobs: Annotated[int, typer.Option("-j", "--jobs", min=0, help="Sources at once; 0: one per core.")] = 0,
+    jobs: Annotated[
+        int, typer.Option("-j", "--jobs", metavar="N", min=0, help="Sources at once; 0: one per core.")
+    ] = 0,
     executor: Annotated[str, EXECUTOR] = "local",
     state: Annotated[Path | None, STATE] = None,
     html: Annotated[Path | None, path_option(metavar="P.html", text="Write an HTML page with filters.")] = None,

@@ -100,7 +100,7 @@ class Project:
         place = "which" if folder == self._plain_build_dir else f"inside of {path_text(folder)}, which"
         repair = f", or remove {path_text(folder / OWNER_FILE)}" if os.path.lexists(folder / OWNER_FILE) else ""
         raise UserError(
-            f"OPFORGE_BUILD_DIR: got {got}, {place} holds the build of {other}, expected a folder for "
+            f"OPFORGE_BUILD_DIR: got {got}, {place} contains the build of {other}, expected a folder for "
             f"{path_text(self.root)} only; set it to another folder{repair}"
         )
 

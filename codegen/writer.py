@@ -175,7 +175,7 @@ def _read(path: Path) -> str:
 def _read_manifest(out: Path) -> dict[str, str]:
     path = out / MANIFEST
     if os.path.lexists(out) and not out.is_dir():
-        raise UserError(f"{path_text(out)}: it is no folder; choose another folder with --output")
+        raise UserError(f"{path_text(out)}: it is not a folder; choose another folder with --output")
     if not os.path.lexists(path):
         return {}
     owners: dict[str, str] = read_json(path, _OWNERS, "list of generated files", "delete it and run again")

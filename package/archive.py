@@ -82,7 +82,7 @@ def read_archive(source: BinaryIO, kept: frozenset[str], most_kept: int) -> Iter
         unpacked.read(-header.size % _BLOCK)
         if header.type != tarfile.DIRTYPE or problem:
             yield Member(name, problem, digest.hexdigest(), b"".join(pieces))
-    raise ArchiveError(f"got more than {MOST_MEMBERS} members, expected at most as many")
+    raise ArchiveError(f"got more than {MOST_MEMBERS} members, expected at most this number")
 
 
 class _Unpacked:
@@ -131,7 +131,7 @@ class _Unpacked:
                 raise ArchiveError(f"got damaged compressed data ({escaped(str(error))}), expected gzip") from error
         self._total += len(self._ready)
         if self._total > MOST_UNPACKED_BYTES:
-            raise ArchiveError(f"got more than {MOST_UNPACKED_BYTES} bytes when unpacked, expected at most as many")
+            raise ArchiveError(f"got more than {MOST_UNPACKED_BYTES} bytes when unpacked, expected at most this number")
         if self._stream.eof and (self._stream.unused_data or self._source.read(1)):
             raise ArchiveError("got data after the end of the compressed data, expected one gzip stream")
 

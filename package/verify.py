@@ -167,11 +167,13 @@ def _info(facts: dict[str, Any]) -> str:
 def _head(source: BufferedReader, package: Path) -> _Head:
     size = os.fstat(source.fileno()).st_size
     if size > MAX_FILE_BYTES:
-        raise UserError(f"{path_text(package)}: got {size} bytes, expected at most {MAX_FILE_BYTES}; get it again")
+        raise UserError(
+            f"{path_text(package)}: got {size} bytes, expected at most {MAX_FILE_BYTES}; get the file again"
+        )
     try:
         data = source.read(_MOST_HEAD_BYTES)
     except OSError as error:
-        raise UserError(f"{path_text(package)}: cannot be read: {error.strerror}; get it again") from error
+        raise UserError(f"{path_text(package)}: cannot be read: {error.strerror}; get the file again") from error
     found = _HEAD.match(data)
     if found is None:
         what = f"which begins with {shown(data[:20])}" if data else "which is empty"

@@ -32,12 +32,12 @@ def build_sh(*arguments, env=None):
         (["--pkg", "-j", "many"], "many"),
         (["--pkg", "-u"], "--pkg"),
         (["--pkg", "--all"], "--all"),
-        (["--pkg", "--cov"], "--cov goes with -u"),
+        (["--pkg", "--cov"], "--cov: got no -u"),
         (["--pkg", "--soc="], "--soc=: got no names, expected SoC directories"),
         (["--pkg", "--ops="], "--ops=: got no names"),
         (["--pkg", "--vendor_name="], "--vendor_name=: got no name"),
         (["--pkg", "--cann="], "--cann=: got no folder"),
-        (["-u", "--cann=/opt"], "--cann goes with --pkg"),
+        (["-u", "--cann=/opt"], "--cann: got no --pkg"),
     ],
 )
 def test_wrong_options_are_refused(arguments, named):

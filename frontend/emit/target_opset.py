@@ -38,7 +38,7 @@ def requested(state: State) -> State:
     options, context = state.options, state.context
     is_lowering = options.lower_training and _has_formula(context)
     if is_lowering and options.opset not in (None, NEWEST):
-        raise UserError(f"--opset: got {options.opset}, expected {NEWEST} with --lower-training; leave the option out")
+        raise UserError(f"--opset: got {options.opset}, expected {NEWEST} with --lower-training; omit the option")
     target = NEWEST if is_lowering else options.opset
     current = current_opset(state.view.model)
     if target is None or current == target or (current is None and not is_lowering):

@@ -53,8 +53,8 @@ def ge_message(data: bytes, where: str, *, is_text: bool) -> Any:
     except (DecodeError, MemoryError, RecursionError, UnicodeDecodeError, text_format.ParseError, ValueError) as error:
         kind = "text" if is_text else "bytes"
         raise UserError(
-            f"{where}: got {len(data)} bytes that are no ge.proto.ModelDef: {first_line(error)}; expected a graph of GE"
-            f" as {kind}; write it again"
+            f"{where}: got {len(data)} bytes that are not a ge.proto.ModelDef: {first_line(error)}; expected a graph of"
+            f" GE as {kind}; write it again"
         ) from error
     if len(model.graph) != 1:
         raise UserError(f"{where}: got {len(model.graph)} graphs, expected 1, without subgraphs; write another graph")

@@ -261,5 +261,5 @@ def _plain(name: str, array: Array) -> Array:
     if not array.dtype.hasobject:
         return array
     if not all(isinstance(value, str) for value in array.flat):
-        raise UserError(f"output {shown(name)}: is not a tensor, expected numbers or strings; leave --outputs out")
+        raise UserError(f"output {shown(name)}: is not a tensor, expected numbers or strings; omit --outputs")
     return array.astype(str)

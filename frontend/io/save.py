@@ -129,8 +129,8 @@ def _carry(source_folder: Path, target_folder: Path, location: str) -> list[Path
         if target.exists():
             if not _same_bytes(reader, target):
                 raise UserError(
-                    f"{place}: holds other data than {path_text(source_folder / location)}, which replaces it; choose"
-                    " another folder"
+                    f"{place}: contains other data than {path_text(source_folder / location)}, which replaces it;"
+                    " choose another folder"
                 )
             return []
         target.parent.mkdir(parents=True, exist_ok=True)

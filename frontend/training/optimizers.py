@@ -59,7 +59,7 @@ def _adam(
         small = epsilon if mode else epsilon * share
     members = [builder.members(value) for value in (weights, gradients, firsts, seconds)]
     if len({len(group) for group in members}) != 1:
-        raise Unmatched(f"has sequences of {[len(group) for group in members]} tensors, expected equally many")
+        raise Unmatched(f"has sequences of {[len(group) for group in members]} tensors, expected equal numbers")
     for weight, gradient, first, second in zip(*members, strict=True):
         m = alpha * first + (1.0 - alpha) * gradient
         v = beta * second + (1.0 - beta) * gradient * gradient

@@ -59,7 +59,7 @@ def doctor_command(soc: str | None, product: str | None) -> tuple[dict[str, Any]
         UserError: The SoC is unknown, or both names are given.
     """
     if soc and product:
-        raise UserError("--product: got --soc too, expected one of them; leave --product out")
+        raise UserError("--product: got --soc also, expected one of them; omit one")
     if soc:
         product = soc_properties(soc).dir
     environment = CannEnvironment(os.environ)

@@ -120,12 +120,12 @@ for option in "$@"; do
     esac
 done
 case "$trusted_keys$action" in
-    ?*list | ?*rollback | ?*uninstall) refuse "--trusted-keys goes with an installation, --extract or --verify, not with --$action" ;;
+    ?*list | ?*rollback | ?*uninstall) refuse "--trusted-keys: got --$action, expected an installation, --extract or --verify; omit one of them" ;;
 esac
 if [ "$action" != install ] && [ "$allow_downgrade$for_all$force$upgrade$replace_builtin$no_build$cann" != 000000 ]; then
-    refuse "--install-for-all, --force, --allow-downgrade, --upgrade, --replace-builtin, --cann and --no-build go with an installation, not with --$action"
+    refuse "--install-for-all, --force, --allow-downgrade, --upgrade, --replace-builtin, --cann and --no-build: got --$action, expected an installation; omit these options"
 fi
-[ "$no_build" = 0 ] || [ -z "$cann" ] || refuse "got --no-build and --cann, expected one of them"
+[ "$no_build" = 0 ] || [ -z "$cann" ] || refuse "--no-build: got --cann also, expected one of them; omit one"
 
 vendor="$(info "$package" vendor)"
 case "$vendor" in
@@ -249,7 +249,7 @@ elif [ -n "${ASCEND_CUSTOM_OPP_PATH:-}" ]; then
 elif [ -n "${ASCEND_OPP_PATH:-}" ]; then
     target="$ASCEND_OPP_PATH" origin=ASCEND_OPP_PATH
     [ -d "$target" ] || [ "$action" = verify ] ||
-        refuse "ASCEND_OPP_PATH: got '$target', which is no folder; source the set_env.sh of the toolkit, or give --install-path=FOLDER"
+        refuse "ASCEND_OPP_PATH: got '$target', which is not a folder; source the set_env.sh of the toolkit, or give --install-path=FOLDER"
 fi
 
 if [ "$action" = verify ] && [ -z "$install_path" ]; then
@@ -321,9 +321,9 @@ case "$action" in
         say_recovered
         kept="$(kept_version "$vendors" "$vendor")"
         [ -f "$kept/SHA256SUMS" ] ||
-            refuse "$target keeps no earlier version of $vendor; nothing was done; install the one you want with --force"
+            refuse "$target keeps no earlier version of $vendor; nothing was done; install the wanted version with --force"
         { [ "$(info "$kept" vendor)" = "$vendor" ] && verify_tree "$kept"; } ||
-            refuse "the version kept in $kept is damaged; nothing was done; install the one you want with --force"
+            refuse "the version kept in $kept is damaged; nothing was done; install the wanted version with --force"
         writable "$vendors"
         begin_work "$work"
         commit
@@ -333,7 +333,7 @@ case "$action" in
             [ ! -e "$work/old" ] || mv -- "$work/old" "$kept"
         fi
         end_work "$work"
-        say "$vendor $(info "$installed" version) is back in $installed; --rollback again undoes this"
+        say "$vendor $(info "$installed" version) is restored in $installed; a second --rollback undoes this"
         exit 0
         ;;
     uninstall)
@@ -344,13 +344,13 @@ case "$action" in
         fi
         if [ ! -d "$installed" ] && [ -d "$build" ]; then
             remove_build "$build"
-            [ ! -d "$build" ] || refuse "$vendor is not installed in $target; $build was made by no build and stays"
+            [ ! -d "$build" ] || refuse "$vendor is not installed in $target; $build does not come from a build and stays"
             rmdir -- "$vendors" 2>/dev/null || :
-            say "$vendor was not installed in $target; what an unfinished build had left is removed"
+            say "$vendor was not installed in $target; the files of an unfinished build are removed"
             exit 0
         fi
         [ ! -d "$installed" ] || [ -f "$installed/SHA256SUMS" ] ||
-            refuse "$installed has no SHA256SUMS, which lists what may be removed; nothing was removed; delete the folder yourself, or replace it with --force"
+            refuse "$installed has no SHA256SUMS, the list of the installed files; nothing was removed; delete the folder yourself, or replace it with --force"
         [ -f "$installed/SHA256SUMS" ] || refuse "$vendor is not installed in $target; nothing was removed"
         commit
         left="$(remove_tree "$installed")"
@@ -373,13 +373,13 @@ elif [ -n "${ASCEND_OPP_PATH:-}" ] && [ -d "$target" ] && [ -d "$ASCEND_OPP_PATH
 fi
 config="$vendors/config.ini"
 if [ "$machine_wide" = 1 ] && [ -e "$config" ] && { [ ! -f "$config" ] || [ ! -r "$config" ]; }; then
-    refuse "$config is no file that $(user) may read, expected the list of vendors; nothing was done; repair it, or give --install-path=FOLDER"
+    refuse "$config is not a file that $(user) may read, expected the list of vendors; nothing was done; repair it, or give --install-path=FOLDER"
 fi
 hidden="$(info_lines "$package" builtin_op_types | sed 's/^/  op type /' && info_lines "$package" builtin_aclnn | sed 's/^/  aclnn symbol /')"
 if [ "$machine_wide" = 1 ] && [ "$replace_builtin" = 0 ] && [ -n "$hidden" ]; then
     complain "$target belongs to CANN; every process that uses it would get these from $vendor instead of from CANN:"
     printf '%s\n' "$hidden" | printable >&2 || :
-    refuse 'Give --replace-builtin to agree, or --install-path=FOLDER to keep them for chosen processes'
+    refuse 'use --replace-builtin to allow this, or --install-path=FOLDER to install for selected processes only'
 fi
 
 is_built=0
@@ -389,7 +389,7 @@ if [ -z "$cann" ] && [ -n "$home" ] && [ -z "$(toolkit_version "$home")" ]; then
     wrong="ASCEND_HOME_PATH: $(no_toolkit "$home")"
     [ "$is_built$no_build" != 00 ] ||
         refuse "$wrong; nothing was done; source the set_env.sh of the toolkit, or give --cann=FOLDER or --no-build"
-    say "$wrong; so it was not asked whether the package is made for it"
+    say "$wrong; the CANN version was not checked"
 fi
 
 # The toolkit that runs the operators: the one that builds them, or the one for which they were built.
@@ -404,7 +404,7 @@ if [ -n "$toolkit" ]; then
     last="$(info_lines "$package" cann | tail -n 1)"
     if is_earlier_release "$toolkit_is" "$first"; then
         [ "$force" = 1 ] ||
-            refuse "the CANN in $toolkit is $toolkit_is, expected $first to $last, for which this package is made; nothing was done; use a newer toolkit, or give --force"
+            refuse "the CANN in $toolkit is $toolkit_is, expected $first to $last, the range of this package; nothing was done; use a newer toolkit, or give --force"
     elif is_earlier_release "$last" "$toolkit_is" && [ "$quiet" = 0 ]; then
         supported="range $first to $last"
         [ "$first" != "$last" ] || supported="version $first"
@@ -451,7 +451,7 @@ if [ -e "$installed" ]; then
         outcome='; nothing was done'
         [ "$for_all" = 0 ] || outcome=
         open_to_all
-        say "$vendor $version is already installed in $installed, every file as it should be$outcome"
+        say "$vendor $version is already installed in $installed, and all files match$outcome"
         exit 0
     fi
     if [ -f "$installed/SHA256SUMS" ]; then
@@ -461,7 +461,7 @@ if [ -e "$installed" ]; then
             sort | uniq -u | tr '\n' ' ')"
         if [ "$is_built$will_build" = 00 ] &&
             { [ -f "$installed/built.json" ] || [ "$(info "$installed" release)" = built ]; }; then
-            disappears="${disappears}what CANN built of it "
+            disappears="${disappears}libraries and kernels that CANN built "
         fi
         disappears="$disappears$(unlisted_files "$installed" | tr '\n' ' ')"
         before="$(info "$installed" version)"
@@ -470,18 +470,18 @@ if [ -e "$installed" ]; then
         repair="give $repair"
         old="version $before of $vendor ($(info "$installed" operators))"
     else
-        disappears='all of it '
+        disappears='all files '
         repair="give --force to replace it, or delete the folder"
-        old="something of vendor $vendor without SHA256SUMS"
+        old="files of vendor $vendor without SHA256SUMS"
     fi
     if [ "$force$upgrade" = 01 ]; then
-        [ -z "$disappears" ] || refuse "--upgrade: $installed holds what this package lacks: ${disappears% }; --force replaces it all the same"
+        [ -z "$disappears" ] || refuse "--upgrade: $installed has operators or files that are not in this package: ${disappears% }; use --force to replace it"
         ! is_older "$version" "$before" ||
-            refuse "--upgrade: got version $version, expected one that is not older than $before; --force --allow-downgrade installs it all the same"
+            refuse "--upgrade: got version $version, expected one that is not older than $before; use --force --allow-downgrade to install it"
     elif [ "$force$allow_downgrade" = 10 ] && [ -n "$before" ] && is_older "$version" "$before"; then
         refuse "--force: got version $version, expected one that is not older than $before; add --allow-downgrade"
     elif [ "$force$same" = 00 ]; then
-        refuse "$installed already holds $old; $repair${disappears:+; with --force disappears: ${disappears% }}"
+        refuse "$installed already contains $old; $repair${disappears:+; --force removes: ${disappears% }}"
     fi
 fi
 
@@ -520,7 +520,7 @@ if [ "$will_build" = 1 ]; then
     builder=
     if [ "$status" != 0 ]; then
         stays=
-        rmdir -- "$build" 2>/dev/null || stays="; what is done stays in $build for the next try, with its logs in $build/logs"
+        rmdir -- "$build" 2>/dev/null || stays="; the finished steps stay in $build for the next run, with the logs in $build/logs"
         complain "nothing was installed$stays; --no-build installs the sources only"
         exit "$status"
     fi
@@ -603,7 +603,7 @@ else
     state="These are the sources only$why: aclnn calls, ATC and torch_npu cannot use the operators until they are built; for that, $later."
 fi
 say "$vendor $version ($operators) is installed in $installed. $state"
-[ -z "$disappears" ] || say "No longer there: ${disappears% }."
+[ -z "$disappears" ] || say "Removed: ${disappears% }."
 if [ "$machine_wide" = 1 ]; then
     say "$vendor comes first in $vendors/config.ini."
 else

@@ -10,7 +10,7 @@ uninstall() {
     . "$scripts/vendor_tree.sh"
     [ $# -eq 0 ] || refuse "uninstall.sh: got '$1', expected no arguments"
     tree="${scripts%/scripts}"
-    [ -f "$tree/SHA256SUMS" ] || refuse "uninstall.sh: $tree has no SHA256SUMS; this is no installed package"
+    [ -f "$tree/SHA256SUMS" ] || refuse "uninstall.sh: $tree has no SHA256SUMS; this is not an installed package"
     cd /
     lock "${tree%/*}"
     # An incomplete removal is worse than a delayed exit.

@@ -186,7 +186,7 @@ lock() {
     # A failed redirection ends the shell.
     (: <"$1") 2>/dev/null || refuse "$1 cannot be read by $(user), or was just removed by another installer; run this again"
     exec 9<"$1"
-    flock -n 9 || refuse "another installer works in $1; run this again when it is done"
+    flock -n 9 || refuse "another installer is running in $1; run this again after it has ended"
     # Who held the lock before may have removed the folder, and others may lock its successor.
     # shellcheck disable=SC3013
     [ ! -e /dev/fd/9 ] || [ "$1" -ef /dev/fd/9 ] || refuse "$1 was just removed by another installer; run this again"
@@ -228,7 +228,7 @@ is_own_work() { [ ! -h "$1" ] && [ -d "$1" ] && [ -d "$1/$(inode_of "$1")" ]; }
 begin_work() {
     ! is_own_work "$1" || return 0
     [ -h "$1" ] || rmdir -- "$1" 2>/dev/null || : # created by an installer that was killed before it marked the folder
-    [ ! -e "$1" ] && [ ! -h "$1" ] || refuse "$1 is in the way, and no installer made it; nothing was done; give it another name"
+    [ ! -e "$1" ] && [ ! -h "$1" ] || refuse "$1 exists, but no installer made it; nothing was done; rename it"
     mkdir -- "$1" 2>/dev/null || refuse "${1%/*} cannot be written; choose another folder with --install-path=FOLDER"
     mkdir -- "$1/$(inode_of "$1")"
 }
@@ -255,13 +255,13 @@ recover() (
     work="$(work_folder "$1" "$2")"
     [ -e "$work" ] || [ -h "$work" ] || exit 0
     begin_work "$work"
-    left="what an interrupted run had left in $1 is removed"
+    left="the files of an interrupted run in $1 are removed"
     if [ -d "$work/old" ]; then
         if [ -e "$2" ]; then
             keep_version "$1" "$2" "$work/old"
         else
             mv -- "$work/old" "$2"
-            left="$1/$2 is back: an earlier installation was cut off while it replaced it"
+            left="$1/$2 is restored: an earlier installation was interrupted while it replaced this folder"
         fi
     fi
     for next in "$work"/next.*; do
@@ -270,7 +270,7 @@ recover() (
     done
     if [ -d "$work/gone" ]; then
         finish_removal "$1" "$2"
-        left="the removal of $2 from $1, which had been cut off, is finished"
+        left="the interrupted removal of $2 from $1 is finished"
     fi
     end_work "$work"
     printf '%s\n' "$left"

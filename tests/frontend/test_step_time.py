@@ -280,7 +280,7 @@ def plain(tmp_path):
     [
         (("--soc", "Ascend1"), "soc: got 'Ascend1', expected a chip, as in Ascend910B1: ascend910b (Ascend910B1, "),
         (("--level", "hard"), "level: got 'hard', expected one of strict, device, fast"),
-        (("--level", "device", "--strict"), "--level: got --strict also, expected one of the two options"),
+        (("--level", "device", "--strict"), "--level: got --strict also, expected one of them"),
         (("--inputs", "m.onnx"), "m.onnx: cannot read the inputs"),
         (("--inputs", "cut.npz"), "cut.npz: cannot read the inputs"),
         (("--inputs", "wrong.npz"), "'xx' is not an input of the model, expected 'x', 'i'; did you mean 'x'?"),

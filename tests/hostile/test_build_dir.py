@@ -100,10 +100,10 @@ def test_two_projects_have_two_build_folders(refused, project, tmp_path, monkeyp
     for command in ("build", "flags", "generate"):
         said = refused(other, command)
         assert said == (
-            f"OPFORGE_BUILD_DIR: got {out}, which holds the build of {project.root}, expected a folder for "
+            f"OPFORGE_BUILD_DIR: got {out}, which contains the build of {project.root}, expected a folder for "
             f"{other.root} only; set it to another folder, or remove {out / OWNER_FILE}\n"
         )
-    with pytest.raises(UserError, match="which holds the build of"):
+    with pytest.raises(UserError, match="which contains the build of"):
         build_project(other)
     assert not (out / "gen").exists()
 
@@ -117,7 +117,7 @@ def test_a_folder_inside_of_the_build_of_another_project_is_refused(project, tmp
     with pytest.raises(UserError) as caught:
         Project(tmp_path / "other").claim_build_dir()
     assert f"OPFORGE_BUILD_DIR: got {tmp_path / place}, " in str(caught.value)
-    assert f"which holds the build of {project.root}, expected a folder for" in str(caught.value)
+    assert f"which contains the build of {project.root}, expected a folder for" in str(caught.value)
     assert not (tmp_path / place).exists()
     project.claim_build_dir()
 
@@ -128,7 +128,7 @@ def test_a_damaged_owner_is_another_project(refused, project, tmp_path, content)
     out.mkdir()
     (out / OWNER_FILE).write_bytes(content)
     said = refused(project, "build", OPFORGE_BUILD_DIR=str(out))
-    assert "which holds the build of" in said
+    assert "which contains the build of" in said
     assert "\x1b" not in said
     assert (out / OWNER_FILE).read_bytes() == content
 

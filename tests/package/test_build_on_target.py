@@ -69,7 +69,7 @@ def test_a_toolkit_builds_the_package_before_it_is_installed(small_package, run,
     (vendor / "package.info").write_text(info.replace("\nversion=", "\nversion=0."))
     (vendor / "manifest.json").write_text(manifest + "\n")
     sources = run(small_package, "--upgrade", place)
-    assert (sources.returncode, "what this package lacks: what CANN built of it;" in sources.stderr) == (2, True)
+    assert (sources.returncode, "package: libraries and kernels that CANN built;" in sources.stderr) == (2, True)
     (vendor / "manifest.json").write_text(manifest)
     (vendor / "package.info").write_text(info)
     (vendor / "op_api/lib/libcust_opapi.so").write_bytes(b"changed")
@@ -128,7 +128,7 @@ def test_failed_build_leaves_the_old_state_and_names_the_log(small_package, run,
     assert "dtype column (grad_y bfloat16, group_idx int32, grad_bias bfloat16)" in failed.stderr
     assert "failed: exit code 5; " in failed.stderr
     assert "error: made to fail" in failed.stderr
-    assert f"nothing was installed; what is done stays in {vendors}/.opforge.build" in failed.stderr
+    assert f"nothing was installed; the finished steps stay in {vendors}/.opforge.build" in failed.stderr
     (log,) = (path for path in (vendors / ".opforge.build/logs").iterdir() if "made to fail" in path.read_text())
     assert str(log) in failed.stderr
     assert content(vendors / "opforge") == before
@@ -147,7 +147,7 @@ def test_uninstall_removes_what_an_unfinished_build_left(small_package, run, too
     assert run(small_package, f"--cann={toolkit.root}", place).returncode == 1
     assert names(vendors) == {".opforge.build"}
     removed = run(small_package, "--uninstall", place)
-    assert (removed.returncode, "an unfinished build had left is removed" in removed.stdout) == (0, True)
+    assert (removed.returncode, "the files of an unfinished build are removed" in removed.stdout) == (0, True)
     assert not vendors.exists()
 
 
@@ -157,7 +157,7 @@ def test_a_toolkit_that_is_too_old_is_refused(small_package, run, tmp_path, vend
     place = f"--install-path={vendors.parent}"
     refused = run(small_package, place, *options, ASCEND_HOME_PATH=str(toolkit.root))
     assert refused.returncode == 2
-    assert "is 8.0.RC3, expected 8.1 to 9.1, for which this package is made; nothing was done" in refused.stderr
+    assert "is 8.0.RC3, expected 8.1 to 9.1, the range of this package; nothing was done" in refused.stderr
     assert "--force" in refused.stderr
     assert not vendors.exists()
     forced = run(small_package, place, "--no-build", "--force", ASCEND_HOME_PATH=str(toolkit.root))
@@ -211,7 +211,7 @@ def test_variable_that_names_no_toolkit_is_refused_where_it_is_to_build(small_pa
     [
         (["--cann=/nowhere"], "--cann: got '/nowhere', expected the folder of a CANN toolkit"),
         (["--no-build", "--cann=/"], "expected the folder of a CANN toolkit"),
-        (["--uninstall", "--no-build"], "go with an installation"),
+        (["--uninstall", "--no-build"], "expected an installation"),
     ],
 )
 def test_options_of_the_build_are_checked(small_package, run, vendors, options, said):
@@ -253,7 +253,7 @@ def test_no_space_for_a_build_leaves_the_old_version(small_package, run, toolkit
         if result.returncode == 0:
             break
         assert result.returncode == 1
-        assert "nothing was installed; what is done stays in" in result.stderr
+        assert "nothing was installed; the finished steps stay in" in result.stderr
         assert content(vendors / "opforge") == before
         if program == "setsid":
             assert result.stderr.startswith("the build stopped: [Errno 27] File too large: ")

@@ -821,7 +821,7 @@ def test_version_ranges(version, required, accepted):
     [
         (["--soc", "ascend910b"], "soc: got 'ascend910b', expected a chip, as in Ascend910B1"),
         (["--soc", "Ascend910B"], "soc: got 'Ascend910B', a chip of the first generation"),
-        (["--soc", "Ascend910B1", "--product", "ascend910b"], "--product: got --soc too, expected one of them"),
+        (["--soc", "Ascend910B1", "--product", "ascend910b"], "--product: got --soc also, expected one of them"),
         (["--product", "ascend910c"], "--product: got 'ascend910c', expected an SoC directory"),
     ],
 )

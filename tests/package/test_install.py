@@ -71,8 +71,8 @@ def test_set_env_shows_the_vendor_once_and_first(package, run, target):
         (["--install-path=/a:b"], "without a colon"),
         (["--install-path=/a", "--install-path=/b"], "got --install-path twice"),
         (["--verify", "--uninstall"], "got --verify and --uninstall"),
-        (["--uninstall", "--force"], "go with an installation"),
-        (["--rollback", "--upgrade"], "go with an installation"),
+        (["--uninstall", "--force"], "expected an installation"),
+        (["--rollback", "--upgrade"], "expected an installation"),
         (["--upgrade"], "there is nothing to upgrade"),
         (["--rollback"], "keeps no earlier version of opforge"),
         (["--extract="], "--extract: got nothing"),
@@ -158,7 +158,7 @@ def test_another_package_of_the_vendor_stays_unless_forced(package, run, target)
     before = tree(target)
     refused = run(package, f"--install-path={target}")
     assert refused.returncode == 2
-    assert "disappears: * OtherGrad notes.txt" in refused.stderr
+    assert "removes: * OtherGrad notes.txt" in refused.stderr
     assert "give --force to replace it" in refused.stderr
     assert tree(target) == before
 
@@ -288,7 +288,7 @@ def test_installation_that_was_killed_is_taken_up(package, run, target):
 
     restored = run(package, f"--install-path={target}")
     assert restored.returncode == 0, restored.stderr
-    assert "opforge is back" in restored.stdout
+    assert "opforge is restored" in restored.stdout
     assert "nothing was done" in restored.stdout
     assert tree(vendors / "opforge") == before
     assert {path.name for path in vendors.iterdir()} == {"opforge", *kept}
@@ -507,14 +507,14 @@ def test_list_of_vendors_that_is_no_file_is_refused(package, run, opp):
     (opp / "vendors/config.ini").mkdir()
     refused = run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp))
     assert refused.returncode == 2
-    assert "config.ini is no file that" in refused.stderr
+    assert "config.ini is not a file that" in refused.stderr
     assert not (opp / "vendors/opforge").exists()
 
 
 def test_toolkit_folder_that_does_not_exist_is_refused(package, run, tmp_path):
     refused = run(package, ASCEND_OPP_PATH=str(tmp_path / "nowhere"))
     assert refused.returncode == 2
-    assert "which is no folder; source the set_env.sh" in refused.stderr
+    assert "which is not a folder; source the set_env.sh" in refused.stderr
     assert not (tmp_path / "nowhere").exists()
 
 

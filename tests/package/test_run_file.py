@@ -255,7 +255,7 @@ def test_bad_choice_is_refused(project, tmp_path, options, said):
 def test_sources_only_and_a_toolkit_are_a_contradiction(tmp_path, monkeypatch):
     words = ["pack", "--no-build", "--ops", "GroupedBiasAddGrad", "--output", str(tmp_path)]
     refused = CliRunner().invoke(app, [*words, "--cann", str(tmp_path)])
-    assert "--no-build: got --cann too, expected one of them" in str(refused.exception)
+    assert "--no-build: got --cann also, expected one of them" in str(refused.exception)
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setenv("ASCEND_HOME_PATH", str(tmp_path))
     assert CliRunner().invoke(app, words).exit_code == 0

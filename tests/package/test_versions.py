@@ -59,7 +59,7 @@ def test_upgrade_keeps_the_version_before_it(versions, run, vendors):
     for version in ("1.9", "1.10", "1.9"):
         back = run(versions["1.10"], "--rollback", place)
         assert back.returncode == 0, back.stderr
-        assert f"opforge {version} is back" in back.stdout
+        assert f"opforge {version} is restored" in back.stdout
         assert version_of(vendors / "opforge") == version
     assert content(vendors / "opforge") == before
     assert {path.name for path in vendors.iterdir()} == {"opforge", ".opforge.previous"}
@@ -74,7 +74,7 @@ def test_upgrade_that_would_lose_something_is_refused(versions, run, vendors):
     before = content(vendors / "opforge")
     refused = run(versions["1.10"], "--upgrade", place)
     assert refused.returncode == 2
-    assert "holds what this package lacks: MineGrad notes.txt; --force" in refused.stderr
+    assert "that are not in this package: MineGrad notes.txt; use --force" in refused.stderr
     assert content(vendors / "opforge") == before
 
 
@@ -165,7 +165,7 @@ def test_two_installers_at_once(versions, run, vendors, tmp_path):
     for options in (["--force"], ["--uninstall"], ["--rollback"]):
         second = run(versions["1.9"], *options, place)
         assert second.returncode == 2
-        assert "another installer works in" in second.stderr
+        assert "another installer is running in" in second.stderr
     removal = subprocess.run(
         ["sh", str(vendors / "opforge/scripts/uninstall.sh")], capture_output=True, text=True, check=False
     )
@@ -200,7 +200,7 @@ def test_first_installers_at_once_leave_each_others_work_alone(versions, vendors
         while subprocess.run(["flock", "-n", str(vendors), "true"], check=False).returncode == 0:
             time.sleep(0.05)
         go.touch()
-        assert "another installer works in" in second.communicate()[1]
+        assert "another installer is running in" in second.communicate()[1]
         first.stdin.close()
     assert second.returncode == 2
     assert list(vendors.iterdir()) == [stage]
@@ -333,7 +333,7 @@ def test_installation_finishes_a_removal_that_was_cut_off(versions, run, vendors
     (vendors / "opforge").rename(gone)
     (gone / "version.info").unlink()
     installed = run(versions["1.10"], place)
-    assert (installed.returncode, "which had been cut off, is finished" in installed.stdout) == (0, True)
+    assert (installed.returncode, "the interrupted removal of opforge" in installed.stdout) == (0, True)
     assert [path.name for path in vendors.iterdir()] == ["opforge"]
 
 

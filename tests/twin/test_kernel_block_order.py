@@ -51,7 +51,7 @@ ORDERED = _kernel(
 )
 PLANTED_FLAGS = [
     Planted("no_wait", "IBWait(flagsGm, work, block - 1, 1);", "", "race", ""),
-    Planted("no_set", "IBSet(flagsGm, work, block, 1);", "", "deadlock", "nobody will set it"),
+    Planted("no_set", "IBSet(flagsGm, work, block, 1);", "", "deadlock", "nothing will set it"),
     Planted(
         "beyond_workspace", "IBSet(flagsGm, work, block, 1)", "IBSet(flagsGm, work, block, 2)", "gm_out_of_range", ""
     ),
@@ -59,7 +59,7 @@ PLANTED_FLAGS = [
 ]
 PLANTED_ORDER = [
     Planted("not_ordered", "WaitPreBlock(flagsGm, work);", "", "race", ""),
-    Planted("not_notified", "NotifyNextBlock(flagsGm, work);", "", "deadlock", "nobody will set it"),
+    Planted("not_notified", "NotifyNextBlock(flagsGm, work);", "", "deadlock", "nothing will set it"),
     Planted("small_scratch", "pipe.InitBuffer(scratch, 256);", "pipe.InitBuffer(scratch, 96);", "ub_out_of_range", ""),
 ]
 

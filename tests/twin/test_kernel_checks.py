@@ -548,16 +548,16 @@ PLANTED = [
         "sort_order",
         "list 2 is not in descending order: entry 4 is 1, the next one 2",
     ),
-    Planted("event_id_kept", HERE, HERE + " pipe.AllocEventID<HardEvent::V_S>();", "event_ids", "never given back"),
+    Planted("event_id_kept", HERE, HERE + " pipe.AllocEventID<HardEvent::V_S>();", "event_ids", "never released"),
     Planted(
-        "event_id_of_nobody", HERE, HERE + " pipe.ReleaseEventID<HardEvent::V_S>(2);", "event_ids", "release what that"
+        "event_id_of_nobody", HERE, HERE + " pipe.ReleaseEventID<HardEvent::V_S>(2);", "event_ids", "release each id"
     ),
     Planted(
         "system_workspace",
         "userGm.SetGlobalBuffer((__gm__ float*)user + GetBlockIdx() * 64);",
         "userGm.SetGlobalBuffer((__gm__ float*)workspace + GetBlockIdx() * 64); (void)user;",
         "system_workspace",
-        "take GetUserWorkspace",
+        "use GetUserWorkspace",
     ),
     Planted(
         "system_workspace_by_scalar",

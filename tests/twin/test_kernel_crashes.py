@@ -80,28 +80,32 @@ struct Unexpected : std::exception {
 """
 # name -> (body, kind, what the message says)
 CRASHES = {
-    "divides": ("yGm.SetValue(0, 7 / zero);", "division_by_zero", "the least one by -1, after GlobalTensor::GetValue"),
+    "divides": (
+        "yGm.SetValue(0, 7 / zero);",
+        "division_by_zero",
+        "the smallest integer by -1, after GlobalTensor::GetValue",
+    ),
     "takes_remainder": ("yGm.SetValue(0, static_cast<int64_t>(7) % zero);", "division_by_zero", "divided by zero"),
     "least_by_minus_one": (
         "yGm.SetValue(0, (zero - 2147483647 - 1) / (zero - 1));",
         "division_by_zero",
-        "or the least one by -1",
+        "or the smallest integer by -1",
     ),
     "null": ("*(volatile int32_t*)(uintptr_t)zero = 1;", "wild_pointer", "a null pointer"),
     "far": ("*(volatile int32_t*)(uintptr_t)(0x123456789000 + zero) = 1;", "wild_pointer", "address 20015998341120"),
     "not_an_address": (
         "*(volatile int32_t*)(uintptr_t)(0xFEFEFEFEFEFEFEFEULL + zero) = 1;",
         "wild_pointer",
-        "no address at all",
+        "not an address",
     ),
     "jumps": ("((void (*)())(uintptr_t)zero)();", "wild_pointer", "a null pointer"),
     "raw": ("y[zero] = 1;", "raw_gm_access", "'0' was dereferenced"),
     "recursion": ("yGm.SetValue(0, Deep(zero));", "stack_overflow", "32768 bytes"),
-    "recursion_with_calls": ("yGm.SetValue(0, DeepCalls(zero));", "stack_size", "no recursion"),
+    "recursion_with_calls": ("yGm.SetValue(0, DeepCalls(zero));", "stack_size", "remove recursion"),
     "big_array": (
         "volatile float table[16384]; table[zero] = 1.0f; yGm.SetValue(0, static_cast<int32_t>(table[zero]));",
         "stack_size",
-        "take a TBuf",
+        "or use a TBuf",
     ),
     "array": (
         "int32_t a[8]; for (int32_t i = zero; i <= 8; ++i) { a[i] = i; } yGm.SetValue(0, a[zero]);",

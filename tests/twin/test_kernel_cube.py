@@ -299,9 +299,7 @@ CUBE_PLANTED = [
     Planted("window_start", WINDOW, WINDOW + " window.kStartPt = 8;", "window", "expected multiples of 16"),
     Planted("window_rows", "window.l1W = 48;", "window.l1W = 32;", "window", "of a matrix of 32 rows"),
     Planted("other_convolution", WINDOW, WINDOW + " window.filterW = 2;", "field_range", "windows of matrices"),
-    Planted(
-        "bias_without_tensor", SECOND, SECOND.replace("0, false, false", "0, true, false"), "bias", "names no bias"
-    ),
+    Planted("bias_without_tensor", SECOND, SECOND.replace("0, false, false", "0, true, false"), "bias", "has no bias"),
     Planted("bias_and_zero", FIRST, FIRST.replace("false, false", "false, true"), "field_range", "cmatrixInitVal"),
     Planted(
         "fractals_of_odd_width",
@@ -364,8 +362,10 @@ CUBE_PLANTED = [
     left_out("hf32_still_on", "SetHF32Mode(false);", "SetHF32TransMode(false)", "hf32_left"),
     Planted("never_last", LAST, LAST.replace("40, 3", "40, 2"), "unit_flag", "both are 3"),
     Planted("flag_on_product_only", "store.unitFlag = 3;", "", "unit_flag", "that of the last Mmad of the tile 3"),
-    Planted("flag_on_store_only", LAST, LAST.replace("40, 3", "40, 0"), "unit_flag", "go on with 2, and 3"),
-    Planted("product_behind_last", LAST, LAST + " " + LAST, "unit_flag", "was not stored by a Fixpipe"),
+    Planted(
+        "flag_on_store_only", LAST, LAST.replace("40, 3", "40, 0"), "unit_flag", "use 2 for the next products and 3"
+    ),
+    Planted("product_behind_last", LAST, LAST + " " + LAST, "unit_flag", "no Fixpipe with unitFlag 3 has stored it"),
     Planted(
         "flagged_part", "store.unitFlag = 3;", "store.unitFlag = 3; store.nSize = 16;", "unit_flag", "both must agree"
     ),
@@ -388,9 +388,7 @@ MIX_PLANTED = [
         "core_kind",
         "AIV cores do not have",
     ),
-    Planted(
-        "both_sides", "if ASCEND_IS_AIC {", "if (GetBlockNum() > 0) {", "core_kind", "put it under `if ASCEND_IS_AIC`"
-    ),
+    Planted("both_sides", "if ASCEND_IS_AIC {", "if (GetBlockNum() > 0) {", "core_kind", "use `if ASCEND_IS_AIC`"),
     Planted("vector_not_told", WAIT, "", "race", "no SyncAll or flag between cores"),
     Planted("told_too_early", SET, "CrossCoreSetFlag<2, PIPE_MTE1>(0);", "race", "of AIC block"),
     left_out("never_told", SET, "CrossCoreSetFlag with this flagId is missing on the other side", "deadlock"),
@@ -426,7 +424,11 @@ MIX_PLANTED = [
     Planted("too_many_groups", "SyncAll<false>();", "SyncAll<false>();", "sync_block_num", "24 cube cores", 25),
     Planted("no_scheduler", "KERNEL_TYPE_MIX_AIC_1_2", "KERNEL_TYPE_AIC_ONLY", "sync_task_type", "MIX_AIC_1_2"),
     Planted(
-        "set_again_and_again", SET, f"for (int32_t i = 0; i < 17; ++i) {{ {SET} }}", "flag_overflow", "counter runs"
+        "set_again_and_again",
+        SET,
+        f"for (int32_t i = 0; i < 17; ++i) {{ {SET} }}",
+        "flag_overflow",
+        "counter overflows",
     ),
     Planted(
         "two_types",

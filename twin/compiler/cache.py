@@ -140,7 +140,7 @@ def replace_output(made: Path, target: Path) -> None:
     if target.is_dir() and not target.is_symlink():
         aside = tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent)
         target.replace(aside)
-        say(f"{path_text(target)}: there was a folder in the place of a compiled file; it is now {aside}", err=True)
+        say(f"{path_text(target)}: a folder was in the place of a compiled file; it is renamed to {aside}", err=True)
     made.replace(target)
 
 

@@ -221,7 +221,7 @@ class _Run:
                 f"free some, or set OPFORGE_BUILD_DIR to another disk\n{ended.text}"
             )
         if ended.status:
-            raise CompileError(f"{label}: the compiler refused it\n{ended.text}")
+            raise CompileError(f"{label}: the compiler rejected it\n{ended.text}")
 
     def folder(self) -> tempfile.TemporaryDirectory[str]:
         """A folder for the files of one compiler."""
@@ -305,8 +305,8 @@ def _checked_inputs(unit: Unit, read: Sequence[str]) -> list[str]:
             continue
         if not real.startswith(folders) or not Path(real).is_file():
             raise CompileError(
-                f"{unit.label}: {unit.source.name} includes {path_text(Path(path))}, which is no file of the project, "
-                "the twin or the compiler; copy the header into the project"
+                f"{unit.label}: {unit.source.name} includes {path_text(Path(path))}, which is not a"
+                " file of the project, the twin or the compiler; copy the header into the project"
             )
         inputs.append(path)
     return inputs

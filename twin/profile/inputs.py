@@ -85,7 +85,7 @@ def make_inputs(
         if unknown := sorted(set(entries) - set(known)):
             raise UserError(f"{source}: got {shown(unknown[0])}; {suggest(unknown[0], known)}")
     if twice := sorted(set(shapes) & set(given)):
-        raise UserError(f"--shape: got {', '.join(twice)}, whose array --inputs brings; leave one of them out")
+        raise UserError(f"--shape: got {', '.join(twice)}, which --inputs also contains; omit one of them")
     shapes = {**shapes, **{name: array.shape for name, array in given.items()}}
     if missing := [tensor.name for tensor in spec.inputs if not tensor.optional and tensor.name not in shapes]:
         names = ", ".join(missing)

@@ -81,7 +81,7 @@ class _Build:
         except LimitError as error:
             raise ProgramError(f"{label}: {error}") from error
         if ended.status:
-            raise ProgramError(f"{label}: the compiler refused it\n{ended.text}")
+            raise ProgramError(f"{label}: the compiler rejected it\n{ended.text}")
 
     def preprocess(self, source: Path, headers: Path) -> str:
         made = self.folder / f"{abs(hash(source))}.ii"

@@ -84,8 +84,8 @@ def one_at_a_time() -> Iterator[None]:
     """
     if _is_forked_in_run.is_set():
         raise UserError(
-            f"process {os.getpid()}: it was forked while another thread used the twin, expected a process with a state "
-            'of its own; start it with multiprocessing.get_context("spawn"), or fork when no operator runs'
+            f"process {os.getpid()}: it was forked while another thread used the twin, expected a process "
+            'without its state; start it with multiprocessing.get_context("spawn"), or fork when no operator runs'
         )
     with _one_at_a_time:
         yield

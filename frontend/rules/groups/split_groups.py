@@ -92,7 +92,7 @@ def _require_row(part: Found, name: str, row: tuple[int | None, ...]) -> None:
         summed = {axis % len(shape) for axis in axes or ()} if shape else set()
         others = {axis for axis, dim in enumerate(shape[:-1]) if dim != 1}
         if shape[-1:] != row[1:] or len(shape) - 1 in summed or not others <= summed:
-            raise Unmatched(f"sums axes {axes} of {shown(node.input[0])} {list(shape)}, expected all but the last")
+            raise Unmatched(f"sums axes {axes} of {shown(node.input[0])} {list(shape)}, expected all except the last")
 
 
 def _rows(found: Found) -> tuple[str, list[int]]:

@@ -201,14 +201,14 @@ void PassUnitFlag(Block& block, const LocalView& dst, int64_t bytes, const Produ
     if (wasFlagged && known->second.flag == kUnitFlagLast) {
         block.Fail("unit_flag", Pipe::kCube, call,
                    Text("the tile had its last product (unitFlag 3) at ", Where(known->second.at),
-                        " and was not stored by a Fixpipe with unitFlag 3 since: the cube unit would hang; set "
+                        " and no Fixpipe with unitFlag 3 has stored it: the cube unit would hang; set "
                         "unitFlag 2 on all products but the last"));
     }
     if (product.unitFlag == kUnitFlagOff) {
         if (wasFlagged && known->second.flag == kUnitFlagMore) {
             block.Fail("unit_flag", Pipe::kCube, call,
                        Text("the product before it on this tile, at ", Where(known->second.at),
-                            ", had unitFlag 2; go on with 2, and 3 on the last"));
+                            ", had unitFlag 2; use 2 for the next products and 3 for the last one"));
         }
         return;
     }
@@ -239,8 +239,8 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
     }
     if (product.startsAtBias && bias == nullptr) {
         block->Fail("bias", Pipe::kCube, call,
-                    "cmatrixSource takes the start from the bias table, but the call names no bias; use the form with "
-                    "a bias tensor of TPosition::C2");
+                    "cmatrixSource selects the bias table, but the call has no bias; use the overload with a bias "
+                    "tensor of TPosition::C2");
     }
     const int64_t kBytes = product.k * a.size;
     const int64_t kFractals = RoundUp(kBytes, product.hasWideK && a.size == 4 ? 2 * kRowBytes : kRowBytes) / kRowBytes;

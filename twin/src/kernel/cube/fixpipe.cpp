@@ -266,11 +266,11 @@ Conversion ConversionOf(Block& block, Dtype to, Dtype from, const ProductStore& 
             block.Fail("quant_mode", Pipe::kFix, call,
                        Text("quantPre is ", row.name,
                             row.isTensor ? ", which needs a tensor with a value for each column; pass cbufWorkspace"
-                                         : ", which has one scale; leave cbufWorkspace out, or take the tensor mode"));
+                                         : ", which has one scale; omit cbufWorkspace, or use the tensor mode"));
         }
         if (row.hasScale && store.usesRegisters && !block.registers.preQuantScalar) {
             block.Fail("quant_mode", Pipe::kFix, call,
-                       Text("quantPre is ", row.name, " without a scale; call SetFixpipePreQuantFlag before"));
+                       Text("quantPre is ", row.name, " without a scale; call SetFixpipePreQuantFlag first"));
         }
         const uint64_t scalar = store.usesRegisters ? block.registers.preQuantScalar.value_or(0) : store.quantScalar;
         return {row, to, store.relu,

@@ -197,7 +197,7 @@ void CheckRowsApart(Block& block, const LocalView& dst, const Layout& to, const 
         if (isRead[at]) {
             block.Fail("overlap", Pipe::kVector, call,
                        Text("dst and src overlap: block ", row,
-                            " of the copy is written where the copy reads; copy by way of another buffer"));
+                            " of the copy is written where the copy reads; copy through another buffer"));
         }
     });
 }
@@ -339,7 +339,7 @@ void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call
     const int64_t freeBytes = block->local.UnifiedBuffer().Left();
     if (freeBytes < kFillScratchBytes) {
         block->Fail("no_scratch", Pipe::kVector, call,
-                    Text("InitOutput works through free memory at the end of the unified buffer; ", freeBytes,
+                    Text("InitOutput uses free memory at the end of the unified buffer; ", freeBytes,
                          " bytes are left, expected at least ", kFillScratchBytes));
     }
     const int64_t begin = block->local.UnifiedBuffer().used;

@@ -15,13 +15,13 @@ void CheckStack(Block& block, uintptr_t frame, const Call& running)
     const Call call{running.name, running.at ? running.at : block.execution.LastCall().at};
     if (frame < stack.limit) {
         block.Fail("stack_overflow", Pipe::kScalar, call,
-                   Text("the stack ran out; the device has ", kDeviceStackBytes,
-                        " bytes of it: no recursion, no big local arrays"));
+                   Text("the stack is full; the device has ", kDeviceStackBytes,
+                        " bytes for it; remove recursion and large local arrays"));
     }
     if (stack.base - frame > kDeviceStackBytes) {
         block.Report("stack_size", Pipe::kScalar, call,
                      Text("the kernel has ", stack.base - frame, " bytes on the stack here, the device has ",
-                          kDeviceStackBytes, "; no recursion, no big local arrays: take a TBuf"));
+                          kDeviceStackBytes, "; remove recursion and large local arrays, or use a TBuf"));
     }
 }
 
@@ -43,8 +43,8 @@ Entry::Entry(const Call& call)
     CheckStack(block_, reinterpret_cast<uintptr_t>(__builtin_frame_address(0)), call);
     if (block_.execution.IsInterrupted()) {
         block_.Fail("endless_loop", Pipe::kScalar, call,
-                    "the block has used up its time here; a loop that does not end, or set OPFORGE_TWIN_TIMEOUT "
-                    "(seconds) for a kernel that needs longer");
+                    "the block reached its time limit here; remove an endless loop, or set OPFORGE_TWIN_TIMEOUT "
+                    "(seconds) for a long kernel");
     }
 }
 

@@ -58,7 +58,7 @@ void Diagnostics::Require(CoreKind kind, const Call& call)
     if (position_.kind != kind && position_.kind != CoreKind::kCoupled) {
         Fail("core_kind", Pipe::kScalar, call,
              Text("this is for ", Name(kind), " cores, the block runs on an ", Name(position_.kind),
-                  " core; put it under `if ASCEND_IS_", Name(kind), "`"));
+                  " core; use `if ASCEND_IS_", Name(kind), "`"));
     }
 }
 
@@ -73,8 +73,8 @@ void Diagnostics::RequirePipe(Pipe wanted, const Call& call)
         Fail("core_kind", wanted, call,
              Text(Name(position_.kind), " cores have no pipe ", Name(wanted),
                   isCoupled                           ? "; copy L0C to the unified buffer with DataCopy on PIPE_V"
-                  : position_.kind == CoreKind::kCube ? "; put it under `if ASCEND_IS_AIV`"
-                                                      : "; put it under `if ASCEND_IS_AIC`"));
+                  : position_.kind == CoreKind::kCube ? "; use `if ASCEND_IS_AIV`"
+                                                      : "; use `if ASCEND_IS_AIC`"));
     }
 }
 

@@ -38,7 +38,7 @@ void ReportOverrun(Block& block, const char* what)
 {
     block.Report("stack_overrun", Pipe::kScalar, {"kernel code", block.execution.LastCall().at},
                  Text("a function of the kernel ", what, After(block),
-                      ": a local array is written behind its end or before its start; check the index"));
+                      ": a local array is written after its end or before its start; check the index"));
 }
 
 void ReportAddress(Block& block)
@@ -56,14 +56,13 @@ void ReportAddress(Block& block)
         ReportOverrun(block, "wrote or read beyond its own stack frames");
     } else if (address + 2 * kStackReserve >= stack.limit && address < stack.limit) {
         block.Report("stack_overflow", Pipe::kScalar, call,
-                     Text("the stack ran out", After(block), "; the device has ", kDeviceStackBytes,
-                          " bytes of it: no recursion, no big local arrays"));
+                     Text("the stack is full", After(block), "; the device has ", kDeviceStackBytes,
+                          " bytes for it; remove recursion and large local arrays"));
     } else {
-        block.Report(
-            "wild_pointer", Pipe::kScalar, call,
-            Text(address == 0 ? "a null pointer, or what is no address at all,"
-                              : Text("a pointer that belongs to no argument (address ", address, ")"),
-                 " was dereferenced", After(block), "; kernels reach memory through GlobalTensor and LocalTensor"));
+        block.Report("wild_pointer", Pipe::kScalar, call,
+                     Text(address == 0 ? "a null pointer, or a value that is not an address,"
+                                       : Text("a pointer that belongs to no argument (address ", address, ")"),
+                          " was dereferenced", After(block), "; access memory with GlobalTensor and LocalTensor"));
     }
 }
 
@@ -73,8 +72,8 @@ void ReportFault(Block& block)
     switch (block.execution.LastFault().signal) {
         case SIGFPE:
             return block.Report("division_by_zero", Pipe::kScalar, call,
-                                Text("an integer was divided by zero, or the least one by -1,", After(block),
-                                     "; check what comes from the tiling data before dividing by it"));
+                                Text("an integer was divided by zero, or the smallest integer by -1,", After(block),
+                                     "; check the values of the tiling data before the division"));
         case SIGABRT:
             return block.Report("abort", Pipe::kScalar, call,
                                 Text("the kernel aborted", After(block),
@@ -83,7 +82,7 @@ void ReportFault(Block& block)
         case SIGILL:
         case SIGTRAP:
             return block.Report("trap", Pipe::kScalar, call,
-                                Text("the kernel ran into a trap", After(block),
+                                Text("the kernel executed a trap", After(block),
                                      ": __builtin_trap, or a branch that the compiler knows to be undefined"));
         default:
             return ReportAddress(block);
@@ -160,16 +159,16 @@ Block& Left()
 void LeaveArray(const Location& at, const char* array, int64_t index)
 {
     Block& block = Left();
-    block.Report("array_bounds", Pipe::kScalar, {"kernel code", at},
-                 Text("element ", index, " of an array of type ", array,
-                      "; arrays of kernels are on a stack of 32 KiB and nothing on the device checks the index"));
+    block.Report(
+        "array_bounds", Pipe::kScalar, {"kernel code", at},
+        Text("element ", index, " of an array of type ", array, "; check the index: the device does not check it"));
     Leave(block);
 }
 
 void LoseFrame()
 {
     Block& block = Left();
-    ReportOverrun(block, "has written over the end of its stack frame, at the latest");
+    ReportOverrun(block, "has written beyond the end of its stack frame, at the latest");
     Leave(block);
 }
 
@@ -186,7 +185,7 @@ void CallGuarded(Block& block, const std::function<void()>& kernel)
     }
     if (left == kTimeIsUp) {
         block.Report("endless_loop", Pipe::kScalar, {"kernel code", block.execution.LastCall().at},
-                     Text("nothing was issued for a long time", After(block),
+                     Text("no instruction was issued for a long time", After(block),
                           ": a loop that does not end, or a call that blocks (sleep, a lock); remove it "
                           "(OPFORGE_TWIN_TIMEOUT sets the limit in seconds)"));
     } else if (left == kFaulted && isNew) {

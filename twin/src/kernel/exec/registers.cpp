@@ -19,7 +19,7 @@ void Registers::ReportLeft(Diagnostics& diagnostics, Level level) const
     if ((mask.isCounter || mask.isChanged) && kMaskLeft.Has(level)) {
         diagnostics.Report("mask_left", Pipe::kScalar, {kKernelEnd, mask.changedAt},
                            mask.isCounter ? "counter mode is still on; call SetMaskNorm() and ResetMask()"
-                                          : "the mask set here is still in force; call ResetMask()");
+                                          : "the mask set here is still set at the end; call ResetMask()");
     }
 }
 

@@ -272,7 +272,7 @@ void Scheduler::BeginPhase(Block& block, const Call& call)
     if (block.timeline.Phases().size() > kMostPhases) {
         block.Fail("endless_loop", Pipe::kScalar, call,
                    Text("the cores have waited for each other ", kMostPhases,
-                        " times before; a loop that does not end, or let each core do more between two barriers"));
+                        " times before; remove an endless loop, or use fewer barriers"));
     }
 }
 
@@ -294,8 +294,8 @@ void Scheduler::Barrier(Block& block, bool isAivOnly, const Call& call)
     if (!WaitUntil(lock, [&] { return barriers[mine].blocks == expected; })) {
         GiveUp(block, call,
                Text("SyncAll number ", mine + 1, " has seen ", barriers[mine].blocks, " of ", expected,
-                    " blocks and the others will not come; ", Laggards(scope, mine + 1),
-                    ". Every block must call it equally often, idle ones too"),
+                    " blocks, and the other blocks do not call it; ", Laggards(scope, mine + 1),
+                    ". Call it equally often in every block, also in idle blocks"),
                isAftermath_);
     }
     block.ordering.Acquire(barriers[mine].signal, EndsPhase(isAivOnly));
@@ -310,7 +310,7 @@ void Scheduler::SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, c
         block.Fail(
             "flag_overflow", Pipe::kScalar, call,
             Text("flag ", flag, " was set more than ", CrossCoreFlags::kMostPending, " times without a wait of ",
-                 launch_.layout.NameOf(*listener), ": its counter runs over; wait for it before setting it again"));
+                 launch_.layout.NameOf(*listener), ": its counter overflows; wait for it before setting it again"));
     }
     changed_.notify_all();
 }
@@ -323,7 +323,7 @@ void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
     std::unique_lock<std::mutex> lock(mutex_);
     if (!WaitUntil(lock, [&] { return flags_.IsSet(block.index, flag); })) {
         GiveUp(block, call,
-               Text("flag ", flag, " is not set and nobody will set it: the core would hang",
+               Text("flag ", flag, " is not set and nothing will set it: the core would hang",
                     flags_.DescribeMissing(block.index, flag)),
                isAftermath_);
     }
@@ -350,7 +350,7 @@ void Scheduler::WaitGmFlag(Block& block, uint64_t address, const Call& call)
     }
     std::unique_lock<std::mutex> lock(mutex_);
     if (!WaitUntil(lock, [&] { return gmFlags_.count(address) != 0; })) {
-        GiveUp(block, call, "the flag in gmWorkspace is not set and nobody will set it: the core would hang",
+        GiveUp(block, call, "the flag in gmWorkspace is not set and nothing will set it: the core would hang",
                isAftermath_);
     }
     const Signal signal = gmFlags_.at(address);
@@ -417,8 +417,8 @@ void Scheduler::AwaitAnswer(Block& sender, const Call& call)
     std::deque<Signal>& answers = answers_[sender.index];
     if (!WaitUntil(lock, [&] { return !answers.empty(); })) {
         GiveUp(sender, call,
-               "the cube core has ended or waits elsewhere: the product is never computed; call REGIST_MATMUL_OBJ on "
-               "the cube core too, before anything that waits for a vector core",
+               "the cube core has ended or waits elsewhere: the product is never computed; also call REGIST_MATMUL_OBJ "
+               "on the cube core, before it waits for a vector core",
                isAftermath_ || someoneStopped_);
     }
     sender.ordering.Acquire(answers.front(), false);

@@ -133,7 +133,7 @@ void Composite::TakeTmp(int64_t rowElements)
         const int64_t left = block_.local.UnifiedBuffer().Left();
         if (left < needed) {
             Fail("no_scratch",
-                 Text("the function takes temporary memory from the free unified buffer: ", left,
+                 Text("the function uses the free unified buffer as temporary memory: ", left,
                       " bytes are free, expected at least ", needed, "; shorten the buffers of the kernel"));
         }
         return;
@@ -142,7 +142,7 @@ void Composite::TakeTmp(int64_t rowElements)
     const int64_t used = std::min(needed, tmp.end - tmp.address);
     for (const LocalView* view : request_.operands) {
         if (view != nullptr && view->address >= tmp.address && view->address < tmp.address + used) {
-            Fail("overlap", "sharedTmpBuffer and an operand overlap; give the function a buffer of its own");
+            Fail("overlap", "sharedTmpBuffer and an operand overlap; use a separate buffer");
         }
     }
     if (tmp.end - tmp.address < needed) {

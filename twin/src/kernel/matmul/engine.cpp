@@ -426,7 +426,7 @@ void RequireTiling(Block& block, const MatmulJob& job, const Call& call)
     const auto require = [&](bool isMet, const std::string& problem) {
         if (!isMet) {
             block.Fail("matmul_tiling", Pipe::kScalar, call,
-                       problem + "; take the tiling of GetTiling for this shape, or repair the fields that you set");
+                       problem + "; use the tiling of GetTiling for this shape, or correct the fields that you set");
         }
     };
     require(t.singleCoreM > 0 && t.singleCoreN > 0 && t.singleCoreK > 0,

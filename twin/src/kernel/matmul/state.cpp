@@ -163,7 +163,7 @@ int64_t MatmulState::Stage(MatmulJob& part, const Call& call)
         }
         if (computesHere_) {
             block.Fail("matmul_position", Pipe::kScalar, call,
-                       "an operand is in the unified buffer, which a cube core does not reach; use a mixed kernel");
+                       "an operand is in the unified buffer, which a cube core cannot access; use a mixed kernel");
         }
         if (used == 0) {
             AwaitAll(call);  // the cube core may still read what was staged before
@@ -183,8 +183,8 @@ int64_t MatmulState::Stage(MatmulJob& part, const Call& call)
         used += RoundUp<int64_t>(bytes, kStageAlignment);
         if (workspace_ == 0 || used > StageBytes(block)) {
             block.Fail("matmul_workspace", Pipe::kScalar, call,
-                       workspace_ == 0 ? std::string("the product goes through the system workspace, but the kernel "
-                                                     "has none; give REGIST_MATMUL_OBJ GetSysWorkSpacePtr()")
+                       workspace_ == 0 ? std::string("the product uses the system workspace, but the kernel has none; "
+                                                     "pass GetSysWorkSpacePtr() to REGIST_MATMUL_OBJ")
                                        : Text("operands in the unified buffer take ", used, " bytes, expected at most ",
                                               StageBytes(block)));
         }
@@ -265,7 +265,7 @@ void MatmulState::Deliver(MatmulJob part, const MatmulOperand& c, bool isSequent
     Block& block = Current(call);
     if (computesHere_) {
         block.Fail("matmul_position", Pipe::kScalar, call,
-                   "C goes to the unified buffer, which a cube core does not reach; use a mixed kernel");
+                   "C is in the unified buffer, which a cube core cannot access; use a mixed kernel");
     }
     const MatmulTile tile = TileOf(part, part.firstTile);
     const bool isWhole = part.tiles > 1;
@@ -283,10 +283,11 @@ void MatmulState::Deliver(MatmulJob part, const MatmulOperand& c, bool isSequent
     const int64_t width = isFractal ? RoundUp<int64_t>(columns, kFractalRows) : RoundUp<int64_t>(columns, unit);
     const int64_t height = isFractal ? RoundUp<int64_t>(rows, kFractalRows) : rows;
     if (workspace_ == 0 || used + width * height * c.size > StageBytes(block)) {
-        block.Fail("matmul_workspace", Pipe::kScalar, call,
-                   Text("C goes to the unified buffer by way of the system workspace: ", used + width * height * c.size,
-                        " bytes, expected at most ", workspace_ == 0 ? 0 : StageBytes(block),
-                        "; give REGIST_MATMUL_OBJ GetSysWorkSpacePtr(), and take smaller tiles"));
+        block.Fail(
+            "matmul_workspace", Pipe::kScalar, call,
+            Text("C is copied to the unified buffer through the system workspace: ", used + width * height * c.size,
+                 " bytes, expected at most ", workspace_ == 0 ? 0 : StageBytes(block),
+                 "; pass GetSysWorkSpacePtr() to REGIST_MATMUL_OBJ, and use smaller tiles"));
     }
     part.c = c;
     part.c.place = MatmulPlace::kGlobal;
@@ -363,7 +364,7 @@ void MatmulState::GetTensor(const MatmulOperand& c, uint8_t atomic, bool isSeque
         const MatmulTile tile = TileOf(job, nextResult_ - 1);
         if (c.place != MatmulPlace::kUnifiedBuffer) {
             Fail("matmul_position", call,
-                 "after an asynchronous Iterate, GetTensorC copies a tile to the unified buffer; take the GlobalTensor "
+                 "after an asynchronous Iterate, GetTensorC copies a tile to the unified buffer; use the GlobalTensor "
                  "that GetTensorC<false>() returns");
         }
         const int64_t unit = kBlockBytes / c.size;
@@ -405,7 +406,7 @@ GlobalView MatmulState::NextResult(const Call& call)
 {
     if (!isAsync_ || nextResult_ >= TileCount()) {
         Fail("matmul_order", call,
-             isAsync_ ? "all tiles were taken already; call it once for each tile"
+             isAsync_ ? "all tiles were copied already; call it once for each tile"
                       : "there is no result in the workspace; call Iterate<false> before");
     }
     AwaitAll(call);

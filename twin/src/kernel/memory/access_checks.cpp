@@ -50,13 +50,13 @@ void AccessChecks::CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, 
     }
     if (buffer.state == BufferState::kFree) {
         diagnostics_.Fail("use_after_free", pipe, call,
-                          Text(operand, " was given back by FreeTensor at ", Where(buffer.changedAt),
+                          Text(operand, " was freed by FreeTensor at ", Where(buffer.changedAt),
                                "; use a tensor between AllocTensor (or DeQue) and FreeTensor only"));
     }
     if (buffer.state == BufferState::kQueued) {
-        diagnostics_.Fail(
-            "queue_order", pipe, call,
-            Text(operand, " was put into its queue by EnQue at ", Where(buffer.changedAt), "; use what DeQue returns"));
+        diagnostics_.Fail("queue_order", pipe, call,
+                          Text(operand, " was put into its queue by EnQue at ", Where(buffer.changedAt),
+                               "; use the tensor that DeQue returns"));
     }
     if (execution_.IsInLibrary()) {
         return;
@@ -102,14 +102,14 @@ Buffer& AccessChecks::LiveBuffer(const LocalView& view, Pipe pipe, const char* o
         diagnostics_.Fail("use_after_free", pipe, call,
                           Text(operand, " comes from a TPipe that has ended (Destroy, Reset or the end of its scope)",
                                !local_.endedAt ? "" : " at ", Where(local_.endedAt),
-                               "; get a tensor from a buffer of the live TPipe"));
+                               "; get a tensor from a buffer of the current TPipe"));
     }
     Buffer& buffer = local_.buffers[view.buffer];
     if (buffer.generation != view.generation) {
         diagnostics_.Fail(
             "use_after_free", pipe, call,
-            Text(operand, " was given back by FreeTensor and its buffer was allocated again at ",
-                 Where(buffer.changedAt), "; use a tensor between AllocTensor (or DeQue) and FreeTensor only"));
+            Text(operand, " was freed by FreeTensor, and its buffer was allocated again at ", Where(buffer.changedAt),
+                 "; use a tensor between AllocTensor (or DeQue) and FreeTensor only"));
     }
     return buffer;
 }

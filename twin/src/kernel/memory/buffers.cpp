@@ -154,7 +154,7 @@ void EndBuffer(Block& block, Buffer& buffer, const Call& call, bool checked)
                                                                        : "EnQue, DeQue and FreeTensor";
         block.Report("queue_unbalanced", Pipe::kScalar, {call.name, buffer.changedAt},
                      Text("a tensor of a queue ", Name(queue.producer), " -> ", Name(queue.consumer),
-                          " is not given back when its ", buffer.pool == LocalView::kNoBuffer ? "TPipe" : "TBufPool",
+                          " is not freed when its ", buffer.pool == LocalView::kNoBuffer ? "TPipe" : "TBufPool",
                           " ends", Place(call.at), "; missing: ", missing));
     }
     block.ordering.EndQueueEvent(queue.producer, queue.consumer, buffer.filledEvent);
@@ -170,8 +170,8 @@ LocalUnit& RequireUnit(Block& block, TPosition position, const Call& call)
         block.Fail("core_kind", Pipe::kScalar, call,
                    Text("the position is in a memory that ", Name(block.position.kind), " cores do not have; ",
                         isCoupled ? "use the unified buffer, L1, L0A, L0B or L0C"
-                        : isCube  ? "put it under `if ASCEND_IS_AIV`, or declare a task type with such cores"
-                                  : "put it under `if ASCEND_IS_AIC`, or declare a task type with such cores"));
+                        : isCube  ? "use `if ASCEND_IS_AIV`, or declare a task type with such cores"
+                                  : "use `if ASCEND_IS_AIC`, or declare a task type with such cores"));
     }
     return *unit;
 }
@@ -198,7 +198,7 @@ uint32_t AddBuffer(Block& block, LocalUnit& unit, const BufferRequest& request, 
     if (count >= LocalMemory::kMaxBuffers) {
         block.Fail("buffer_count", Pipe::kScalar, call,
                    Text("this would be buffer ", count + 1, ", a kernel may have ", LocalMemory::kMaxBuffers,
-                        "; take parts of one with TBuf::GetWithOffset"));
+                        "; use parts of one buffer with TBuf::GetWithOffset"));
     }
     Buffer buffer;
     buffer.begin = unit.begin + unit.used;
@@ -231,8 +231,9 @@ void OpenPipe(void* pipe, const Call& call)
 {
     const Entry block(call);
     if (block->local.pipe != nullptr && block->local.pipe != pipe) {
-        block->Fail("two_pipes", Pipe::kScalar, call,
-                    "a second TPipe while the first one lives; pass its address instead, or Destroy() it first");
+        block->Fail(
+            "two_pipes", Pipe::kScalar, call,
+            "a second TPipe while the first one exists; pass the address of the first one, or call Destroy() first");
     }
     block->local.pipe = pipe;
 }
@@ -338,7 +339,7 @@ void Enqueue(uint32_t queue, const LocalView& view, const Call& call)
     if (static_cast<int64_t>(to.filled.size()) >= to.depth) {
         block->Fail("queue_depth", Pipe::kScalar, call,
                     Text("the queue already holds ", to.filled.size(), " tensors, its depth is ", to.depth,
-                         "; DeQue one first, or declare the queue deeper"));
+                         "; call DeQue first, or declare a deeper queue"));
     }
     buffer.state = BufferState::kQueued;
     buffer.changedAt = call.at;
@@ -353,8 +354,9 @@ LocalView Dequeue(uint32_t queue, const Call& call)
     const Entry block(call);
     Queue& from = QueueOf(*block, queue, call);
     if (from.filled.empty()) {
-        block->Fail("missing_enque", Pipe::kScalar, call,
-                    "the queue is empty: EnQue the filled tensor before, else the consumer does not wait for the data");
+        block->Fail(
+            "missing_enque", Pipe::kScalar, call,
+            "the queue is empty; call EnQue with the filled tensor first, because the consumer must wait for the data");
     }
     const uint32_t index = from.filled.front();
     from.filled.pop_front();
@@ -376,7 +378,7 @@ void Release(uint32_t queue, const LocalView& view, const Call& call)
         block->Fail(buffer.state == BufferState::kFree ? "use_after_free" : "queue_order", Pipe::kScalar, call,
                     Text("the tensor ",
                          buffer.state == BufferState::kFree        ? "was already freed at "
-                         : buffer.state == BufferState::kAllocated ? "was never put through EnQue and DeQue since "
+                         : buffer.state == BufferState::kAllocated ? "was not passed to EnQue and DeQue since "
                                                                    : "is still in the queue since ",
                          Where(buffer.changedAt), "; the order is AllocTensor, EnQue, DeQue, FreeTensor"));
     }

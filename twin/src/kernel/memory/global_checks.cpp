@@ -24,7 +24,7 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
     if (region == nullptr) {
         diagnostics_.Fail(
             "gm_out_of_range", pipe, call,
-            Text(operand, " points to no argument of the kernel; SetGlobalBuffer takes what the kernel was given"));
+            Text(operand, " points to no argument of the kernel; pass an argument of the kernel to SetGlobalBuffer"));
     }
     const uint32_t index = launch_.memory.IndexOf(*region);
     (kind == AccessKind::kRead ? accessed_.read : accessed_.written) |= uint64_t{1} << index % 64;
@@ -34,7 +34,7 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
     if (offset < 0 || end > static_cast<int64_t>(region->bytes)) {
         diagnostics_.Fail("gm_out_of_range", pipe, call,
                           Text(operand, verb, " bytes [", offset, ", ", end, ") of '", region->name, "', which has ",
-                               region->bytes, " bytes; shorten the last tile or row, DataCopyPad takes any length"));
+                               region->bytes, " bytes; shorten the last tile or row; DataCopyPad accepts any length"));
     }
     if (view.end != 0 && (address < view.begin || address + bytes > view.end)) {
         const auto start = static_cast<int64_t>(address - view.begin);
@@ -51,7 +51,7 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
         diagnostics_.Fail(
             "system_workspace", pipe, call,
             Text(operand, verb, " bytes [", offset, ", ", end, ") of the workspace, whose first ",
-                 launch_.soc.SystemWorkspaceBytes(), " bytes belong to the system; take GetUserWorkspace(workspace)"));
+                 launch_.soc.SystemWorkspaceBytes(), " bytes belong to the system; use GetUserWorkspace(workspace)"));
     }
     if (address % static_cast<uint64_t>(view.size) != 0) {
         diagnostics_.Fail(
@@ -81,10 +81,11 @@ void AccessChecks::CheckGlobalContents(const Access& access)
         if (run.begin != run.end) {
             diagnostics_.Report(
                 "uninitialised_read", access.pipe, access.call,
-                Text(access.operand, access.kind == AccessKind::kRead ? " reads" : " adds to", " bytes [", run.begin,
-                     ", ", run.end, ") of '", region->name,
-                     "', which nobody has written: global memory is not cleared; use InitOutput and SyncAll, or "
-                     "write it first"));
+                Text(
+                    access.operand, access.kind == AccessKind::kRead ? " reads" : " adds to", " bytes [", run.begin,
+                    ", ", run.end, ") of '", region->name,
+                    "', which no instruction has written: global memory is not cleared; use InitOutput and SyncAll, or "
+                    "write it first"));
         }
     }
     region->written->Mark(begin, end);
@@ -110,7 +111,7 @@ void AccessChecks::CheckUnflushed(const Access& access)
              isRead ? " has left some in the scalar unit's cache"
                     : " has changed a cache line of 64 "
                       "bytes that will be written back over them",
-             "; call DataCacheCleanAndInvalid behind the SetValue and let this pipe wait for the scalar unit"));
+             "; call DataCacheCleanAndInvalid after the SetValue, and make this pipe wait for the scalar unit"));
 }
 
 void AccessChecks::CopyUndefined(uint64_t address, int64_t bytes, int64_t to, const Call& call)
@@ -169,13 +170,12 @@ void AccessChecks::StoreCached(const GlobalView& view, uint64_t address, const C
         if (write.pipe == Pipe::kScalar && write.core != core_ &&
             write.time > order_.Acquired(write.core, Pipe::kScalar)) {
             const Site site = launch_.sites.At(write.site);
-            diagnostics_.Report(
-                "shared_cache_line", Pipe::kScalar, call,
-                Text("writes byte ", address - region->base, " of '", region->name,
-                     "' into a cache line of 64 bytes that ", launch_.layout.NameOf(write.core), " writes too, with ",
-                     site.name, " at ", Where(site.at),
-                     ": the line that is written back last undoes the other; give each core lines of its own, or "
-                     "write through DataCopyPad"));
+            diagnostics_.Report("shared_cache_line", Pipe::kScalar, call,
+                                Text("writes byte ", address - region->base, " of '", region->name,
+                                     "' into a cache line of 64 bytes that ", launch_.layout.NameOf(write.core),
+                                     " writes too, with ", site.name, " at ", Where(site.at),
+                                     ": the last write-back overwrites the other one; use separate lines for each "
+                                     "core, or write with DataCopyPad"));
         }
     }
 }
@@ -198,7 +198,7 @@ void AccessChecks::ReportLeft()
             Text(cache_.DirtyLines(),
                  " cache lines of 64 bytes written by SetValue were not flushed; call "
                  "DataCacheCleanAndInvalid for each, at or before its first changed element (the line is flushed "
-                 "from there to its end), or write through DataCopyPad"));
+                 "from there to its end), or write with DataCopyPad"));
     }
 }
 

@@ -12,7 +12,7 @@ Pool& PoolAt(Block& block, uint32_t pool, const Call& call)
     const LocalMemory& local = block.local;
     if (pool == LocalView::kNoBuffer || pool - local.firstPool >= local.pools.size()) {
         block.Fail("no_buffer", Pipe::kScalar, call,
-                   "the TBufPool has no memory, expected one of the live TPipe; call InitBufPool for it first");
+                   "the TBufPool has no memory, expected memory of the current TPipe; call InitBufPool for it first");
     }
     return block.local.pools[pool - local.firstPool];
 }

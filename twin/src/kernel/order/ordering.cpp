@@ -13,9 +13,10 @@ int32_t Ordering::FreeEvent(HardEvent event, const Call& call)
             return id;
         }
     }
-    diagnostics_.Fail("event_ids", Pipe::kScalar, call,
-                      Text("all ", ids, " event ids of ", Name(event),
-                           " are taken; every buffer of a queue takes one in each direction, AllocEventID one more"));
+    diagnostics_.Fail(
+        "event_ids", Pipe::kScalar, call,
+        Text("all ", ids, " event ids of ", Name(event),
+             " are in use; every buffer of a queue uses one in each direction, and AllocEventID one more"));
 }
 
 int32_t Ordering::ReserveEvent(HardEvent event, const Call& call)
@@ -34,7 +35,7 @@ void Ordering::ReleaseEvent(HardEvent event, int64_t id, const Call& call)
     if (!reservedAt) {
         diagnostics_.Fail("event_ids", Pipe::kScalar, call,
                           Text("id ", id, " of ", Name(event),
-                               " was not given out by AllocEventID; release what that returned, once"));
+                               " does not come from AllocEventID; release each id of AllocEventID once"));
     }
     state.reserved[static_cast<size_t>(id)] = false;
     reservedAt = {};
@@ -50,7 +51,7 @@ void Ordering::SetEvent(HardEvent event, int64_t id, const Call& call)
     if (state.set[slot]) {
         diagnostics_.Fail("flag_set_twice", Pipe::kScalar, call,
                           Text("flag ", Name(event), " id ", id, " is still set since ", Where(state.setAt[slot]),
-                               "; wait for it before setting it again, or take another id"));
+                               "; wait for it before setting it again, or use another id"));
     }
     state.set[slot] = true;
     state.setAt[slot] = call.at;
@@ -64,7 +65,7 @@ void Ordering::WaitEvent(HardEvent event, int64_t id, const Call& call)
     const auto slot = static_cast<size_t>(id);
     if (!state.set[slot]) {
         diagnostics_.Fail("flag_not_set", Pipe::kScalar, call,
-                          Text("nobody has set flag ", Name(event), " id ", id,
+                          Text("nothing has set flag ", Name(event), " id ", id,
                                ": the core would hang; pair it with SetFlag<", Name(event), ">(", id, ") before"));
     }
     state.set[slot] = false;
@@ -154,8 +155,8 @@ void Ordering::ReportLeft()
             if (const Location& at = state.reservedAt[id]; at) {
                 diagnostics_.Report("event_ids", Pipe::kScalar, {kKernelEnd, at},
                                     Text("id ", id, " of ", Name(event),
-                                         " from AllocEventID is never given back; call ReleaseEventID behind its last "
-                                         "wait, or take FetchEventID"));
+                                         " from AllocEventID is never released; call ReleaseEventID after its last "
+                                         "wait, or use FetchEventID"));
             }
             if (state.set[id]) {
                 diagnostics_.Report("flag_left_set", Pipe::kScalar, {kKernelEnd, state.setAt[id]},

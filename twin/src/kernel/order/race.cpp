@@ -19,7 +19,7 @@ std::string Repair(Pipe from, Pipe to, bool isSameCore)
     }
     const AscendC::HardEvent event = EventOf(from, to);
     return Text("the order ", Name(from), " before ", Name(to), " is missing; put SetFlag<HardEvent::", Name(event),
-                ">(id) behind the first and WaitFlag<HardEvent::", Name(event), ">(id) before the second");
+                ">(id) after the first and WaitFlag<HardEvent::", Name(event), ">(id) before the second");
 }
 
 const char* NameOf(AccessKind earlier, AccessKind later)

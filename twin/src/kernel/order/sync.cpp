@@ -137,7 +137,7 @@ void SyncCoresSoft(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, 
     }
     if (block->launch.layout.Type().cubes > 0) {
         block->Fail("sync_task_type", Pipe::kScalar, call,
-                    "the soft SyncAll is for launches without cube cores; use SyncAll<true>() or SyncAll<false>()");
+                    "the software SyncAll is for launches without cube cores; use SyncAll<true>() or SyncAll<false>()");
     }
     RequireCores(*block, call);
     const int64_t bytes = cores * kSoftSyncBytes;

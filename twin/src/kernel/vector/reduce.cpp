@@ -276,7 +276,7 @@ void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const Local
     if (op != ReduceOp::kSum || !shape.contiguous) {
         if (tmp.address < src.address + Extent(shape, src.size, stride) && src.address < tmp.address + scratch) {
             block->Fail("overlap", Pipe::kVector, call,
-                        "sharedTmpBuffer and src overlap; give the instruction scratch of its own");
+                        "sharedTmpBuffer and src overlap; use a separate scratch buffer");
         }
         block->checks.TouchOrder(
             {Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});

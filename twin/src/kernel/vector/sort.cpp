@@ -33,7 +33,7 @@ void RequireNumber(Block& block, float value, const Call& call)
 {
     if (std::isnan(value)) {
         block.Fail("sort_nan", Pipe::kVector, call,
-                   "a value is NaN, for which the order is not defined; replace NaN before, pad with -inf");
+                   "a value is NaN, whose order is not defined; replace NaN first, and pad with -inf");
     }
 }
 
@@ -57,10 +57,10 @@ void RequireDescending(Block& block, const std::vector<SortEntry>& entries, size
     const auto rises = std::adjacent_find(entries.begin(), entries.end(),
                                           [](const SortEntry& a, const SortEntry& b) { return a.value < b.value; });
     if (rises != entries.end()) {
-        block.Fail("sort_order", Pipe::kVector, call,
-                   Text("list ", list + 1, " is not in descending order: entry ", rises - entries.begin(), " is ",
-                        rises->value, ", the next one ", (rises + 1)->value,
-                        "; a merge takes lists that Sort32 or another merge has made"));
+        block.Fail(
+            "sort_order", Pipe::kVector, call,
+            Text("list ", list + 1, " is not in descending order: entry ", rises - entries.begin(), " is ",
+                 rises->value, ", the next one ", (rises + 1)->value, "; use lists from Sort32 or another merge"));
     }
 }
 
@@ -90,8 +90,7 @@ size_t CheckMerge(Block& block, const LocalView& dst, const ListMerge& merge, co
         if (lists != kLists || merge.suspends || merge.lengths[list] != merge.lengths[0] || !isBehind) {
             block.Fail("field_range", Pipe::kVector, call,
                        Text("repeatTimes is ", repeats,
-                            ", which needs four lists of equal length one behind the other, validBit 15 and no "
-                            "suspension"));
+                            ", which needs four consecutive lists of equal length, validBit 15 and no suspension"));
         }
     }
     const int64_t dstEnd = dst.address + repeats * total * kEntryBytes;

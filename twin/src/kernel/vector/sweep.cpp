@@ -63,7 +63,7 @@ void ResolveBits(Shape& shape, uint64_t low, uint64_t high, Block& block, const 
                                               : (high == 0 && low >> shape.perRepeat == 0);
     if (!fits || (low == 0 && high == 0)) {
         block.Fail("mask_range", Pipe::kVector, call,
-                   fits ? Text("the bit mask is empty; leave the instruction out")
+                   fits ? Text("the bit mask is empty; remove the instruction")
                         : Text("the bit mask has bits beyond the ", shape.perRepeat,
                                " elements of a repeat; clear them, the second word is for 2-byte types only"));
     }
@@ -326,7 +326,7 @@ Shape Resolve(Block& block, const Lanes& lanes, int64_t widest, const Call& call
         if (lanes.low < 1 || lanes.low > static_cast<uint64_t>(shape.perRepeat)) {
             block.Fail("mask_range", Pipe::kVector, call,
                        Text("mask is ", static_cast<int64_t>(lanes.low), ", expected 1..", shape.perRepeat,
-                            " elements of a repeat; take more repeats, or the count form"));
+                            " elements of a repeat; use more repeats, or the overload with a count"));
         }
         shape.leading = static_cast<int64_t>(lanes.low);
         const uint64_t all = ~uint64_t{0};
@@ -348,7 +348,7 @@ void CheckStride(Block& block, const Operand& operand, const Call& call)
         if (value < 0 || value > limit) {
             block.Fail("field_range", Pipe::kVector, call,
                        Text(what, " stride of ", operand.name, " is ", value, " blocks of 32 bytes, expected 0..",
-                            limit, "; the device does not check it; go over the rows in several instructions"));
+                            limit, "; the device does not check it; use several instructions"));
         }
     };
     check("block", operand.stride.block, operand.stride.blockLimit);
@@ -392,7 +392,7 @@ void RequireResultsApart(Block& block, const Shape& shape, const LocalView& dst,
             if (isRead[static_cast<size_t>(at)]) {
                 block.Fail("overlap", Pipe::kVector, call,
                            Text("dst and ", src.name, " overlap: the result of repeat ", repeat,
-                                " lies in a block of 32 bytes that the instruction reads; write to another buffer"));
+                                " is in a block of 32 bytes that the instruction reads; write to another buffer"));
             }
         }
     }

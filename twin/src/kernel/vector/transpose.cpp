@@ -121,7 +121,7 @@ LocalView ViewOf(uint64_t address, Dtype dtype, int32_t size, const Call& call)
         }
     }
     block->Fail("no_buffer", Pipe::kVector, call,
-                Text("address ", address, " is in no buffer of the live TPipe; take addresses from GetPhyAddr"));
+                Text("address ", address, " is in no buffer of the current TPipe; use addresses of GetPhyAddr"));
 }
 
 }  // namespace opforge::twin::kernel
