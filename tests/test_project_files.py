@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 import subprocess
@@ -80,16 +79,6 @@ def test_a_release_takes_its_notes_from_the_changelog(tmp_path):
     assert (tmp_path / "build_out" / "notes.md").read_text() == "### Added\n- This.\n"
     wheel = "-m pip wheel --quiet --no-deps --wheel-dir build_out ."
     assert (tmp_path / "calls").read_text().splitlines() == ["build.sh --pkg", wheel]
-
-
-def test_the_changelog_has_the_usual_form():
-    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "# Changelog"
-    titles = [line for line in lines if line.startswith("## ")]
-    assert titles[0] == "## [Unreleased]"
-    assert all(re.fullmatch(r"## \[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", title) for title in titles[1:])
-    kinds = {line.removeprefix("### ") for line in lines if line.startswith("### ")}
-    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
 def write(folder, **texts):

@@ -352,9 +352,6 @@ def test_pipe_among_the_headers_of_a_project(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-WORDS = (b"\0", b"{", b"[", b'"', b"\\ud800", b"-1", b"1e999", b"\xff", b"null")
-
-
 def mutations(seed, count, samples):
     """Samples with changed, removed, repeated and inserted bytes."""
     dice = random.Random(seed)  # noqa: S311  # the same cases every time
