@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from onnx import ModelProto
@@ -25,30 +24,17 @@ from opforge.frontend.io.load import SourceModel, check_versions, load_model
 from opforge.frontend.ir.graph import GraphView, node_count
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_key
 from opforge.frontend.rules.context import Context
-from opforge.frontend.rules.search import Search
 
 from .conversion import Conversion, Mapped, PassTimes
+from .infer_types import types
+from .match import match
 from .operators import project_specs
-from .state import Matched, Options, State
-
-
-def types(state: State) -> State:
-    """Make the context of the current model; types of values are inferred at the first query."""
-    return state if state.view is state.context.view else replace(state, context=state.context.over(state.view))
-
-
-def match(state: State) -> State:
-    """Try the rules at every node of the model, once."""
-    search = Search(state.context, state.options.groups, state.options.domain)
-    search.run()
-    # Nodes that only this conversion made are no nodes of the reader's model.
-    left = tuple(entry for entry in search.left() if entry.node not in state.rewritten.made)
-    return replace(state, matched=Matched(tuple(search.placements), tuple(search.lowered), left))
-
+from .state import Options, State
 
 Pass = tuple[str, Callable[[State], State]]
-PREPARE: tuple[Pass, ...] = (("sparse", dense), ("inline", inline), ("types", types), ("opset-before", requested))
-MATCH: Pass = ("match", match)
+TYPES: Pass = ("types", types)
+PREPARE: tuple[Pass, ...] = (("sparse", dense), ("inline", inline), TYPES, ("opset-before", requested))
+SEARCH: tuple[Pass, ...] = (TYPES, ("match", match))
 REWRITE: Pass = ("rewrite", rewrite)
 # Constants are folded before the rewrite, which writes both in one go, and bodies are emitted in the final opset.
 FINISH: tuple[Pass, ...] = (
@@ -93,19 +79,18 @@ def convert(
     with times.measure("load"):
         state = _loaded(model, options)
 
-    def run(step: Pass, state: State) -> State:
-        with times.measure(step[0]):
-            return step[1](state)
+    def run(state: State, *steps: Pass) -> State:
+        for name, step in steps:
+            with times.measure(name):
+                state = step(state)
+        return state
 
-    for step in PREPARE:
-        state = run(step, state)
-    state = run(MATCH, state)
+    state = run(state, *PREPARE, *SEARCH)
     while state.matched.lowering:
         # A rule may need a shape that is known only once the nodes before it are standard nodes.
-        state = run(MATCH, run(REWRITE, state))
+        state = run(state, REWRITE, *SEARCH)
     if state.matched.placements or state.is_new:
-        for step in FINISH:
-            state = run(step, state)
+        state = run(state, *FINISH)
     return _conversion(state, times)
 
 

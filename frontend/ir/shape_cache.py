@@ -79,7 +79,18 @@ class ShapeCache:
 
     def of(self, name: str) -> ValueType:
         """Return the simple type of a value that a node of the graph defines; unknown for any other name."""
-        first, end = self._next, max(self._next, self._scope.makers.get(name, -1) + 1)
+        self._infer(self._scope.makers.get(name, -1) + 1)
+        return self._types.get(name, _UNKNOWN)
+
+    def complete(self) -> None:
+        """Infer the types of all values."""
+        self._infer(len(self._rules))
+
+    def _infer(self, end: int) -> None:
+        """Infer the types that the nodes before number `end` make."""
+        first = self._next
+        if end <= first:
+            return
         self._next = end
         scope, types = self._scope, self._types
         for number, rule, names in zip(range(first, end), self._rules[first:end], scope.inputs[first:end], strict=True):
@@ -90,7 +101,6 @@ class ShapeCache:
             if found is not None:
                 output = self._outputs[number]
                 types[output] = self._declared(output).or_else(found) if output in self._stated else found
-        return types.get(name, _UNKNOWN)
 
     def _read(self, name: str) -> ValueType | None:
         """Return the declared type of a value at which no rule was tried."""

@@ -36,7 +36,8 @@ MAX_EXPANDED_NODES = 200_000
 class ValueTypes:
     """Types of the values of a model.
 
-    What the model declares is used first. Shape inference runs at most once, and only when a declaration is missing.
+    What the model declares is used first, then simple types. onnx's shape inference runs at most once, and only when a
+    type is still unknown.
 
     Args:
         view: Index of the model.
@@ -56,6 +57,10 @@ class ValueTypes:
         if "_inferred" in self.__dict__:
             types.__dict__["_inferred"] = self._inferred
         return types
+
+    def infer(self, scope: Scope) -> None:
+        """Infer the simple types of all values of a graph."""
+        self._shape_cache(scope).complete()
 
     def of(self, scope: Scope, name: str) -> ValueType:
         """Return the type of a value that `scope` can see."""
