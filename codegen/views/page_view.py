@@ -41,7 +41,7 @@ _OTHER_STATUSES = {
     361001: ("ACLNN_ERR_RUNTIME_ERROR", "a call of the runtime failed"),
     561003: ("ACLNN_ERR_INNER_FIND_KERNEL_ERROR", "there is no kernel for the product"),
     561101: ("ACLNN_ERR_INNER_CREATE_EXECUTOR", "no executor could be created"),
-    561103: ("ACLNN_ERR_INNER_NULLPTR", "an inner call, for example a copy or a cast, returned no tensor"),
+    561103: ("ACLNN_ERR_INNER_NULLPTR", "an internal call, for example a copy or a cast, returned no tensor"),
 }
 
 
@@ -240,7 +240,7 @@ def _state(spec: OpSpec, product: str, device: str, *, has_kernel: bool) -> str:
     if not has_kernel:
         return "no kernel in this version: the call checks the arguments and fails"
     is_undocumented = device in spec.undocumented_devices
-    return "kernel; not in the CANN document, works on the CPU twin" if is_undocumented else "kernel"
+    return "kernel, tested on the CPU twin only; not in the CANN document" if is_undocumented else "kernel"
 
 
 def _product_groups(spec: OpSpec) -> list[ProductGroup]:
