@@ -44,7 +44,9 @@ class Installed:
 
     def run(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         """Run a command as a user would who has activated the environment."""
-        variables = {key: value for key, value in os.environ.items() if not key.startswith(("PY", "OPFORGE", "ASCEND"))}
+        # pytest-xdist sets COLUMNS, which changes the width of tables.
+        removed = ("PY", "OPFORGE", "ASCEND", "COLUMNS")
+        variables = {key: value for key, value in os.environ.items() if not key.startswith(removed)}
         variables |= {"XDG_CACHE_HOME": str(self.folder / "cache"), "PATH": f"{self.bin}:{os.environ['PATH']}"}
         return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True, check=False)
 
