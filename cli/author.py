@@ -52,9 +52,6 @@ def generate(
         Path | None,
         path_option("-o", "--output", metavar="DIR", text="Output folder; default: build/gen."),
     ] = None,
-    out_alias: Annotated[
-        Path | None, path_option("--out", metavar="DIR", text="The same as --output.", hidden=True)
-    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; print a diff and exit 1 if a file is out of date.")
     ] = False,
@@ -79,13 +76,12 @@ def generate(
     if skeleton:
         others = {"--check": check, "--list-outputs": list_outputs, "--dry-run": dry_run, "--op-suffix": op_suffix}
         others["--json"] = json_out is not None
-        _write_skeleton(specs or [], out or out_alias, [name for name, value in others.items() if value])
+        _write_skeleton(specs or [], out, [name for name, value in others.items() if value])
         return
     from opforge.codegen.generate import load, rendered
     from opforge.codegen.writer import compare, differences, write
 
     sources = load(specs or [], op_suffix)
-    out = out or out_alias
     folder = out or sources.project.gen_dir
     generated = rendered(sources.specs, is_complete=not specs)
     with answering(json_out) as answer:

@@ -186,13 +186,7 @@ def run(
     ] = None,
     outputs: Annotated[Path | None, path_option(metavar="OUT.npz", text="Write the outputs as arrays.")] = None,
     soc: Annotated[str, SOC] = DEFAULT_SOC,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="The same as --level strict, which also finds uninitialized reads and races; slower."
-        ),
-    ] = False,
-    level: Annotated[str | None, LEVEL] = None,
+    level: Annotated[str, LEVEL] = "fast",
     trace: Annotated[
         Path | None, path_option(metavar="T.json", text="Write the step as a trace for Chrome or Perfetto.")
     ] = None,
@@ -201,14 +195,12 @@ def run(
     """Run a model; custom operators run on the CPU twin.
 
     The command prints outputs and time estimates. Other nodes run on onnx's reference evaluator. Large nodes run on
-    onnxruntime if it is installed. Without --level, the level is fast.
+    onnxruntime if it is installed.
     """
     from opforge.frontend.commands import RunOptions, run_command
     from opforge.twin.runtime.acl import level_name
 
-    if strict and level is not None:
-        raise UserError("--level: got --strict also, expected one of them; omit one")
-    checks = level_name(strict, level)
+    checks = level_name(strict=False, level=level)
     with answer_file(json_out) as answer:
         code = run_command(_source(model, "run"), RunOptions(inputs, outputs, soc, checks, trace, answer))
     raise typer.Exit(code)
