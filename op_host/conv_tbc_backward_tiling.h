@@ -30,7 +30,16 @@ inline constexpr int64_t kStoreBuffers = 2;
 inline constexpr int64_t kCopyBuffers = 2;
 // One slot of L1 is loaded while the other one is multiplied. With more slots, all steps of a tile can stay in L1.
 inline constexpr int64_t kSlots = 2;
-inline constexpr int64_t kAllSlots[] = {2, 3, 4};
+
+/// How L1 is divided: slots of the left operand, slots of the right one, and sixteenths of L1 for the left one.
+struct Division {
+    int64_t windows = 0;
+    int64_t panels = 0;
+    int64_t sixteenths = 0;
+};
+inline constexpr Division kDivisions[] = {{2, 2, 6},  {2, 2, 8}, {2, 2, 10}, {2, 4, 8}, {3, 3, 6}, {3, 3, 8},
+                                          {3, 3, 10}, {4, 2, 5}, {4, 2, 9},  {4, 3, 8}, {4, 4, 8}};
+inline constexpr int64_t kStepCycles = 32;  // flags of a step
 inline constexpr int64_t kMaxPackedElements = 2048;
 inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kCopyAlignment = 512;
@@ -78,6 +87,14 @@ constexpr Shape ShapeOf(const ConvTbcBackwardProblem& problem)
     return shape;
 }
 
+/// Returns whether the vector cores read input before the cube cores, which then find it in L2. The copies of a halved
+/// problem are in L2 anyway.
+constexpr bool IsInputFetched(const Shape& shape, const Platform& platform)
+{
+    const int64_t elements = SaturatingAdd(shape.SelfElements(), SaturatingMul(shape.InputElements(), 2));
+    return !shape.isHalved && SaturatingMul(elements, shape.elementBytes) <= platform.l2Bytes / 2;
+}
+
 /// Cycles of the pipes of a cube core, which work at the same time.
 struct Pipes {
     int64_t loading = 0;
@@ -102,10 +119,14 @@ struct Tile {
     int64_t columns = 0;
     int64_t taps = 0;
     int64_t depth = 0;
-    int64_t windows = kSlots;  // slots of the left operand in L1, and bytes per slot
+    int64_t windows = kSlots;  // slots of the left operand in L1, and bytes of a slot that a step uses
     int64_t windowBytes = 0;
-    int64_t panels = kSlots;  // slots of the right operand, and bytes per slot
+    int64_t panels = kSlots;  // slots of the right operand
     int64_t panelBytes = 0;
+    int64_t windowGranule = 1;  // a load of grad_weight covers whole granules of columns
+    int64_t panelGranule = 1;
+    int64_t windowLimit = 0;  // bytes of a slot
+    int64_t panelLimit = 0;
     int64_t tiles = 0;
     int64_t tileSteps = 0;
     int64_t tileFloats = 0;
@@ -148,7 +169,8 @@ struct Side {
     }
     constexpr int64_t LoadCycles(int64_t elementBytes) const
     {
-        return SaturatingMul(count, cube::LoadCycles(rows, std::min(columns, width) * elementBytes));
+        return SaturatingMul(count,
+                             cube::LoadCycles(rows, std::min(columns, width) * elementBytes, width * elementBytes));
     }
 };
 
@@ -187,12 +209,32 @@ constexpr StepWork InputWork(const Shape& shape, const Tile& tile, int64_t taps)
             taps * tile.cells};
 }
 
+/// Returns the granule of the loads of `columns` columns of `width`: with whole requests, fewer cycles may move more
+/// bytes.
+constexpr int64_t GranuleOf(int64_t columns, int64_t width, int64_t elementBytes)
+{
+    const int64_t granule = cube::kRequestBytes / elementBytes;
+    const auto cycles = [&](int64_t loaded) {
+        return cube::LoadCycles(cube::kMaxPitch, std::min(loaded, width) * elementBytes, width * elementBytes);
+    };
+    return granule % columns == 0 && cycles(granule) < cycles(columns) ? granule : 1;
+}
+
+/// Returns the columns of both operands that a step of grad_weight loads.
+constexpr int64_t WindowColumns(const Tile& tile)
+{
+    return RoundUp(tile.cells * tile.cellRows, tile.windowGranule);
+}
+constexpr int64_t PanelColumns(const Tile& tile)
+{
+    return RoundUp(tile.columns, tile.panelGranule);
+}
+
 /// Returns the work of a step of grad_weight with `taps` taps.
 constexpr StepWork WeightWork(const Shape& shape, const Tile& tile, int64_t taps)
 {
-    const int64_t columns = tile.cells * tile.cellRows;
-    return {{1, WindowOf(shape, tile.depth, taps), columns, shape.inChannels},
-            {1, tile.depth, tile.columns, shape.outChannels},
+    return {{1, WindowOf(shape, tile.depth, taps), WindowColumns(tile), shape.inChannels},
+            {1, tile.depth, PanelColumns(tile), shape.outChannels},
             taps * tile.cells,
             taps * tile.cells};
 }
@@ -202,8 +244,7 @@ constexpr bool Fits(const Shape& shape, const Platform& platform, const Tile& ti
     const int64_t bytes = shape.OperandBytes();
     const int64_t fractalBytes = cube::kFractal * bytes;
     return work.left.rows <= cube::kMaxPitch && work.right.rows <= cube::kMaxPitch &&
-           tile.windows * SlotBytes(work.left, bytes) + tile.panels * SlotBytes(work.right, bytes) <=
-               platform.l1Bytes &&
+           SlotBytes(work.left, bytes) <= tile.windowLimit && SlotBytes(work.right, bytes) <= tile.panelLimit &&
            tile.cellRows * fractalBytes <= platform.l0aBytes / 2 &&
            tile.columns * fractalBytes <= platform.l0bBytes / 2;
 }
@@ -215,37 +256,53 @@ constexpr Pipes CyclesOf(const Shape& shape, const Platform& platform, const Til
     const int64_t loading =
         SaturatingAdd(work.left.LoadCycles(bytes) / work.leftUses, work.right.LoadCycles(bytes) / work.rightUses) +
         cube::FirstTouchCycles(work.firstBytes) / std::max<int64_t>(tile.Steps(), 1);
-    const int64_t depthBytes = work.products * tile.depth * bytes;
-    const int64_t feeding = depthBytes * tile.cellRows / cube::kL0aRate + depthBytes * tile.columns / cube::kL0bRate;
-    const int64_t multiplying = work.products * cube::CyclesOf(shape.operand, tile.cellRows, tile.columns, tile.depth);
-    // The halves of L0 alternate: one is loaded while the other one is multiplied, with a flag in between.
+    // A slice of a product fits into halves of L0A and L0B.
     const int64_t widest = std::max(tile.cellRows, tile.columns) * bytes;
     const int64_t slices = work.products * CeilDiv(tile.depth * widest, platform.l0aBytes / 2);
+    const int64_t depthBytes = work.products * tile.depth * bytes;
+    const int64_t feeding = 2 * slices * cube::kFeedCycles + depthBytes * tile.cellRows / cube::kL0aRate +
+                            depthBytes * tile.columns / cube::kL0bRate;
+    const int64_t multiplying = slices * cube::kProductCycles +
+                                work.products * cube::CyclesOf(shape.operand, tile.cellRows, tile.columns, tile.depth);
+    // The halves of L0 alternate: one is loaded while the other one is multiplied, with a flag in between.
     const int64_t alternating = (feeding + multiplying + 2 * cube::kFlagCycles * slices) / 2;
-    return {loading, std::max({feeding, multiplying, alternating})};
+    return {loading, std::max({feeding, multiplying, alternating}) + kStepCycles};
+}
+
+/// Returns the cycles of a tile until its cells in L0C are stored. The next tile begins in other cells if they fit.
+/// Otherwise each of its cells waits for the store of this cell, while the cube multiplies into the other ones.
+constexpr int64_t WaitingOf(const Tile& tile, int64_t cells, int64_t storing, const Platform& platform)
+{
+    if (2 * cells <= cube::kMaxCells && 2 * tile.tileFloats * kFloatBytes <= platform.l0cBytes) {
+        return 0;
+    }
+    const int64_t others = tile.step.cube / cells * (cells - 1);
+    return std::max({storing - others, cells * storing - tile.step.cube - others + tile.step.cube / cells, int64_t{0}});
 }
 
 /// Completes the cost of a tile: `full` is a step of all its taps, `last` a step of the remaining taps.
 constexpr Tile Rated(Tile tile, const Shape& shape, const Platform& platform, const StepWork& full,
-                     const StepWork& last)
+                     const StepWork& last, int64_t resultColumns)
 {
     const int64_t bytes = shape.OperandBytes();
     tile.windowBytes = SlotBytes(full.left, bytes);
     tile.panelBytes = SlotBytes(full.right, bytes);
     tile.tileFloats = full.cells * tile.cellRows * tile.columns;
     const int64_t groups = std::max<int64_t>(CeilDiv(shape.taps, tile.taps), 1);
-    const int64_t storing = cube::StoreCycles(full.cells * tile.cellRows, tile.columns * shape.elementBytes);
-    // The next tile begins in other cells of L0C if they fit; otherwise it waits for the store of the first tile.
-    const bool isOverlapped =
-        2 * full.cells <= cube::kMaxCells && 2 * tile.tileFloats * kFloatBytes <= platform.l0cBytes;
+    const int64_t storing = cube::StoreCycles(full.cells * tile.cellRows, tile.columns * shape.elementBytes,
+                                              resultColumns * shape.elementBytes);
     const Pipes most = CyclesOf(shape, platform, tile, full);
     const Pipes rest = CyclesOf(shape, platform, tile, last);
-    tile.step.loading = CeilDiv(SaturatingAdd(SaturatingMul(groups - 1, most.loading), rest.loading), groups);
+    // A slot of L1 is loaded, then multiplied. Steps may have different lengths: the longest one delays the next load.
+    const int64_t slots = std::min(tile.windows, tile.panels);
+    const int64_t alternating = SaturatingAdd(SaturatingAdd(most.loading, most.cube), cube::kLatencyCycles) / slots;
+    tile.step.loading =
+        std::max(alternating, CeilDiv(SaturatingAdd(SaturatingMul(groups - 1, most.loading), rest.loading), groups));
     tile.step.cube = CeilDiv(SaturatingAdd(SaturatingMul(groups - 1, most.cube), rest.cube), groups);
     tile.step.storing = CeilDiv(storing, tile.tileSteps);
-    tile.waiting = isOverlapped ? 0 : storing / full.cells;
-    // Each core stores partial sums of two tiles, unless a tile is one step.
-    tile.merging = tile.tileSteps == 1 ? 0 : 2 * tile.tileFloats * kFloatBytes / cube::kFirstRate;
+    tile.waiting = WaitingOf(tile, full.cells, storing / full.cells, platform);
+    // The cube cores store the last partial sums after the last product, unless a tile is one step.
+    tile.merging = tile.tileSteps == 1 ? 0 : tile.tileFloats * kFloatBytes / cube::kFirstRate;
     tile.fits = true;
     return tile;
 }
@@ -257,10 +314,10 @@ constexpr int64_t LastTaps(const Shape& shape, int64_t taps)
     return rest == 0 ? taps : rest;
 }
 
-/// Returns the bytes of L1 for operands.
-constexpr int64_t L1BytesFor(const Tile& tile, const Platform& platform)
+/// Returns the elements of an operand that fit into a slot.
+constexpr int64_t ElementsIn(int64_t slotBytes, int64_t elementBytes)
 {
-    return std::max<int64_t>(platform.l1Bytes - (tile.windows + tile.panels) * (cube::kSlackBytes + kSlotAlignment), 0);
+    return std::max<int64_t>(slotBytes - cube::kSlackBytes, 0) / elementBytes;
 }
 
 // Value for `part`: all cores have an equal number of steps of grad_weight, instead of a fraction of the deepest step.
@@ -275,8 +332,9 @@ constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile
     const int64_t bytes = shape.OperandBytes();
     const int64_t rows = tile.cells * tile.cellRows;
     const int64_t window = RoundUp(std::min(WindowOf(shape, rows, tile.taps), 2 * cube::kMaxPitch), cube::kFractal);
-    const int64_t depthBytes = (tile.windows * window + tile.panels * tile.taps * tile.columns) * bytes;
-    const int64_t most = L1BytesFor(tile, platform) / depthBytes / part;
+    const int64_t most = std::min(ElementsIn(tile.windowLimit, bytes) / window,
+                                  ElementsIn(tile.panelLimit, bytes) / (tile.taps * tile.columns)) /
+                         part;
     tile.depth =
         DepthOf(shape.outChannels, std::max(RoundDown(most, cube::kFractal), cube::kFractal), kGmSectorBytes / bytes);
     StepWork full = InputWork(shape, tile, tile.taps);
@@ -290,7 +348,7 @@ constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile
     StepWork last = InputWork(shape, tile, LastTaps(shape, tile.taps));
     full.rightUses = last.rightUses = UsesOf(tile, tile.panels, std::max<int64_t>(down, 1), platform);
     full.firstBytes = last.firstBytes = shape.WeightElements() * bytes;
-    return Rated(tile, shape, platform, full, last);
+    return Rated(tile, shape, platform, full, last, shape.inChannels);
 }
 
 /// Returns the maximum rows of a step so that all cores have an equal number of steps; 0: more tiles than cores.
@@ -307,11 +365,20 @@ constexpr Tile WeightTile(const Shape& shape, const Platform& platform, Tile til
 {
     const int64_t bytes = shape.OperandBytes();
     const int64_t rows = tile.cells * tile.cellRows;
-    const int64_t between = std::min(WindowOf(shape, cube::kFractal, tile.taps), 2 * cube::kMaxPitch);
-    const int64_t left = L1BytesFor(tile, platform) / bytes - tile.windows * between * rows;
+    const int64_t between = std::min(WindowOf(shape, 0, tile.taps), 2 * cube::kMaxPitch) + cube::kFractal;
+    const auto deepestFor = [&](int64_t windowGranule, int64_t panelGranule) {
+        tile.windowGranule = windowGranule;
+        tile.panelGranule = panelGranule;
+        return std::min(ElementsIn(tile.windowLimit, bytes) / WindowColumns(tile) - between,
+                        ElementsIn(tile.panelLimit, bytes) / PanelColumns(tile));
+    };
+    int64_t deepest =
+        deepestFor(GranuleOf(rows, shape.inChannels, bytes), GranuleOf(tile.columns, shape.outChannels, bytes));
+    if (deepest < cube::kFractal) {
+        deepest = deepestFor(1, 1);
+    }
     const int64_t across = CeilDiv(shape.outChannels, tile.columns);
     tile.tiles = SaturatingMul(SaturatingMul(CeilDiv(shape.taps, tile.taps), CeilDiv(shape.inChannels, rows)), across);
-    const int64_t deepest = std::max<int64_t>(left, 0) / (tile.windows * rows + tile.panels * tile.columns);
     const int64_t most = part == kEven ? EvenDepth(shape.gradRows, tile.tiles, deepest, platform) : deepest / part;
     tile.depth = DepthOf(shape.gradRows, std::max(RoundDown(most, cube::kFractal), cube::kFractal), cube::kFractal);
     StepWork full = WeightWork(shape, tile, tile.taps);
@@ -321,11 +388,11 @@ constexpr Tile WeightTile(const Shape& shape, const Platform& platform, Tile til
     tile.tileSteps = shape.inputRows == 0 ? 1 : CeilDiv(shape.gradRows, tile.depth);
     StepWork last = WeightWork(shape, tile, LastTaps(shape, tile.taps));
     full.leftUses = last.leftUses = UsesOf(tile, tile.windows, across, platform);
-    full.firstBytes = last.firstBytes = shape.InputElements() * bytes;
-    return Rated(tile, shape, platform, full, last);
+    full.firstBytes = last.firstBytes = IsInputFetched(shape, platform) ? 0 : shape.InputElements() * bytes;
+    return Rated(tile, shape, platform, full, last, shape.outChannels);
 }
 
-inline constexpr int64_t kSides[] = {256, 192, 160, 128, 96, 80, 64, 32, 16};
+inline constexpr int64_t kSides[] = {256, 192, 160, 128, 112, 96, 80, 64, 32, 16};
 inline constexpr int64_t kCells[] = {1, 2, 4};
 inline constexpr int64_t kTaps[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32};
 inline constexpr int64_t kParts[] = {1, 2, 4, kEven};
@@ -341,14 +408,22 @@ constexpr int64_t SharedCycles(const Tile& tile, const Platform& platform, Shari
                                      : SaturatingMul(CeilDiv(tile.Steps(), platform.cubeCoreNum),
                                                      tile.step.Cycles() + tile.waiting / tile.tileSteps);
 }
+/// Returns the cycles before the first product and after the last one.
 constexpr int64_t EndCycles(const Tile& tile, Sharing sharing)
 {
-    return sharing == Sharing::kList ? tile.step.Cycles() : 0;
+    return SaturatingAdd(tile.step.loading, sharing == Sharing::kList ? tile.step.Cycles() : 0);
+}
+
+/// Returns the cycles of a core for partial sums. If each core has the same number of whole tiles, there are none.
+constexpr int64_t MergingCycles(const Tile& tile, const Platform& platform, Sharing sharing)
+{
+    return sharing == Sharing::kEach && tile.tiles % platform.cubeCoreNum == 0 ? 0 : tile.merging;
 }
 
 constexpr int64_t CostOf(const Tile& tile, const Platform& platform, Sharing sharing)
 {
-    return SaturatingAdd(SharedCycles(tile, platform, sharing), EndCycles(tile, sharing) + tile.merging);
+    return SaturatingAdd(SharedCycles(tile, platform, sharing),
+                         EndCycles(tile, sharing) + MergingCycles(tile, platform, sharing));
 }
 
 constexpr Tile Cheaper(const Tile& known, const Tile& tile, const Platform& platform, Sharing sharing)
@@ -364,37 +439,61 @@ struct Tiles {
     Tile each;
 };
 
+constexpr Tiles Cheaper(const Tiles& known, const Tiles& tiles, const Platform& platform)
+{
+    return {Cheaper(known.list, tiles.list, platform, Sharing::kList),
+            Cheaper(known.each, tiles.each, platform, Sharing::kEach)};
+}
+
+/// Calls `visit` with each size of equal blocks of `total`.
+template <typename Visit>
+constexpr void ForSizes(int64_t total, Visit visit)
+{
+    int64_t last = 0;
+    for (const int64_t side : kSides) {
+        const int64_t size = cube::Balanced(total, side);
+        if (size != last) {
+            visit(size);
+        }
+        last = size;
+    }
+}
+
 /// Returns, for each kind of split, the cheapest tile of a result of `rows` x `columns` that fits according to `rate`.
-/// `isWeight`: every tap of a tile has separate cells, and the left operand can stay in L1.
+/// `isWeight`: every tap of a tile has separate cells.
 template <typename Rate>
-constexpr Tiles Cheapest(const Shape& shape, const Platform& platform, int64_t rows, int64_t columns, bool isWeight,
-                         Rate rate)
+constexpr Tiles Cheapest(const Shape& shape, const Platform& platform, const Division& division, int64_t rows,
+                         int64_t columns, bool isWeight, Rate rate)
 {
     Tiles best;
-    for (const int64_t side : kSides) {
-        for (const int64_t width : kSides) {
-            for (const int64_t cells : kCells) {
-                for (const int64_t taps : kTaps) {
-                    Tile tile;
-                    tile.cells = cells;
-                    tile.cellRows = cube::Balanced(CeilDiv(rows, cells), side);
-                    tile.columns = cube::Balanced(columns, width);
-                    tile.taps = taps;
-                    const int64_t allCells = isWeight ? taps * cells : cells;
-                    if ((taps > 1 && taps > shape.taps) || allCells > cube::kMaxCells ||
-                        allCells * tile.cellRows * tile.columns * kFloatBytes > platform.l0cBytes) {
-                        continue;
-                    }
-                    for (const int64_t slots : kAllSlots) {
-                        (isWeight ? tile.windows : tile.panels) = slots;
-                        for (const int64_t part : kParts) {
-                            const Tile rated = rate(shape, platform, tile, part);
-                            best.list = Cheaper(best.list, rated, platform, Sharing::kList);
-                            best.each = Cheaper(best.each, rated, platform, Sharing::kEach);
-                        }
-                    }
-                }
+    const int64_t left = platform.l1Bytes / 16 * division.sixteenths;
+    Tile tile;
+    tile.windows = division.windows;
+    tile.panels = division.panels;
+    tile.windowLimit = RoundDown(left / division.windows, kSlotAlignment);
+    tile.panelLimit = RoundDown((platform.l1Bytes - left) / division.panels, kSlotAlignment);
+    for (const int64_t cells : kCells) {
+        for (const int64_t taps : kTaps) {
+            const int64_t allCells = isWeight ? taps * cells : cells;
+            if ((taps > 1 && taps > shape.taps) || allCells > cube::kMaxCells) {
+                continue;
             }
+            ForSizes(CeilDiv(rows, cells), [&](int64_t cellRows) {
+                ForSizes(columns, [&](int64_t width) {
+                    if (allCells * cellRows * width * kFloatBytes > platform.l0cBytes) {
+                        return;
+                    }
+                    tile.cells = cells;
+                    tile.cellRows = cellRows;
+                    tile.columns = width;
+                    tile.taps = taps;
+                    for (const int64_t part : kParts) {
+                        const Tile rated = rate(shape, platform, tile, part);
+                        best.list = Cheaper(best.list, rated, platform, Sharing::kList);
+                        best.each = Cheaper(best.each, rated, platform, Sharing::kEach);
+                    }
+                });
+            });
         }
     }
     return best;
@@ -404,35 +503,69 @@ constexpr Tiles Cheapest(const Shape& shape, const Platform& platform, int64_t r
 struct Split {
     Tile input;
     Tile weight;
-    Sharing sharing;
-    int64_t cost;
+    Sharing sharing = Sharing::kList;
+    bool hasSameSlots = true;
+    int64_t cost = 0;
 
     constexpr bool Fits() const { return input.fits && weight.fits; }
 };
 
-constexpr Split SplitOf(const Tile& input, const Tile& weight, const Platform& platform, Sharing sharing)
+constexpr Split SplitOf(const Tile& input, const Tile& weight, const Platform& platform, Sharing sharing,
+                        bool hasSameSlots)
 {
-    Split split{input, weight, sharing, 0};
+    Split split{input, weight, sharing, hasSameSlots, 0};
     if (split.Fits()) {
-        // In a list, a core has partial tiles only at the begin and the end of its part. With separate splits, it has
-        // them for each product.
         const int64_t merging =
-            sharing == Sharing::kList ? std::max(input.merging, weight.merging) : input.merging + weight.merging;
-        const int64_t end = std::max(EndCycles(input, sharing), EndCycles(weight, sharing));
+            std::max(MergingCycles(input, platform, sharing), MergingCycles(weight, platform, sharing));
+        // With other slots, the first step of grad_weight is loaded after the last product of grad_input.
+        const int64_t restart = hasSameSlots ? 0 : SaturatingAdd(weight.step.loading, cube::kLatencyCycles);
+        const int64_t end = SaturatingAdd(std::max(EndCycles(input, sharing), EndCycles(weight, sharing)), restart);
         split.cost = SaturatingAdd(
             SaturatingAdd(SharedCycles(input, platform, sharing), SharedCycles(weight, platform, sharing)),
-            end + merging);
+            SaturatingAdd(end, merging));
     }
     return split;
 }
 
+constexpr Split Cheaper(const Split& known, const Split& split)
+{
+    return split.Fits() && (!known.Fits() || split.cost < known.cost) ? split : known;
+}
+
+/// Returns the cheapest tiles of both products. If they divide L1 in the same way, grad_weight is loaded while
+/// grad_input is multiplied.
 constexpr Split CheapestSplit(const Shape& shape, const Platform& platform)
 {
-    const Tiles input = Cheapest(shape, platform, shape.inputRows, shape.inChannels, false, InputTile);
-    const Tiles weight = Cheapest(shape, platform, shape.inChannels, shape.outChannels, true, WeightTile);
-    const Split list = SplitOf(input.list, weight.list, platform, Sharing::kList);
-    const Split each = SplitOf(input.each, weight.each, platform, Sharing::kEach);
-    return each.cost < list.cost ? each : list;
+    Split best;
+    Tiles bestInput;
+    Tiles bestWeight;
+    for (const Division& division : kDivisions) {
+        const Tiles input = Cheapest(shape, platform, division, shape.inputRows, shape.inChannels, false, InputTile);
+        const Tiles weight = Cheapest(shape, platform, division, shape.inChannels, shape.outChannels, true, WeightTile);
+        best = Cheaper(best, SplitOf(input.list, weight.list, platform, Sharing::kList, true));
+        best = Cheaper(best, SplitOf(input.each, weight.each, platform, Sharing::kEach, true));
+        bestInput = Cheaper(bestInput, input, platform);
+        bestWeight = Cheaper(bestWeight, weight, platform);
+    }
+    best = Cheaper(best, SplitOf(bestInput.list, bestWeight.list, platform, Sharing::kList, false));
+    return Cheaper(best, SplitOf(bestInput.each, bestWeight.each, platform, Sharing::kEach, false));
+}
+
+/// Returns the floats of a cell of a tile: of the larger cell of both products, if the tiles still alternate in L0C.
+/// The second product then begins while the cells of the first one are stored.
+constexpr int64_t CellFloatsOf(const Tile& tile, const Split& split, const Platform& platform)
+{
+    const int64_t own = tile.cellRows * tile.columns;
+    const int64_t larger =
+        std::max(split.input.cellRows * split.input.columns, split.weight.cellRows * split.weight.columns);
+    for (const Tile& each : {split.input, split.weight}) {
+        const int64_t floats = each.cellRows * each.columns;
+        const int64_t fitting = platform.l0cBytes / kFloatBytes / larger;
+        if (fitting < 2 * each.tileFloats / floats && fitting < platform.l0cBytes / kFloatBytes / floats) {
+            return own;
+        }
+    }
+    return larger;
 }
 
 /// The sums of the columns of self on a vector core: grid, tiles and packed rows.
@@ -594,7 +727,8 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
         return plan;
     }
     const self::ColumnSums sums = self::ColumnSumsOf(shape, platform);
-    const int64_t copyBuffers = shape.isHalved ? self::kCopyBuffers : 0;
+    const bool isInputFetched = self::IsInputFetched(shape, platform);
+    const int64_t copyBuffers = shape.isHalved || isInputFetched ? self::kCopyBuffers : 0;
     const int64_t ubBytes = self::UbBytesOf(sums, copyBuffers);
     if (ubBytes > platform.ubBytes) {
         plan.refusal = {"bytes of the unified buffer", ubBytes, platform.ubBytes};
@@ -623,19 +757,27 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.inputColumns = static_cast<int32_t>(input.columns);
     data.inputTaps = static_cast<int32_t>(input.taps);
     data.inputDepth = static_cast<int32_t>(input.depth);
-    data.inputWindows = static_cast<int32_t>(input.windows);
-    data.inputWindow = static_cast<int32_t>(input.windowBytes / bytes);
-    data.inputPanels = static_cast<int32_t>(input.panels);
-    data.inputPanel = static_cast<int32_t>(input.panelBytes / bytes);
+    data.inputCellFloats = static_cast<int32_t>(self::CellFloatsOf(input, split, platform));
     data.weightCellRows = static_cast<int32_t>(weight.cellRows);
     data.weightCells = static_cast<int32_t>(weight.cells);
     data.weightColumns = static_cast<int32_t>(weight.columns);
     data.weightTaps = static_cast<int32_t>(weight.taps);
     data.weightDepth = static_cast<int32_t>(weight.depth);
+    data.weightCellFloats = static_cast<int32_t>(self::CellFloatsOf(weight, split, platform));
+    const int64_t windowBytes = std::max(input.windowBytes, weight.windowBytes);
+    const int64_t panelBytes = std::max(input.panelBytes, weight.panelBytes);
+    data.hasSameSlots = split.hasSameSlots ? 1 : 0;
+    data.inputWindows = static_cast<int32_t>(input.windows);
+    data.inputWindow = static_cast<int32_t>((split.hasSameSlots ? windowBytes : input.windowBytes) / bytes);
+    data.inputPanels = static_cast<int32_t>(input.panels);
+    data.inputPanel = static_cast<int32_t>((split.hasSameSlots ? panelBytes : input.panelBytes) / bytes);
     data.weightWindows = static_cast<int32_t>(weight.windows);
-    data.weightWindow = static_cast<int32_t>(weight.windowBytes / bytes);
+    data.weightWindow = static_cast<int32_t>((split.hasSameSlots ? windowBytes : weight.windowBytes) / bytes);
     data.weightPanels = static_cast<int32_t>(weight.panels);
-    data.weightPanel = static_cast<int32_t>(weight.panelBytes / bytes);
+    data.weightPanel = static_cast<int32_t>((split.hasSameSlots ? panelBytes : weight.panelBytes) / bytes);
+    data.weightWindowGranule = static_cast<int32_t>(weight.windowGranule);
+    data.weightPanelGranule = static_cast<int32_t>(weight.panelGranule);
+    data.isInputFetched = isInputFetched ? 1 : 0;
     data.biasSliceWidth = sums.grid.sliceWidth;
     data.biasRowBlocks = static_cast<int32_t>(sums.grid.rowBlocks);
     data.biasColumnSlices = static_cast<int32_t>(sums.grid.columnSlices);

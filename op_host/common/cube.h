@@ -43,28 +43,56 @@ constexpr int64_t BytesInL1(int64_t rows, int64_t columns, int64_t elementBytes)
     return SaturatingMul(RoundUp(rows, kFractal), RoundUp(columns, kFractal) * elementBytes);
 }
 
-// Rates of a cube core for the comparison of tiles: cycles of a DMA and of each of its rows; bytes per cycle from L2 to
-// L1, from L1 to L0A and L0B, and of first transfers from and to global memory.
-inline constexpr int64_t kDmaCycles = 64;
-inline constexpr int64_t kRowCycles = 2;
-inline constexpr int64_t kL2Rate = 110;
-inline constexpr int64_t kL0aRate = 512;
-inline constexpr int64_t kL0bRate = 256;
+// Rates of a cube core for the comparison of tiles, as in the time model: least cycles of a DMA, its latency with both
+// flags, cycles of a request of less than kRequestBytes from L2 and from global memory; bytes per cycle from L2 to L1,
+// from L1 to L0A and L0B, from and to global memory; cycles to issue a load of L0 and a product, cycles of a flag.
+inline constexpr int64_t kDmaCycles = 22;
+inline constexpr int64_t kLatencyCycles = 350;
+inline constexpr int64_t kRequestBytes = 512;
+inline constexpr int64_t kFragmentCycles = 7;
+inline constexpr int64_t kFirstFragmentCycles = 2;
+inline constexpr int64_t kL2Rate = 128;
+inline constexpr int64_t kL0aRate = 256;
+inline constexpr int64_t kL0bRate = 128;
 inline constexpr int64_t kFirstRate = 32;
-inline constexpr int64_t kFlagCycles = 20;
+inline constexpr int64_t kFeedCycles = 28;
+inline constexpr int64_t kProductCycles = 13;
+inline constexpr int64_t kFlagCycles = 32;
 
-/// Returns the cycles of one DMA of `rows` rows of `rowBytes` inside longer rows.
-constexpr int64_t LoadCycles(int64_t rows, int64_t rowBytes)
+/// The bytes and the requests of less than kRequestBytes of a row inside longer rows.
+struct RowTraffic {
+    int64_t bytes = 0;
+    int64_t fragments = 0;
+};
+
+/// Returns the traffic of an average row of `rowBytes` whose distance to the next row is `pitchBytes`.
+constexpr RowTraffic TrafficOf(int64_t rowBytes, int64_t pitchBytes)
 {
-    return kDmaCycles + kRowCycles * rows + SaturatingMul(rows, RoundUp(rowBytes, kGmSectorBytes)) / kL2Rate;
+    if (rowBytes >= pitchBytes) {
+        return {rowBytes, 0};  // rows without a gap are one
+    }
+    const int64_t bits = rowBytes | pitchBytes | kRequestBytes;
+    const int64_t alignment = std::max(bits & -bits, kUnitBytes);
+    RowTraffic row{alignment < kGmSectorBytes ? rowBytes + kGmSectorBytes : rowBytes, 0};
+    for (int64_t size = alignment; size < kRequestBytes && row.fragments * alignment < rowBytes; size *= 2) {
+        ++row.fragments;
+    }
+    return row;
 }
 
-/// Returns the cycles of the first store of `rows` rows of `rowBytes`.
-constexpr int64_t StoreCycles(int64_t rows, int64_t rowBytes)
+/// Returns the cycles of one DMA of `rows` rows from L2.
+constexpr int64_t LoadCycles(int64_t rows, int64_t rowBytes, int64_t pitchBytes)
 {
-    const int64_t sharedBytes =
-        rowBytes % kGmSectorBytes == 0 ? 0 : kGmSectorBytes;  // sectors shared with neighboring stores
-    return kDmaCycles + rows * (kRowCycles + rowBytes / kFirstRate + sharedBytes / kL2Rate);
+    const RowTraffic row = TrafficOf(rowBytes, pitchBytes);
+    return std::max(kDmaCycles, SaturatingMul(rows, row.bytes) / kL2Rate + rows * row.fragments * kFragmentCycles);
+}
+
+/// Returns the cycles of the first store of `rows` rows.
+constexpr int64_t StoreCycles(int64_t rows, int64_t rowBytes, int64_t pitchBytes)
+{
+    const RowTraffic row = TrafficOf(rowBytes, pitchBytes);
+    return std::max(kDmaCycles, rows * rowBytes / kFirstRate + rows * (row.bytes - rowBytes) / kL2Rate +
+                                    rows * row.fragments * kFirstFragmentCycles);
 }
 
 /// Returns the additional cycles for bytes from global memory instead of L2.

@@ -93,6 +93,9 @@ public:
         }
         if ASCEND_IS_AIV {
             SumColumns();
+            if (tiling_.isInputFetched != 0) {
+                FetchInput();
+            }
         }
         AscendC::SyncAll<false>();
         if ASCEND_IS_AIV {
@@ -112,119 +115,135 @@ private:
     __aicore__ inline int64_t InputElements() const { return tiling_.inputRows * tiling_.inChannels; }
     __aicore__ inline int64_t WeightElements() const { return tiling_.taps * tiling_.inChannels * tiling_.outChannels; }
 
+    /// Executes the steps of this core: those of grad_input, then those of grad_weight. They are numbered from 0.
     __aicore__ inline void MultiplyShare()
     {
         AscendC::SetHF32Mode(tiling_.hf32 != 0);
         AscendC::SetHF32TransMode(false);
-        Multiply(steps_.ShareOf(true, AscendC::GetBlockIdx()), tiling_.inputCellRows, tiling_.inputColumns);
-        Multiply(steps_.ShareOf(false, AscendC::GetBlockIdx()), tiling_.weightCellRows, tiling_.weightColumns);
+        inputShare_ = steps_.ShareOf(true, AscendC::GetBlockIdx());
+        weightShare_ = steps_.ShareOf(false, AscendC::GetBlockIdx());
+        const int64_t inputs = kernel::Size(inputShare_);
+        const int64_t all = inputs + kernel::Size(weightShare_);
+        if (tiling_.hasSameSlots != 0) {
+            Multiply({0, all});
+        } else {
+            Multiply({0, inputs});
+            Multiply({inputs, all});
+        }
         AscendC::SetHF32Mode(false);
     }
 
-    /// Executes the steps of one product that this core has.
-    __aicore__ inline void Multiply(const Span& share, int32_t cellRows, int32_t cellColumns)
+    /// Executes steps whose operands use the same slots in L1.
+    __aicore__ inline void Multiply(const Span& numbers)
     {
-        if (kernel::Size(share) == 0) {
-            return;
-        }
-        core_.Begin(cellRows, cellColumns);
-        Load(share, share.begin);
-        for (int64_t index = share.begin; index < share.end; ++index) {
+        numbers_ = numbers;
+        core_.Begin();
+        Load(numbers.begin);
+        for (int64_t number = numbers.begin; number < numbers.end; ++number) {
             // A step is loaded before the previous one is multiplied.
-            if (index + 1 < share.end) {
-                Load(share, index + 1);
+            Load(number + 1);
+            if (IsUsed(number)) {
+                BeginUse(kernel::Operand::kLeft, number);
+                BeginUse(kernel::Operand::kRight, number);
             }
-            BeginUse(kernel::Operand::kLeft, share, index);
-            BeginUse(kernel::Operand::kRight, share, index);
-            if (steps_.IsInput(index)) {
-                MultiplyInput(steps_.At(index, share), WindowIn(share, index), PanelIn(share, index));
+            const Step step = StepAt(number);
+            core_.SetCellSize(step.isInput ? tiling_.inputCellFloats : tiling_.weightCellFloats);
+            if (step.isInput) {
+                MultiplyInput(step, WindowOf(number), PanelOf(number));
             } else {
-                MultiplyWeight(steps_.At(index, share), WindowIn(share, index), PanelIn(share, index));
+                MultiplyWeight(step, WindowOf(number), PanelOf(number));
             }
-            EndUse(kernel::Operand::kLeft, share, index);
-            EndUse(kernel::Operand::kRight, share, index);
+            if (IsUsed(number)) {
+                EndUse(kernel::Operand::kLeft, number);
+                EndUse(kernel::Operand::kRight, number);
+            }
         }
         core_.End();
     }
 
+    __aicore__ inline bool IsInput(int64_t number) const { return number < kernel::Size(inputShare_); }
+    __aicore__ inline Step StepAt(int64_t number) const
+    {
+        return IsInput(number) ? steps_.At(inputShare_.begin + number, inputShare_)
+                               : steps_.At(weightShare_.begin + number - kernel::Size(inputShare_), weightShare_);
+    }
+
     /// Returns the slots of an operand in L1, and the slot of a step.
-    __aicore__ inline int32_t SlotsOf(kernel::Operand operand, int64_t index) const
+    __aicore__ inline int32_t SlotsOf(kernel::Operand operand, int64_t number) const
     {
         if (operand == kernel::Operand::kLeft) {
-            return steps_.IsInput(index) ? tiling_.inputWindows : tiling_.weightWindows;
+            return IsInput(number) ? tiling_.inputWindows : tiling_.weightWindows;
         }
-        return steps_.IsInput(index) ? tiling_.inputPanels : tiling_.weightPanels;
+        return IsInput(number) ? tiling_.inputPanels : tiling_.weightPanels;
     }
-    __aicore__ inline int32_t SlotOf(kernel::Operand operand, const Span& share, int64_t index) const
+    __aicore__ inline int32_t SlotOf(kernel::Operand operand, int64_t number) const
     {
-        return static_cast<int32_t>((index - share.begin) % SlotsOf(operand, index));
+        return static_cast<int32_t>(number % SlotsOf(operand, number));
     }
 
     /// Returns whether a step multiplies its operands, and whether the previous step in the same slot loaded an
     /// operand.
-    __aicore__ inline bool IsUsed(const Span& share, int64_t index) const
+    __aicore__ inline bool IsUsed(int64_t number) const
     {
-        return share.begin <= index && index < share.end && !steps_.At(index, share).isEmpty;
+        return numbers_.begin <= number && number < numbers_.end && !StepAt(number).isEmpty;
     }
-    __aicore__ inline bool IsKept(kernel::Operand operand, const Span& share, int64_t index) const
+    __aicore__ inline bool IsKept(kernel::Operand operand, int64_t number) const
     {
-        const int64_t last = index - SlotsOf(operand, share.begin);
-        if (!IsUsed(share, index) || !IsUsed(share, last)) {
+        const int64_t last = number - SlotsOf(operand, number);
+        if (!IsUsed(number) || !IsUsed(last)) {
             return false;
         }
-        const Step step = steps_.At(index, share);
-        const Step before = steps_.At(last, share);
+        const Step step = StepAt(number);
+        const Step before = StepAt(last);
         return operand == kernel::Operand::kLeft ? HaveSameWindow(step, before) : HaveSamePanel(step, before);
     }
-    __aicore__ inline bool IsLoaded(kernel::Operand operand, const Span& share, int64_t index) const
-    {
-        return IsUsed(share, index) && !IsKept(operand, share, index);
-    }
 
-    __aicore__ inline void BeginUse(kernel::Operand operand, const Span& share, int64_t index)
+    __aicore__ inline void BeginUse(kernel::Operand operand, int64_t number)
     {
-        if (IsLoaded(operand, share, index)) {
-            core_.BeginUse(operand, SlotOf(operand, share, index));
+        if (!IsKept(operand, number)) {
+            core_.BeginUse(operand, SlotOf(operand, number));
         }
     }
-    __aicore__ inline void EndUse(kernel::Operand operand, const Span& share, int64_t index)
+    __aicore__ inline void EndUse(kernel::Operand operand, int64_t number)
     {
-        if (IsUsed(share, index) && !IsKept(operand, share, index + SlotsOf(operand, index))) {
-            core_.EndUse(operand, SlotOf(operand, share, index));
+        if (!IsKept(operand, number + SlotsOf(operand, number))) {
+            core_.EndUse(operand, SlotOf(operand, number));
         }
     }
 
-    __aicore__ inline void Load(const Span& share, int64_t index)
+    __aicore__ inline void Load(int64_t number)
     {
-        const Step step = steps_.At(index, share);
-        if (IsLoaded(kernel::Operand::kLeft, share, index)) {
-            core_.BeginLoad(kernel::Operand::kLeft, SlotOf(kernel::Operand::kLeft, share, index));
-            LoadWindow(step, WindowIn(share, index));
-            core_.EndLoad(kernel::Operand::kLeft, SlotOf(kernel::Operand::kLeft, share, index));
+        if (!IsUsed(number)) {
+            return;
         }
-        if (IsLoaded(kernel::Operand::kRight, share, index)) {
-            core_.BeginLoad(kernel::Operand::kRight, SlotOf(kernel::Operand::kRight, share, index));
-            if (step.isInput) {
-                LoadMatrices(step, PanelIn(share, index));
-            } else {
-                LoadGradRows(step, PanelIn(share, index));
+        const Step step = StepAt(number);
+        for (const kernel::Operand operand : {kernel::Operand::kLeft, kernel::Operand::kRight}) {
+            if (IsKept(operand, number)) {
+                continue;
             }
-            core_.EndLoad(kernel::Operand::kRight, SlotOf(kernel::Operand::kRight, share, index));
+            core_.BeginLoad(operand, SlotOf(operand, number));
+            if (operand == kernel::Operand::kLeft) {
+                LoadWindow(step, WindowOf(number));
+            } else if (step.isInput) {
+                LoadMatrices(step, PanelOf(number));
+            } else {
+                LoadGradRows(step, PanelOf(number));
+            }
+            core_.EndLoad(operand, SlotOf(operand, number));
         }
     }
 
     /// Returns the operands of a step in L1: the windows of the steps are before the panels.
-    __aicore__ inline AscendC::LocalTensor<C> WindowIn(const Span& share, int64_t index)
+    __aicore__ inline AscendC::LocalTensor<C> WindowOf(int64_t number)
     {
-        const int64_t slot = SlotOf(kernel::Operand::kLeft, share, index);
-        return core_.L1(slot * (steps_.IsInput(index) ? tiling_.inputWindow : tiling_.weightWindow));
+        const int64_t slot = SlotOf(kernel::Operand::kLeft, number);
+        return core_.L1(slot * (IsInput(number) ? tiling_.inputWindow : tiling_.weightWindow));
     }
-    __aicore__ inline AscendC::LocalTensor<C> PanelIn(const Span& share, int64_t index)
+    __aicore__ inline AscendC::LocalTensor<C> PanelOf(int64_t number)
     {
-        const int64_t slot = SlotOf(kernel::Operand::kRight, share, index);
-        return steps_.IsInput(index)
-                   ? core_.L1(tiling_.inputWindows * tiling_.inputWindow + slot * tiling_.inputPanel)
-                   : core_.L1(tiling_.weightWindows * tiling_.weightWindow + slot * tiling_.weightPanel);
+        const int64_t slot = SlotOf(kernel::Operand::kRight, number);
+        return IsInput(number) ? core_.L1(tiling_.inputWindows * tiling_.inputWindow + slot * tiling_.inputPanel)
+                               : core_.L1(tiling_.weightWindows * tiling_.weightWindow + slot * tiling_.weightPanel);
     }
 
     /// Loads the rows that the taps of a step need: rows of self with zeros as padding for grad_input; rows of input
@@ -240,8 +259,9 @@ private:
                            kernel::Size(step.rows), depth, tiling_.outChannels);
             core_.ZeroRows(window.From(step.rows.end - step.window.begin, 0), step.window.end - step.rows.end, depth);
         } else {
-            core_.LoadRows(window.From(above, 0), rows_[At(step.rows.begin, tiling_.inChannels, step.tile.rows.begin)],
-                           kernel::Size(step.rows), kernel::Size(step.tile.rows), tiling_.inChannels);
+            const Span columns = WindowColumns(step.tile);
+            core_.LoadRows(window.From(above, 0), rows_[At(step.rows.begin, tiling_.inChannels, columns.begin)],
+                           kernel::Size(step.rows), kernel::Size(columns), tiling_.inChannels);
         }
     }
 
@@ -312,11 +332,25 @@ private:
 
     // grad_weight[tap] = input[r + shift] transposed x self[r], summed over the rows r of self.
 
+    /// Returns the columns of input and of self that a step loads: those of its tile, in whole granules.
+    __aicore__ inline Span WindowColumns(const Tile& tile) const
+    {
+        return Granules(tile.rows, tiling_.weightWindowGranule, tiling_.inChannels);
+    }
+    __aicore__ inline Span PanelColumns(const Tile& tile) const
+    {
+        return Granules(tile.columns, tiling_.weightPanelGranule, tiling_.outChannels);
+    }
+    __aicore__ inline static Span Granules(const Span& columns, int64_t granule, int64_t width)
+    {
+        return {columns.begin / granule * granule, kernel::Smaller(kernel::RoundUp(columns.end, granule), width)};
+    }
+
     __aicore__ inline void LoadGradRows(const Step& step, const AscendC::LocalTensor<C>& panel)
     {
-        core_.LoadRows({panel, PitchOf(step.depth)},
-                       grads_[At(step.depth.begin, tiling_.outChannels, step.tile.columns.begin)],
-                       kernel::Size(step.depth), kernel::Size(step.tile.columns), tiling_.outChannels);
+        const Span columns = PanelColumns(step.tile);
+        core_.LoadRows({panel, PitchOf(step.depth)}, grads_[At(step.depth.begin, tiling_.outChannels, columns.begin)],
+                       kernel::Size(step.depth), kernel::Size(columns), tiling_.outChannels);
     }
 
     __aicore__ inline void MultiplyWeight(const Step& step, const AscendC::LocalTensor<C>& slot,
@@ -327,6 +361,8 @@ private:
         }
         const Matrix window{slot, PitchOf(step.window)};
         const Matrix gradRows{panel, PitchOf(step.depth)};
+        const int64_t firstRow = step.tile.rows.begin - WindowColumns(step.tile).begin;
+        const int64_t firstColumn = step.tile.columns.begin - PanelColumns(step.tile).begin;
         const int32_t n = PaddedColumns(step.tile);
         for (int64_t tap = step.taps.begin; tap < step.taps.end; ++tap) {
             const Span met = steps_.ProductRows(step, tap);
@@ -339,8 +375,9 @@ private:
                 const int32_t m = PaddedRows(inCell);
                 if (kernel::Size(met) > 0) {
                     core_.template Multiply<kernel::Operands::kDepthOutside>(
-                        cell, window.From(met.begin + steps_.ShiftOf(tap) - step.window.begin, inCell.begin),
-                        gradRows.From(met.begin - step.depth.begin, 0), m, n, static_cast<int32_t>(kernel::Size(met)));
+                        cell, window.From(met.begin + steps_.ShiftOf(tap) - step.window.begin, firstRow + inCell.begin),
+                        gradRows.From(met.begin - step.depth.begin, firstColumn), m, n,
+                        static_cast<int32_t>(kernel::Size(met)));
                 }
                 if (step.isLast) {
                     core_.FillUp(cell, m, n);
@@ -434,6 +471,21 @@ private:
             narrow = stores_.DeQue<C>();
             CopyOut(destination[static_cast<uint64_t>(first)], narrow, 1, count, count);
             stores_.FreeTensor(narrow);
+        }
+    }
+
+    /// Reads input, so that the cube cores find it in L2. All vector cores together read faster from global memory.
+    __aicore__ inline void FetchInput()
+    {
+        const int64_t burst = tiling_.burstBytes / static_cast<int64_t>(sizeof(T));
+        for (int64_t first = AscendC::GetBlockIdx() * burst; first < InputElements(); first += VectorCores() * burst) {
+            AscendC::LocalTensor<T> tile = copies_.AllocTensor<T>();
+            AscendC::DataCopyExtParams load;
+            load.blockLen = static_cast<uint32_t>(kernel::Smaller(burst, InputElements() - first) * sizeof(T));
+            AscendC::DataCopyPad(tile, input_[static_cast<uint64_t>(first)], load, AscendC::DataCopyPadExtParams<T>());
+            copies_.EnQue(tile);
+            tile = copies_.DeQue<T>();
+            copies_.FreeTensor(tile);
         }
     }
 
@@ -605,6 +657,9 @@ private:
     AscendC::TQue<AscendC::TPosition::VECOUT, 1> stores_;
     kernel::RowSum sum_;
     kernel::TbcSteps steps_;
+    Span inputShare_;  // the steps of this core
+    Span weightShare_;
+    Span numbers_;  // those that are executed now
     kernel::CubeCore<C> core_;
 };
 

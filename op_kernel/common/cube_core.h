@@ -33,13 +33,8 @@ public:
         pipe->InitBuffer(l0c_, static_cast<uint32_t>(sizes.l0cBytes));
     }
 
-    /// Sets the size of cells to `rows` x `columns` floats, multiples of 16, until End().
-    __aicore__ inline void Begin(int32_t rows, int32_t columns)
+    __aicore__ inline void Begin()
     {
-        cellFloats_ = rows * columns;
-        cells_ = static_cast<int32_t>(
-            Smaller(kMaxCells, sizes_.l0cBytes / static_cast<int32_t>(sizeof(float)) / cellFloats_));
-        firstCell_ = 0;
         for (int32_t slot = 0; slot < kMaxSlots; ++slot) {
             EndUse(Operand::kLeft, slot);
             EndUse(Operand::kRight, slot);
@@ -47,13 +42,11 @@ public:
         for (int32_t half = 0; half < kHalves; ++half) {
             AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(half);
         }
-        for (int32_t cell = 0; cell < cells_; ++cell) {
-            AscendC::SetFlag<AscendC::HardEvent::FIX_M>(cell);
-        }
     }
 
     __aicore__ inline void End()
     {
+        SetCellSize(0);
         for (int32_t slot = 0; slot < kMaxSlots; ++slot) {
             BeginLoad(Operand::kLeft, slot);
             BeginLoad(Operand::kRight, slot);
@@ -61,8 +54,24 @@ public:
         for (int32_t half = 0; half < kHalves; ++half) {
             AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(half);
         }
+    }
+
+    /// Sets the floats of a cell, which has a multiple of 16 rows and columns; 0: there are no cells. Another size
+    /// waits until all cells are stored.
+    __aicore__ inline void SetCellSize(int32_t floats)
+    {
+        if (floats == cellFloats_) {
+            return;
+        }
         for (int32_t cell = 0; cell < cells_; ++cell) {
             AscendC::WaitFlag<AscendC::HardEvent::FIX_M>(cell);
+        }
+        cellFloats_ = floats;
+        const int64_t fitting = floats == 0 ? 0 : sizes_.l0cBytes / static_cast<int32_t>(sizeof(float)) / floats;
+        cells_ = static_cast<int32_t>(Smaller(kMaxCells, fitting));
+        firstCell_ = openCells_ = 0;
+        for (int32_t cell = 0; cell < cells_; ++cell) {
+            AscendC::SetFlag<AscendC::HardEvent::FIX_M>(cell);
         }
     }
 
@@ -134,7 +143,7 @@ public:
     __aicore__ inline void Multiply(int32_t cell, const L1Matrix<T>& left, const L1Matrix<T>& right, int32_t m,
                                     int32_t n, int32_t depth)
     {
-        const int32_t longest = SliceDepth(m, n);
+        const int32_t longest = SliceDepth(m, n, depth);
         for (int32_t done = 0; done < depth; done += longest) {
             const int32_t k = static_cast<int32_t>(Smaller(longest, depth - done));
             AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(feeding_);
@@ -206,12 +215,13 @@ private:
     }
     __aicore__ inline bool IsFilled(int32_t cell) const { return (filled_ >> cell & 1) != 0; }
 
-    /// Returns the depth that fits into a half of L0A and of L0B.
-    __aicore__ inline int32_t SliceDepth(int32_t m, int32_t n) const
+    /// Returns the depth of equal slices that fit into a half of L0A and of L0B.
+    __aicore__ inline int32_t SliceDepth(int32_t m, int32_t n, int32_t depth) const
     {
         const int64_t rows = RoundUp(Larger(m, n), kFractal);
-        const int64_t depth = sizes_.l0Half / static_cast<int64_t>(sizeof(T)) / rows;
-        return static_cast<int32_t>(depth / kFractal * kFractal);
+        const int64_t longest = sizes_.l0Half / static_cast<int64_t>(sizeof(T)) / rows / kFractal * kFractal;
+        const int64_t slices = Larger(CeilDiv(depth, longest), 1);
+        return static_cast<int32_t>(RoundUp(CeilDiv(depth, slices), kFractal));
     }
 
     template <Operands operands>

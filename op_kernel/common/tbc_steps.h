@@ -34,11 +34,12 @@ struct TbcStep {
 /// Whether two steps of a product multiply the same rows of the window, or the same other operand.
 __aicore__ inline bool HaveSameWindow(const TbcStep& a, const TbcStep& b)
 {
-    return a.tile.rows.begin == b.tile.rows.begin && a.taps.begin == b.taps.begin && a.depth.begin == b.depth.begin;
+    return a.isInput == b.isInput && a.tile.rows.begin == b.tile.rows.begin && a.taps.begin == b.taps.begin &&
+           a.depth.begin == b.depth.begin;
 }
 __aicore__ inline bool HaveSamePanel(const TbcStep& a, const TbcStep& b)
 {
-    return a.tile.columns.begin == b.tile.columns.begin && a.depth.begin == b.depth.begin &&
+    return a.isInput == b.isInput && a.tile.columns.begin == b.tile.columns.begin && a.depth.begin == b.depth.begin &&
            (!a.isInput || a.taps.begin == b.taps.begin);
 }
 

@@ -140,6 +140,12 @@ void CheckCover(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const
     Expect(weightBlock == data.taps * data.inChannels * data.outChannels, "tiles cover grad_weight", drawn);
 }
 
+/// The columns of L1 that a load of whole granules fills.
+int64_t LoadedColumns(const Span& columns, int64_t granule, int64_t width)
+{
+    return RoundUp(std::min(RoundUp(columns.end, granule), width) - columns.begin / granule * granule, 16);
+}
+
 /// What a step loads stays within its half of L1, what it multiplies within L0.
 void CheckStep(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const TbcSteps& steps, int64_t step,
                int64_t bytes)
@@ -152,11 +158,11 @@ void CheckStep(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const 
     }
     const Span& window = at.window;
     const int64_t pitch = RoundUp(Size(window), 16);
-    const int64_t across = isInput ? depth : RoundUp(Size(at.tile.rows), 16);
+    const int64_t across = isInput ? depth : LoadedColumns(at.tile.rows, data.weightWindowGranule, data.inChannels);
     const int64_t slot = isInput ? data.inputWindow : data.weightWindow;
     const int64_t panel = isInput ? data.inputPanel : data.weightPanel;
     const int64_t right = isInput ? Size(at.taps) * RoundUp(data.inputColumns, 16) * RoundUp(data.inputDepth, 16)
-                                  : depth * RoundUp(data.weightColumns, 16);
+                                  : depth * LoadedColumns(at.tile.columns, data.weightPanelGranule, data.outChannels);
     // Fractals that begin in the middle of a column are read up to 15 rows beyond it.
     Expect(pitch * across * bytes + 480 <= slot * bytes, "the window fits into its slot of L1", drawn);
     Expect(right * bytes + 480 <= panel * bytes, "the right operand fits into its slot of L1", drawn);
@@ -184,6 +190,13 @@ void CheckCells(const Drawn& drawn, int64_t rows, int64_t columns, int64_t cells
     Expect(std::max(rows, columns) * 16 * bytes <= data.l0Half, "a slice fits into half of L0", drawn);
     Expect(rows * columns * cells <= data.partFloats, "a parked part holds a tile", drawn);
     Expect(columns * 4 <= data.burstBytes, "a burst holds a row of a tile", drawn);
+}
+
+void CheckCellSize(const Drawn& drawn, int64_t floats, int64_t used, int64_t cells,
+                   const ConvTbcBackwardTilingData& data)
+{
+    Expect(floats >= used && cells * floats * 4 <= data.l0cBytes, "the cells of L0C have room for those of a tile",
+           drawn);
 }
 
 void CheckL1(const Drawn& drawn, int64_t windows, int64_t window, int64_t panels, int64_t panel, int64_t bytes)
@@ -240,8 +253,16 @@ void CheckPlan(const Drawn& drawn, Dice& dice)
                "the workspace holds the copies", drawn);
     }
     CheckColumnSums(drawn, data, 2 * plan.blockNum);
+    Expect(
+        data.hasSameSlots == 0 || (data.inputWindows == data.weightWindows && data.inputWindow == data.weightWindow &&
+                                   data.inputPanels == data.weightPanels && data.inputPanel == data.weightPanel),
+        "both products have the same slots", drawn);
+    CheckCellSize(drawn, data.inputCellFloats, data.inputCellRows * data.inputColumns, data.inputCells, data);
+    CheckCellSize(drawn, data.weightCellFloats, data.weightCellRows * data.weightColumns,
+                  data.weightCells * data.weightTaps, data);
     CheckCells(drawn, data.inputCellRows, data.inputColumns, data.inputCells, bytes, data);
     CheckCells(drawn, data.weightCellRows, data.weightColumns, data.weightCells * data.weightTaps, bytes, data);
+    Expect(data.copyBuffers > 0 || (!isHalved && data.isInputFetched == 0), "copies and fetches have buffers", drawn);
     CheckL1(drawn, data.inputWindows, data.inputWindow, data.inputPanels, data.inputPanel, bytes);
     CheckL1(drawn, data.weightWindows, data.weightWindow, data.weightPanels, data.weightPanel, bytes);
     TbcSteps steps;

@@ -291,6 +291,15 @@ def test_sums_that_several_cores_share(time, batch, channels, taps, dtype):
     assert agree(*problem(time, batch, channels, taps, dtype=dtype)).report.blocks > 1
 
 
+def test_loads_of_whole_requests():
+    # The tiles have 64 columns. A load covers 128 columns: 512 bytes.
+    agree(*problem(16, 8, (256, 384), 3, dtype=F32))
+
+
+def test_products_with_other_slots_in_l1():
+    agree(*problem(100, 4, (100, 500), 5, 2, dtype=F32))
+
+
 def test_strided_inputs():
     inputs, attrs = problem(20, 3, (12, 10))
     doubled = {
@@ -344,7 +353,7 @@ def test_bits_do_not_depend_on_the_order_of_the_blocks(call):
 
 def test_every_cube_core_of_a_product_is_used():
     for soc, cores in (("Ascend910B1", CUBE_CORES), ("Ascend910B4", 20), ("Ascend910_9372", 20)):
-        assert agree(*problem(400, 6, (40, 50), 5, 2), soc=soc).report.blocks == cores
+        assert agree(*problem(800, 6, (40, 50), 5, 2), soc=soc).report.blocks == cores
     assert agree(*problem(2, 2, (8, 8))).report.blocks == 1
 
 

@@ -39,7 +39,8 @@ public:
         if (kernel::Size(steps) == 0) {
             return;
         }
-        core_.Begin(tiling_.tileRows, tiling_.tileColumns);
+        core_.Begin();
+        core_.SetCellSize(tiling_.tileRows * tiling_.tileColumns);
         Load(steps.begin);
         for (int64_t step = steps.begin; step < steps.end; ++step) {
             if (step + 1 < steps.end) {
