@@ -191,7 +191,7 @@ def test_arrays_take_the_place_of_shapes(tmp_path):
     assert figures["dtypes"] == {"grad_y": "float16", "group_idx": "int32"}
     assert figures["minimal_bytes"] == (4096 * 64 + 4 * 64) * 2 + 4 * 4
     twice = CliRunner().invoke(app, [*command, "--shape", "group_idx=4"])
-    assert "got group_idx, whose array --inputs brings" in str(twice.exception)
+    assert "got group_idx, which --inputs also contains" in str(twice.exception)
 
 
 def test_what_the_options_mean():
