@@ -103,6 +103,21 @@ std::optional<Conflict> LocalOrder::Find(const Access& access, size_t user, bool
     return found;
 }
 
+/// Keeps the latest conflict in `found`: its missing flag can be the cause of the others.
+void LocalOrder::Consider(const Access& access, size_t user, bool isWrite, CoreOrder& order,
+                          std::optional<Conflict>& found)
+{
+    const Clock& before = order.Before(access.pipe);
+    auto conflict = Find(access, user, isWrite, before.Of(pipes_[user]));
+    while (conflict && isAutomatic_ && IsOrderedByCompiler(pipes_[user], access.pipe)) {
+        order.Wait(access.pipe, order.After(pipes_[user], conflict->time));
+        conflict = Find(access, user, isWrite, before.Of(pipes_[user]));
+    }
+    if (conflict && (!found || conflict->time > found->time)) {
+        found = conflict;
+    }
+}
+
 std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uint32_t site, CoreOrder& order)
 {
     if (!isOn_) {
@@ -112,28 +127,23 @@ std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uin
     const bool writes = access.kind != AccessKind::kRead;
     const Clock& before = order.Before(access.pipe);
     std::optional<Conflict> found;
-    // Report the latest one: its missing flag can be the cause of the others.
-    const auto consider = [&](size_t user, bool isWrite) {
-        auto conflict = Find(access, user, isWrite, before.Of(pipes_[user]));
-        while (conflict && isAutomatic_ && IsOrderedByCompiler(pipes_[user], access.pipe)) {
-            order.Wait(access.pipe, order.After(pipes_[user], conflict->time));
-            conflict = Find(access, user, isWrite, before.Of(pipes_[user]));
-        }
-        if (conflict && (!found || conflict->time > found->time)) {
-            found = conflict;
-        }
-    };
     for (size_t user = 0; user < Users(); ++user) {
         if (access.pipe == Pipe::kScalar && pipes_[user] == Pipe::kScalar) {
             continue;  // the one unit that finishes an instruction before the next
         }
-        consider(user, true);
-        if (writes) {
-            consider(user, false);
+        // Most of the time, all earlier instructions of the other pipe have finished.
+        if (Of(user, true).latest > before.Of(pipes_[user])) {
+            Consider(access, user, true, order, found);
+        }
+        if (writes && Of(user, false).latest > before.Of(pipes_[user])) {
+            Consider(access, user, false, order, found);
         }
     }
-    pending_.push_back({UserOf(access.pipe), writes, access.begin, access.begin + access.bytes, site,
-                        SettledTime(access.pipe, order)});
+    const int64_t end = access.begin + access.bytes;
+    // The bytes of whole blocks are all of this access, whatever settled before.
+    const bool isWhole = access.begin % kBlockBytes == 0 && end % kBlockBytes == 0;
+    pending_.push_back(
+        {UserOf(access.pipe), writes, access.begin, end, site, isWhole ? 0 : SettledTime(access.pipe, order)});
     return found;
 }
 
@@ -173,6 +183,7 @@ void LocalOrder::RecordPending()
         const int64_t first = use.begin / kBlockBytes;
         const int64_t last = (use.end - 1) / kBlockBytes;
         uses.Reach(static_cast<size_t>(last + 1));
+        uses.latest = now_;
         for (const int64_t border : {first, last}) {
             const auto at = static_cast<size_t>(border);
             uses.bytes[at] = BytesIn(border, use.begin, use.end) | (uses.time[at] <= use.settled ? 0 : uses.bytes[at]);

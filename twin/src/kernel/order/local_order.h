@@ -47,6 +47,7 @@ private:
         std::vector<uint32_t> time;
         std::vector<uint32_t> bytes;
         std::vector<uint32_t> site;
+        uint32_t latest = 0;  ///< of all blocks
 
         void Reach(size_t blocks);
     };
@@ -63,6 +64,7 @@ private:
     size_t Users() const { return pipes_.size(); }
     Uses& Of(size_t user, bool isWrite) { return uses_[2 * user + (isWrite ? 1 : 0)]; }
     size_t UserOf(Pipe pipe) const;
+    void Consider(const Access& access, size_t user, bool isWrite, CoreOrder& order, std::optional<Conflict>& found);
     uint32_t SettledTime(Pipe pipe, const CoreOrder& order) const;
     std::optional<Conflict> Find(const Access& access, size_t user, bool isWrite, uint32_t known);
 

@@ -142,33 +142,36 @@ void SweepScattered(Block& block, const Shape& shape, const std::vector<Operand>
 {
     alignas(kBlockBytes) std::array<std::array<uint8_t, kMaxPerRepeat * 8>, kMaxOperands> dense;
     std::array<uint8_t*, kMaxOperands> pointers{};
-    std::vector<std::vector<uint8_t>> undefined(static_cast<size_t>(count));  // by lane
-    for (size_t index = 0; index < operands.size(); ++index) {
+    // The lanes of a 32-byte block lie side by side, unless a mask leaves some of them out.
+    const int64_t size = operands.front().view->size;
+    const bool isWhole =
+        shape.active.empty() &&
+        std::all_of(operands.begin(), operands.end(), [&](const Operand& other) { return other.view->size == size; });
+    const int64_t step = isWhole ? kBlockBytes / size : 1;
+    std::vector<std::vector<uint8_t>> undefined(static_cast<size_t>(CeilDiv(count, step)));  // by `step` lanes
+    const auto each = [&](size_t index, AccessKind kind) {
         const Operand& operand = operands[index];
-        pointers[index] = dense[index].data();
-        if (!operand.isRead) {
-            continue;
-        }
-        for (int64_t lane = 0; lane < count; ++lane) {
+        for (int64_t lane = 0; lane < count; lane += step) {
+            const int64_t lanes = std::min(step, count - lane);
             const int64_t element = shape.active.empty() ? lane : shape.active[static_cast<size_t>(lane)];
             const int64_t offset = OffsetOf(repeat, element, operand.view->size, operand.stride);
-            TouchOperand(block, operand, offset, 1, AccessKind::kRead, undefined[static_cast<size_t>(lane)], call);
-            std::memcpy(pointers[index] + lane * operand.view->size, block.local.At(operand.view->address + offset),
-                        static_cast<size_t>(operand.view->size));
+            TouchOperand(block, operand, offset, lanes, kind, undefined[static_cast<size_t>(lane / step)], call);
+            uint8_t* const there = block.local.At(operand.view->address + offset);
+            uint8_t* const here = pointers[index] + lane * operand.view->size;
+            const bool isRead = kind == AccessKind::kRead;
+            std::memcpy(isRead ? here : there, isRead ? there : here, static_cast<size_t>(lanes * operand.view->size));
+        }
+    };
+    for (size_t index = 0; index < operands.size(); ++index) {
+        pointers[index] = dense[index].data();
+        if (operands[index].isRead) {
+            each(index, AccessKind::kRead);
         }
     }
     body(pointers.data(), count, scalar, context);
     for (size_t index = 0; index < operands.size(); ++index) {
-        const Operand& operand = operands[index];
-        if (!operand.isWritten) {
-            continue;
-        }
-        for (int64_t lane = 0; lane < count; ++lane) {
-            const int64_t element = shape.active.empty() ? lane : shape.active[static_cast<size_t>(lane)];
-            const int64_t offset = OffsetOf(repeat, element, operand.view->size, operand.stride);
-            TouchOperand(block, operand, offset, 1, AccessKind::kWrite, undefined[static_cast<size_t>(lane)], call);
-            std::memcpy(block.local.At(operand.view->address + offset), pointers[index] + lane * operand.view->size,
-                        static_cast<size_t>(operand.view->size));
+        if (operands[index].isWritten) {
+            each(index, AccessKind::kWrite);
         }
     }
 }
