@@ -5,8 +5,11 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import mmap
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,18 @@ def compile_library(name: str, source: Path, *flags: str) -> Path:
     return library.path
 
 
+@cache
+def _poisoned_file() -> int:
+    file = os.memfd_create("workspace")
+    os.write(file, bytes([0xFE]) * WORKSPACE_BYTES)
+    return file
+
+
+def poisoned_workspace() -> Array:
+    """Bytes that nobody has written; only pages that a kernel changes are copied."""
+    return np.frombuffer(mmap.mmap(_poisoned_file(), WORKSPACE_BYTES, mmap.MAP_PRIVATE), np.uint8)
+
+
 @dataclass(frozen=True)
 class Kernels:
     """Kernels compiled from one text."""
@@ -63,7 +78,7 @@ class Kernels:
         pointers = (ctypes.c_void_p * len(arrays))(*(None if a is None else a.ctypes.data for a in arrays))
         sizes = (ctypes.c_uint64 * len(arrays))(*(0 if a is None else a.nbytes for a in arrays))
         kinds = (ctypes.c_int32 * len(arrays))(*(roles or [INPUT | OUTPUT] * len(arrays)))
-        workspace = np.full(WORKSPACE_BYTES, 0xFE, np.uint8)
+        workspace = poisoned_workspace()
         answer = self.launcher.LaunchKernel(
             str(self.library).encode(),
             symbol.encode(),
@@ -107,8 +122,7 @@ def compile_kernels() -> Callable[[str], Kernels]:
         with locked(CACHE):
             if not source.is_file() or source.read_text(encoding="utf-8") != text:
                 source.write_text(text, encoding="utf-8")
-        # The kernels run for milliseconds; at the level of the product, -O2, they compile for seconds.
-        return Kernels(compile_library(name, source, *KERNEL_FLAGS, "-O1"), launcher)
+        return Kernels(compile_library(name, source, *KERNEL_FLAGS), launcher)
 
     return compiled
 

@@ -24,6 +24,7 @@ from .folder import locked
 from .runtime_library import INCLUDE, build_runtime, link_flags, runtime_link, twin_dir
 from .units import (
     DEVICE_FIELDS,
+    GLUE_FLAGS,
     HOST_FLAGS,
     KERNEL_FLAGS,
     WARNINGS,
@@ -153,15 +154,15 @@ def host_libraries(project: Project, names: Collection[str], generated: Sequence
     exports = gen / "op_api" / "exports.map"
     linux = Path("lib") / "linux" / platform.machine()
     vendor = _vendor(project)
-    proto = units("op_proto", ["op_proto/*.cpp", "op_host/*_infershape.cpp"], "-DOP_PROTO_LIB", *HOST_FLAGS)
+    proto = units("op_proto", ["op_proto/*.cpp", "op_host/*_infershape.cpp"], "-DOP_PROTO_LIB", *GLUE_FLAGS)
     master = units("op_host", ["op_host/*_tiling.cpp", "op_host/*_def.cpp"], "-DOP_TILING_LIB", *HOST_FLAGS)
-    plugins = units("op_plugin", ["op_plugin/*.cpp"], *HOST_FLAGS)
+    plugins = units("op_plugin", ["op_plugin/*.cpp"], *GLUE_FLAGS)
     return [
         Library(vendor / "op_proto" / linux / "libcust_opsproto_rt2.0.so", proto, link),
         Library(_tbe(project) / "op_tiling" / linux / TILING_LIBRARY, master, link),
         Library(
             vendor / "op_api" / "lib" / "libcust_opapi.so",
-            units("op_api", ["op_api/*.cpp"], *HOST_FLAGS),
+            units("op_api", ["op_api/*.cpp"], *GLUE_FLAGS),
             link,
             exports,
         ),

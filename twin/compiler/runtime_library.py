@@ -23,7 +23,9 @@ INCLUDE = TWIN / "include"
 PREBUILT = TWIN / "prebuilt"
 # Folders of sources that run a few times for each call, or once for each process.
 _SELDOM = {"host", "host/ge", "host/gert"}
-_LINK_FLAGS = ("-ldl",)
+_LINK_FLAGS = ("-ldl", "-Wl,-Bsymbolic-functions")
+# Functions of the library call each other directly, and the compiler may inline them.
+_FLAGS = ("-fno-semantic-interposition",)
 _WHAT = "compiling the CPU twin, once"
 LINK_NAMES = ("ascendcl", "nnopbase", "opapi")
 
@@ -122,7 +124,7 @@ def _keep(made: Path, command: Sequence[str]) -> None:
 
 def runtime_units(home: Path) -> tuple[Unit, ...]:
     """The sources of the runtime library, by folder: they include the same headers, which take longer than they do."""
-    flags = (*WARNINGS, f"-I{INCLUDE}", f"-I{TWIN / 'src'}", f"-I{home / 'gen'}")
+    flags = (*WARNINGS, *_FLAGS, f"-I{INCLUDE}", f"-I{TWIN / 'src'}", f"-I{home / 'gen'}")
     sources = sorted((TWIN / "src").rglob("*.cpp"))
     units = []
     for folder in sorted({source.parent for source in sources}):
