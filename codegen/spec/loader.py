@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path as FilePath
 from types import UnionType
 from typing import Any, get_args, get_origin
@@ -106,6 +107,7 @@ def with_suffix(specs: Sequence[OpSpec], suffix: str) -> tuple[OpSpec, ...]:
     return tuple(spec.with_suffix(suffix) if suffix else spec for spec in specs)
 
 
+@lru_cache(maxsize=64)
 def read_text(text: str) -> tuple[OpSpec | None, Document]:
     """Read a spec from its text; without a spec, the document has its problems, sorted by place."""
     document = read_yaml(text)
