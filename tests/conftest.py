@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import gc
+import json
 import os
 import shutil
 import subprocess
@@ -18,6 +20,17 @@ from opforge.twin.build import build_runtime
 ROOT = Path(__file__).resolve().parent.parent
 # What a checkout holds besides its files.
 MADE = (".git", ".venv", ".*_cache", ".hypothesis", "build", "build_out", "*.egg-info", "__pycache__")
+
+
+def pytest_configure():
+    """Let NumPy compute with one thread: each worker has one core, and waiting threads use the others."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def pytest_collection_finish():
+    """Exclude the collected tests from garbage collection, which would visit them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items):
@@ -52,16 +65,39 @@ class Installed:
 
 
 @pytest.fixture(scope="session")
-def installed(tmp_path_factory):
-    """The wheel, made and installed as the tutorial says; all workers of a run share it: that takes a minute."""
+def once(tmp_path_factory):
+    """`once(name, make)` returns a folder that `make` fills in the first worker of a run that asks for it."""
     base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "wheel"
-    with open(f"{folder}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "done").exists():
-            _install(folder)
-            (folder / "done").touch()
-    return Installed(folder)
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def made(name, make):
+        folder = shared / name
+        with open(f"{folder}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "done").exists():
+                folder.mkdir()
+                make(folder)
+                (folder / "done").touch()
+        return folder
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def installed(once):
+    """The wheel, made and installed as the tutorial says: that takes a minute."""
+    return Installed(once("wheel", _install))
+
+
+@pytest.fixture(scope="session")
+def types(once):
+    """The exit code and the messages of mypy, whose cache serves later runs."""
+
+    def check(folder):
+        result = subprocess.run([sys.executable, "-m", "mypy"], cwd=ROOT, capture_output=True, text=True, check=False)
+        (folder / "result.json").write_text(json.dumps([result.returncode, result.stdout + result.stderr]))
+
+    return json.loads((once("mypy", check) / "result.json").read_text())
 
 
 def _install(folder: Path) -> None:

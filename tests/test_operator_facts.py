@@ -79,15 +79,21 @@ def test_no_source_names_an_operator():
     assert [path for path in found if not path.startswith(RULES)] == []
 
 
-@pytest.fixture
-def project(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def row_pick(tmp_path_factory):
     """An operator of four files: rows that go where indices of a table of `count` rows say."""
-    root = new_project("RowPick", tmp_path / "row_pick", "scatter")
+    root = new_project("RowPick", tmp_path_factory.mktemp("projects") / "row_pick", "scatter")
     path = root / "op_proto" / "row_pick.yaml"
     text = path.read_text().replace("\ntiling:", f"\n{BODY}", 1)
     path.write_text(text.replace("products:", "builtin: [RowPick, aclnnRowPick]\nproducts:", 1))
-    monkeypatch.chdir(root)
     return Project(root)
+
+
+@pytest.fixture
+def project(row_pick, monkeypatch):
+    """The project, which is the current folder."""
+    monkeypatch.chdir(row_pick.root)
+    return row_pick
 
 
 def model(key):
