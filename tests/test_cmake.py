@@ -30,6 +30,7 @@ def test_host_libraries_build(tmp_path):
         "OPFORGE_BUILD_DIR": find_project(ROOT).build_dir,
         "ASCEND_CANN_PACKAGE_PATH": "",
         "CMAKE_UNITY_BUILD": "ON",
+        "CMAKE_UNITY_BUILD_BATCH_SIZE": "0",
     }
     definitions = [f"-D{name}={value}" for name, value in settings.items()]
     for command in (

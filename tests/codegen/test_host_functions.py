@@ -200,7 +200,7 @@ def compare(functions, calls, count):
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_host_functions_say_what_python_says(name, spec_of, calls_of, tmp_path):
-    kinds = compare(HostFunctions(spec_of[name], tmp_path), calls_of(spec_of[name]), 4000)
+    kinds = compare(HostFunctions(spec_of[name], tmp_path), calls_of(spec_of[name]), 1000)
     assert min(kinds.values()) > 50, kinds
 
 

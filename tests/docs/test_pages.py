@@ -9,6 +9,8 @@ from shown import THROUGH_BUILD_SH, fences, follow_in_clone
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
+# Most commands of these pages compile.
+SLOW = {"find-the-slow-line.md"}
 # These pages have their own tests, which prepare a folder or an environment.
 TESTED = {"example-operators.md", "first-operator.md", "run-a-kernel.md", "sum-across-cores.md", "troubleshooting.md"}
 WITH_COMMANDS = [
@@ -20,7 +22,11 @@ def name(page):
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.all if page.name in SLOW else ()) for page in WITH_COMMANDS],
+    ids=name,
+)
 def test_commands_print_the_output_on_the_page(page, tmp_path):
     assert follow_in_clone(page, tmp_path) > 0
 

@@ -262,7 +262,14 @@ OWN = [
 ]
 
 
-@pytest.mark.parametrize(("op_type", "case", "old", "new"), OWN)
+def _one_of_each_case():
+    """The rows, of which the first one of each operator and case is never left out."""
+    for number, row in enumerate(OWN):
+        is_repeated = any(before[:2] == row[:2] for before in OWN[:number])
+        yield pytest.param(*row, marks=pytest.mark.all if is_repeated else ())
+
+
+@pytest.mark.parametrize(("op_type", "case", "old", "new"), _one_of_each_case())
 def test_a_wrong_body_of_a_built_in_operator_is_reported(op_type, case, old, new, monkeypatch):
     def wrong(spec, name, *more):
         text = re.sub(re.escape(old), new, spec.onnx.bodies[name], count=1)

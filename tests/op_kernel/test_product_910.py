@@ -18,8 +18,10 @@ from opforge.twin import AclnnError
 
 SOC = "Ascend910A"
 MODULES = (test_batch_norm_elemt_backward, test_conv_tbc_backward, test_embedding_dense_backward)
-# They count cores or bytes of other chips, or compare HF32. On this product, one core sums all rows of an index.
+# They count cores or bytes of other chips, or compare HF32. On this product, one core sums all rows of an index. The
+# slowest one is below.
 OTHER = (
+    "test_indices_around_the_exact_floats",
     "test_cube_math_types_differ_as_their_operands_do",
     "test_dimensions_up_to_the_limit_of_the_document",
     "test_every_cube_core_of_a_product_is_used",
@@ -137,6 +139,11 @@ def test_bits_do_not_depend_on_the_number_of_cores() -> None:
     np.testing.assert_array_equal(rows["grad_input"][:17], whole["grad_input"][:17])
     np.testing.assert_array_equal(columns["grad_weight"], whole["grad_weight"][..., :16])
     np.testing.assert_array_equal(columns["grad_bias"], whole["grad_bias"][:16])
+
+
+@pytest.mark.parametrize("weights", [2**24 + 1, *(pytest.param(2**24 - n, marks=pytest.mark.all) for n in (1, 0))])
+def test_indices_around_the_exact_floats(weights: int) -> None:
+    test_embedding_dense_backward.test_indices_around_the_exact_floats(weights)
 
 
 def test_every_number_of_cores() -> None:

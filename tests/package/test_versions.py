@@ -248,7 +248,11 @@ exit $status
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("moment", "can_exchange", "following"),
-    [("before", True, "--upgrade"), ("before", True, "--rollback"), ("after", False, "--rollback")],
+    [
+        ("before", True, "--upgrade"),
+        ("after", False, "--rollback"),
+        pytest.param("before", True, "--rollback", marks=pytest.mark.all),
+    ],
 )
 def test_killed_at_every_step(versions, run, vendors, tmp_path, moment, can_exchange, following):
     vendors.mkdir(parents=True)

@@ -139,12 +139,12 @@ def test_hostile_files_end_as_rows(tmp_path):
     deep.mkdir(parents=True)
     (deep / "deep.asc").write_text(PRINTS)
     os.mkfifo(clone / "pipe.asc")
-    result, text = coverage(clone, tmp_path, "--timeout", "15")
+    result, text = coverage(clone, tmp_path, "--timeout", "6")
     rows = rows_of(result)
     assert facts(rows["escapes"]) == (True, True, True)
     assert not victim.exists()
     assert facts(rows["endless"]) == (True, False, None)
-    assert "15 s" in rows["endless"]["reason"] or "CPU time" in rows["endless"]["reason"]
+    assert "6 s" in rows["endless"]["reason"] or "CPU time" in rows["endless"]["reason"]
     for name in ("included", "self", "slow"):
         assert rows[name]["compiled"] is False
         assert rows[name]["reason"]
