@@ -161,6 +161,12 @@ ADDRESSES = (
 )
 
 
+POINTERS = (
+    "__ubuf__ {dtype}* d[16]; __ubuf__ {dtype}* s[16]; for (int i = 0; i < 16; ++i) {{ d[i] = z[{to}].GetPhyAddr();"
+    "s[i] = x[{source}].GetPhyAddr(); }} TransDataTo5HDImpl(d, s, TransDataTo5HDParams({params}));"
+)
+
+
 def _transpositions() -> list[Row]:
     rows = []
     for dtype in (I16, U16, F16, I32, U32, F32):
@@ -175,6 +181,15 @@ def _transpositions() -> list[Row]:
                     ADDRESSES.format(**fields | {"to": "i * 2"}, params="false, false, 4, 16, 1"),
                     "ub_misaligned",
                 ),
+                **_same(dtype, 16 * 4 * width),
+            )
+        )
+        rows.append(
+            Row(
+                f"five_hd_impl_{dtype.name}",
+                POINTERS.format(**fields, params="false, false, 4, 16, 1"),
+                expected=_five_hd,
+                mistake=(POINTERS.format(**fields | {"to": "i * 2"}, params="false, false, 4, 16, 1"), "ub_misaligned"),
                 **_same(dtype, 16 * 4 * width),
             )
         )
@@ -392,7 +407,24 @@ UNCACHED = (
     "WriteGmByPassDCache<{t}>(to + 3, ReadGmByPassDCache<{t}>(from + {index}));"
     "PipeBarrier<PIPE_ALL>(); z.SetValue(0, ReadGmByPassDCache<{t}>(to + 3));"
 )
+BY_ADDRESS = (
+    "PipeBarrier<PIPE_ALL>(); DataCopyUB2GMImpl((__gm__ {t}*)b, x.GetPhyAddr(), {{1, 2, 0, 0}});"
+    "PipeBarrier<PIPE_ALL>(); DataCopyPadGm2UBImpl(z.GetPhyAddr(), (__gm__ {t}*)b, {{1, {bytes}, 0, 0, 0}},"
+    "DataCopyPadExtParams<{t}>(true, 3, 3, 7)); PipeBarrier<PIPE_ALL>();"
+)
 SCALAR = [
+    *(
+        Row(
+            f"copies_by_address_{dtype.name}",
+            BY_ADDRESS.format(t=CPP[dtype], bytes=10 * dtype.itemsize),
+            (dtype,) * 3,
+            (64, 64, 16),
+            lambda a, *_: np.concatenate([[7] * 3, a[:10], [7] * 3]).astype(a.dtype),
+            (BY_ADDRESS.format(t=CPP[dtype], bytes=1000 * dtype.itemsize), "gm_out_of_range"),
+            pipe="MTE2",
+        )
+        for dtype in (U8, I16, F16, I32, F32)
+    ),
     *(
         Row(
             f"pad_value_{dtype.name}",

@@ -376,6 +376,11 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
         ({"AGAIN": "queue.EnQue(tensor); tensor = queue.DeQue<float>();"}, "queue_order"),
         ({"BYTES": "0"}, "field_range"),
         ({"SYNC": "AscendC::SyncAll();"}, "sync_task_type"),
+        ({"SYNC": "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_VECTOR_CORE);"}, "task_type"),
+        (
+            {"SYNC": "from.SetGlobalBuffer((__gm__ float*)x, 1); [[maybe_unused]] float last = from.GetValue(63);"},
+            "gm_out_of_range",
+        ),
         ({"BYTES": "196352"}, "ub_budget"),
         (
             {
@@ -410,11 +415,33 @@ ORDER = "AscendC::SetFlag<AscendC::HardEvent::{0}>(EVENT_ID3); AscendC::WaitFlag
 AFTER = (
     "AscendC::PipeBarrier<PIPE_ALL>(); AscendC::LocalTensor<float> b = buffer.Get<float>();"
     "[[maybe_unused]] AscendC::LocalTensor<half> h = b.ReinterpretCast<half>();"
+    "[[maybe_unused]] AscendC::LocalTensor<int32_t> n = b[32].ReinterpretCast<int32_t>();"
 )
 HALF_TO_FLOAT = "AscendC::PipeBarrier<PIPE_V>(); AscendC::Cast(b, {}, AscendC::RoundMode::CAST_NONE, {});"
 PADDED = (
     "AscendC::DataCopyPad(b, from, AscendC::DataCopyExtParams(1, 12, 0, 0, 0), AscendC::DataCopyPadExtParams<float>());"
 )
+SELECT = (  # into elements from 144 on; the last 16 are undefined if 48 of the elements are defined
+    "AscendC::PipeBarrier<PIPE_V>(); AscendC::LocalTensor<uint8_t> m = b[128].ReinterpretCast<uint8_t>();"
+    "AscendC::CompareScalar(m, b, 0.0f, AscendC::CMPMODE::GT, 64); AscendC::PipeBarrier<PIPE_V>();"
+    "AscendC::Duplicate(b[64], 2.0f, 64); AscendC::PipeBarrier<PIPE_V>();"
+    "AscendC::Select(b[144], m, b[64], 0.0f, AscendC::SELMODE::VSEL_TENSOR_SCALAR_MODE, 64);" + ORDER.format("V_MTE3")
+)
+SORT = (  # 32 pairs of value and index from element 64 on
+    "AscendC::PipeBarrier<PIPE_V>(); AscendC::Sort32(b[64], b, n.ReinterpretCast<uint32_t>(), 1);"
+    + ORDER.format("V_MTE3")
+)
+OFFSETS = (
+    "AscendC::LocalTensor<uint32_t> u = b.ReinterpretCast<uint32_t>(); AscendC::Duplicate(u, 0U, 8);"
+    "AscendC::PipeBarrier<PIPE_V>();"
+)
+LEFT = "AscendC::DataCopy(to, {}, 8);"
+AFTER_STORE = f"{ORDER.format('MTE3_V')} AscendC::Duplicate(b, 1.0f, 64); {ORDER.format('V_MTE3')}"
+STORE = (
+    f"{ORDER.format('S_MTE3')} AscendC::Duplicate(b, 1.0f, 64); {ORDER.format('V_MTE3')} AscendC::DataCopy(to, b, 64);"
+    f"{ORDER.format('MTE3_S')}"
+)
+REDUCE = "AscendC::WholeReduceMax({}, b, 64, {}, 1, 1, 1, AscendC::ReduceOrder::ORDER_ONLY_VALUE);"
 
 
 @pytest.mark.parametrize(
@@ -431,11 +458,21 @@ PADDED = (
         (f"AscendC::Duplicate(h[64], half(1), 64); {HALF_TO_FLOAT.format('h[64]', 64)}", "overlap"),
         ("AscendC::Adds(b[8], b, 1.0f, 8);", "uninitialised_read"),
         ("AscendC::Adds(b, b, 1.0f, 16, 1, {2, 2, 8, 8});", "uninitialised_read"),
+        ("AscendC::DataCopy(b[32], b, 32);", "uninitialised_read"),
+        ("AscendC::Transpose(h[256], h);", "uninitialised_read"),
+        (f"{OFFSETS} AscendC::Gather(b[64], b[96], u, 0, 8);", "uninitialised_read"),
+        ("uint64_t kept; AscendC::GatherMask(b[64], b, 1, false, 0, {1, 1, 8, 0}, kept);", "uninitialised_read"),
+        ("AscendC::Brcb(b[64], b, 1, {1, 8});", "uninitialised_read"),
+        (f"AscendC::Duplicate(b, 1.0f, 60); {SELECT}", "uninitialised_read"),
+        (f"AscendC::Duplicate(n, int32_t(1), 24); AscendC::Duplicate(b, 1.0f, 32); {SORT}", "uninitialised_read"),
+        (f"{LEFT.format('b')} {AFTER_STORE} AscendC::DataCopy(to, b, 64);", "uninitialised_read"),
+        ("AscendC::Duplicate(b, 1.0f, 64); AscendC::PipeBarrier<PIPE_V>(); " + REDUCE.format("b", 1), "overlap"),
+        (f"[[maybe_unused]] float first = 0; {STORE} first = to.GetValue(0);", "stale_cache"),
     ],
 )
 def test_only_strict_reports(code, kind):
     """Code that works on the device is reported in level strict; level fast has no such checks."""
-    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "256").replace("SYNC", AFTER + code)
+    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "2048").replace("SYNC", AFTER + code)
     for level, kinds in (("strict", {kind}), ("device", set()), ("fast", set())):
         x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
         findings = launch(text, "kernel", 1, [x, y], level=level, lint=False)
@@ -445,9 +482,36 @@ def test_only_strict_reports(code, kind):
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
+        (
+            "from.SetGlobalBuffer((__gm__ float*)x, 65); [[maybe_unused]] float last = from.GetValue(64);",
+            "gm_out_of_range",
+        ),
         ("AscendC::DataCopy(b, from, 64); AscendC::Adds(b, b, 1.0f, 64);", "race"),
         ("AscendC::Duplicate(b, 1.0f, 64); AscendC::DataCopy(to, b, 64);", "race"),
-        (f"AscendC::Adds(b, b, 1.0f, 8); {ORDER.format('V_MTE3')} AscendC::DataCopy(to, b, 8);", "uninitialised_read"),
+        (f"AscendC::Adds(b, b, 1.0f, 8); {ORDER.format('V_MTE3')} {LEFT.format('b')}", "uninitialised_read"),
+        (f"AscendC::DataCopy(b[32], b, 32); {ORDER.format('V_MTE3')} {LEFT.format('b[32]')}", "uninitialised_read"),
+        (f"AscendC::Transpose(h[256], h); {ORDER.format('V_MTE3')} {LEFT.format('b[128]')}", "uninitialised_read"),
+        (
+            f"{OFFSETS} AscendC::Gather(b[64], b[96], u, 0, 8); {ORDER.format('V_MTE3')} {LEFT.format('b[64]')}",
+            "uninitialised_read",
+        ),
+        (f"AscendC::Duplicate(b, 1.0f, 48); {SELECT} {LEFT.format('b[192]')}", "uninitialised_read"),
+        (
+            f"AscendC::Duplicate(n, int32_t(1), 24); AscendC::Duplicate(b, 1.0f, 32); {SORT} {LEFT.format('b[112]')}",
+            "uninitialised_read",
+        ),
+        (
+            f"AscendC::Duplicate(n, int32_t(1), 32); AscendC::Duplicate(b, 1.0f, 24); {SORT}",
+            "uninitialised_read",
+        ),
+        ("AscendC::Gather(b[64], b[96], b.ReinterpretCast<uint32_t>(), 0, 8);", "uninitialised_read"),
+        (
+            f"AscendC::Brcb(b[64], b, 1, {{1, 8}}); {ORDER.format('V_MTE3')} {LEFT.format('b[64]')}",
+            "uninitialised_read",
+        ),
+        (f"AscendC::SetAtomicAdd<float>(); {LEFT.format('b')} AscendC::SetAtomicNone();", "uninitialised_read"),
+        (f"[[maybe_unused]] float first = to.GetValue(8); {STORE} first = to.GetValue(0);", "stale_cache"),
+        ("AscendC::Duplicate(b, 1.0f, 128); AscendC::PipeBarrier<PIPE_V>(); " + REDUCE.format("b[64]", 2), "overlap"),
         (
             (
                 "AscendC::Duplicate(b[8], 1.0f, 8); AscendC::Add(b[16], b[4], b[8], 8);"
@@ -468,7 +532,7 @@ def test_only_strict_reports(code, kind):
 )
 def test_device_still_reports(code, kind):
     """Level device reports an order that the compiler does not make, and a use of undefined results."""
-    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "512").replace("SYNC", AFTER + code)
+    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "2048").replace("SYNC", AFTER + code)
     x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
     findings = launch(text, "kernel", 1, [x, y], level="device", lint=False)
     assert kind in {finding.kind for finding in findings}

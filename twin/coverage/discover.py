@@ -26,6 +26,7 @@ _DEFAULT_OPTIONS = {
 }
 _CONFIG = "scripts/kernel/binary_config/ascendc_config.json"
 _OTHER_FOLDERS = re.compile(r"/(?:arch(?!2[02])\w+|v3\d|v310\w*|ascend310\w*|ascend950\w*|regbase|experimental|tests)/")
+_OTHER_TEST = re.compile(r"(?<![a-z])apt(?![a-z])|arch35")
 _INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
 _KERNEL = re.compile(r"__global__\b|kernel_operator\.h|<<<")
 
@@ -206,7 +207,7 @@ def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
     source.tests = [
         name
         for name in tree.below(tests)
-        if PurePosixPath(name).match(f"{tests}/test_{stem}*.cpp") and "apt" not in name and "arch35" not in name
+        if PurePosixPath(name).match(f"{tests}/test_{stem}*.cpp") and not _OTHER_TEST.search(name)
     ][:1]
     cmake = "".join(tree.text(f"{home}/{name}") for name in ("op_kernel/CMakeLists.txt", "CMakeLists.txt"))
     source.has_auto_sync = has_auto_sync(cmake, tree.text(_CONFIG), op_type, _CHIPS[0])

@@ -138,6 +138,9 @@ def _fields(body: str) -> str:
             text += f"{words[0]} {words[2]}[{words[1]}]; "
         elif kind in {"", "_STRUCT"} and len(words) == 2:
             text += f"{words[0]} {words[1]}; "
+        if kind == "" and len(words) == 2:  # unit tests fill the structure by the functions of the host
+            text += f"void set_{words[1]}({words[0]} value) {{ {words[1]} = value; }} "
+            text += f"{words[0]} get_{words[1]}() const {{ return {words[1]}; }} "
     return text
 
 

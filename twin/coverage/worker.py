@@ -44,7 +44,7 @@ _PLAIN_TILING = (
     "type data; __builtin_memcpy(&data, (const uint8_t*)(tiling), sizeof(data))\n"
     "#define GET_TILING_DATA(data, tiling) GET_TILING_DATA_WITH_STRUCT(OpforgeDefaultTiling, data, tiling)\n"
 )
-_TEST_MAIN = '#include "gtest/gtest.h"\nint main() { return RUN_ALL_TESTS(); }\n'
+_TEST_MAIN = "\nint main() { return RUN_ALL_TESTS(); }\n"
 
 
 @dataclass
@@ -175,19 +175,19 @@ def _example(source: Source, made: Path, place: Place, settings: dict[str, Any],
 
 
 def _operator(source: Source, made: Path, place: Place, settings: dict[str, Any], row: Row) -> None:
-    kernel = Path(source.root, source.sources[0])
-    wrapper = made / f"{kernel.stem}_kernel.cpp"
-    wrapper.write_text(f'{source.tiling}{source.dtypes}#include "{kernel}"\n', encoding="utf-8")
-    row.compiled = _compile(source, [wrapper], made / "kernel.o", settings, row, only=True)
-    if not source.tests:
-        row.reason = row.reason or "its folder has no unit test of the kernel"
-        return
     trial = Row(row.path, row.kind)
-    if not _compile(source, _test_sources(source, made), made / "program", settings, trial):
-        if row.compiled:
+    # A unit test contains the kernel: without errors, the kernel is not compiled again.
+    if not source.tests or not _compile(source, _test_sources(source, made), made / "program", settings, trial):
+        kernel = Path(source.root, source.sources[0])
+        wrapper = made / f"{kernel.stem}_kernel.cpp"
+        wrapper.write_text(f'{source.tiling}{source.dtypes}#include "{kernel}"\n', encoding="utf-8")
+        row.compiled = _compile(source, [wrapper], made / "kernel.o", settings, row, only=True)
+        if not source.tests:
+            row.reason = row.reason or "its folder has no unit test of the kernel"
+        elif row.compiled:
             row.reason, row.missing = f"its unit test: {trial.reason}", trial.missing
         return
-    row.compiled, row.missing, row.reason = True, [], ""
+    row.compiled = True
     folder = place.scratch / "copy"
     copy_folder(Path(source.root, source.tests[0]).parent, folder)
     scripts = settings["run_scripts"]  # unit tests start them by `system`
@@ -213,14 +213,14 @@ def _test_sources(source: Source, made: Path) -> list[Path]:
         dtypes = ""
     elif source.has_lists:
         header += _PLAIN_TILING
-    header = f'#include <cstring>\n#include "kernel_operator.h"\n{header}'
+    header = f'#include <cmath>\n#include <cstring>\n#include "kernel_operator.h"\n{header}'
     for define in source.test_defines:
         name, _, value = define.partition("=")
         dtypes += f"#undef {name}\n#define {name} {value or 1}\n"
-    texts = {"tested": f'{header}{dtypes}#include "{kernel}"\n', "main": _TEST_MAIN}
+    texts = {"tested": f'{header}{dtypes}#include "{kernel}"\n'}
     before = f'#include "tikicpulib.h"\n{"" if source.test_has_tiling else header}#define __CCE_KT_TEST__ 1\n'
     for index, test in enumerate(source.tests):
-        texts[f"test{index}"] = before + _without_host_headers(source, Path(source.root, test))
+        texts[f"test{index}"] = before + _without_host_headers(source, Path(source.root, test)) + _TEST_MAIN
     for name, text in texts.items():
         (made / f"{name}.cpp").write_text(text, encoding="utf-8")
     return [*(made / f"{name}.cpp" for name in texts), *_helpers(source)]
@@ -264,8 +264,11 @@ def _with_twin_macros(path: Path) -> str:
 
 def _helpers(source: Source) -> list[Path]:
     """Sources of functions that unit tests of a repository share."""
-    names = ("data_utils", "kernel_ut_data_helper", "kernel_ut_data_executor")
-    paths = [f"tests/ut/op_kernel/{name}.cpp" for name in names]
+    text = "".join(Path(source.root, test).read_text(encoding="utf-8", errors="replace") for test in source.tests)
+    shared = ["data_utils"]
+    if "kernel_ut_data_" in text:
+        shared += ["kernel_ut_data_helper", "kernel_ut_data_executor"]
+    paths = [f"tests/ut/op_kernel/{name}.cpp" for name in shared]
     return [path for name in paths if (path := Path(source.root, name)).is_file() and not path.is_symlink()]
 
 

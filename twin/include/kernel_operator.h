@@ -17,6 +17,7 @@
 #include "opforge_twin/kernel/gather.h"
 #include "opforge_twin/kernel/sort.h"
 #include "opforge_twin/kernel/transpose.h"
+#include "opforge_twin/kernel/pointer_functions.h"
 #include "opforge_twin/kernel/sync.h"
 #include "opforge_twin/kernel/scalar.h"
 #include "opforge_twin/kernel/local_allocator.h"

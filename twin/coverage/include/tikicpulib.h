@@ -22,6 +22,10 @@
 #include "kernel_operator.h"
 #include "opforge_twin/launch.h"
 
+/// Unit tests name it in using-directives; it may have no host code.
+namespace optiling {
+}
+
 enum class KernelMode : uint8_t { MIX_MODE, AIC_MODE, AIV_MODE, MIX_AIC_1_1, MIX_AIV_1_0, MIX_AIC_1_0 };
 
 namespace opforge::coverage {

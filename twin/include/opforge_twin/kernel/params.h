@@ -168,6 +168,12 @@ struct DataCopyPadExtParams {
         : isPad(isPadValue), leftPadding(left), rightPadding(right), paddingValue(value)
     {
     }
+    /// A number of another type, which public kernels also pass for bfloat16_t.
+    template <typename U, typename = std::enable_if_t<std::is_arithmetic_v<U> && !std::is_same_v<U, T>>>
+    DataCopyPadExtParams(bool isPadValue, twin::Given8 left, twin::Given8 right, U value)
+        : isPad(isPadValue), leftPadding(left), rightPadding(right), paddingValue(static_cast<T>(value))
+    {
+    }
 };
 
 /// Conversions on the way of a copy. On this architecture copies between global memory and the unified buffer have

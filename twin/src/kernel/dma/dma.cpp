@@ -165,8 +165,14 @@ void StoreRows(Block& block, const GlobalView& dst, int64_t src, const Rows& row
     for (int64_t row = 0; row < rows.count; ++row) {
         const int64_t from = src + row * srcPitch;
         const uint64_t address = dst.address + static_cast<uint64_t>(row * (rows.bytes + rows.dstGap));
-        block.checks.Touch({Pipe::kMte3, Memory::kOnChip, AccessKind::kRead, from, rows.bytes, "src", call});
+        const Access read{Pipe::kMte3, Memory::kOnChip, AccessKind::kRead, from, rows.bytes, "src", call};
+        if (block.registers.atomic.IsOn()) {
+            block.checks.Touch(read);
+        }
         StoreRow(block, dst, address, block.local.At(from), rows.bytes, Pipe::kMte3, call);
+        if (!block.registers.atomic.IsOn()) {
+            block.checks.TouchStored(read, address);
+        }
     }
     block.accounting.EndDma(Pipe::kMte3, call);
 }
@@ -315,9 +321,15 @@ void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, con
     for (int64_t row = 0; row < rows.count; ++row) {
         const int64_t source = src.address + row * from.pitch;
         const int64_t target = dst.address + row * to.pitch;
-        block->checks.Touch({pipe, Memory::kOnChip, AccessKind::kRead, source, rows.bytes, "src", call});
-        std::memmove(block->local.At(target), block->local.At(source), static_cast<size_t>(rows.bytes));
-        block->checks.Touch({pipe, Memory::kOnChip, AccessKind::kWrite, target, rows.bytes, "dst", call});
+        const Access read{pipe, Memory::kOnChip, AccessKind::kRead, source, rows.bytes, "src", call};
+        if (pipe == Pipe::kVector) {
+            block->checks.TouchMoved(read);
+        } else {
+            block->checks.Touch(read);
+        }
+        block->local.Rearrange(
+            [&](uint8_t* memory) { std::memmove(memory + target, memory + source, static_cast<size_t>(rows.bytes)); });
+        block->checks.TouchOrder({pipe, Memory::kOnChip, AccessKind::kWrite, target, rows.bytes, "dst", call});
     }
     if (pipe != Pipe::kVector) {
         const double bytes = static_cast<double>(rows.count * rows.bytes);

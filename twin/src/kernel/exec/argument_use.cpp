@@ -65,7 +65,8 @@ std::vector<Finding> ArgumentUse::Check(const LaunchState& launch) const
     const std::vector<GmArgument>& arguments = launch.request.arguments;
     for (size_t index = 0; index < arguments.size(); ++index) {
         const WrittenBytes* written = launch.memory.Regions()[index].written.get();
-        if (written == nullptr || !arguments[index].isOutput || arguments[index].hasPadding) {
+        const GmArgument& argument = arguments[index];
+        if (written == nullptr || !argument.isOutput || argument.isInput || argument.hasPadding) {
             continue;
         }
         const std::string problem =

@@ -11,6 +11,7 @@
 #include "kernel/exec/block.h"
 #include "kernel/exec/guarded_call.h"
 #include "kernel/exec/interrupt.h"
+#include "kernel/exec/levels.h"
 #include "kernel/exec/scheduler.h"
 #include "kernel/timing/time_model.h"
 #include "opforge_twin/kernel/language.h"
@@ -126,8 +127,11 @@ void WatchOrder(const LaunchState& launch, Region& region)
 
 void WatchContents(const LaunchState& launch, Region& region, bool isKnown)
 {
-    if (launch.options.strict && !isKnown && region.host != nullptr && region.bytes != 0) {
+    // Without the check undefined_lanes, a kernel may store undefined bytes to any argument and to the workspace.
+    const bool mayBecomeUndefined = region.writable && !kernel::kUndefinedLanes.Has(launch.options.level);
+    if (launch.options.strict && (!isKnown || mayBecomeUndefined) && region.host != nullptr && region.bytes != 0) {
         region.written = std::make_unique<kernel::WrittenBytes>(region.bytes);
+        region.written->Mark(0, isKnown ? region.bytes : 0);
     }
 }
 

@@ -202,14 +202,86 @@ void AccessChecks::TouchContents(const Access& access)
         unwritten = local_.FirstUnwritten(unwritten + 1, end - unwritten - 1);
     }
     if (unwritten >= 0) {
-        const LocalUnit& unit = local_.UnitOf(access.begin);
-        const int64_t begin = BufferAt(access.begin);
-        diagnostics_.Report("uninitialised_read", access.pipe, access.call,
-                            Text(access.operand, " reads ", access.bytes, " bytes from byte ", access.begin - begin,
-                                 " of its buffer in the ", unit.name, " on, but byte ", unwritten - access.begin,
-                                 " of them is undefined: ", DescribeUndefined(unwritten, access.begin),
-                                 "; write it, or exclude it by count or mask"));
-        local_.MarkWritten(access.begin, access.bytes);
+        ReportUndefined(access, unwritten);
+    }
+}
+
+std::string AccessChecks::UndefinedText(const Access& access, int64_t unwritten)
+{
+    return Text(access.operand, " reads ", access.bytes, " bytes from byte ", access.begin - BufferAt(access.begin),
+                " of its buffer in the ", local_.UnitOf(access.begin).name, " on, but byte ", unwritten - access.begin,
+                " of them is undefined: ", DescribeUndefined(unwritten, access.begin),
+                "; write it, or exclude it by count or mask");
+}
+
+void AccessChecks::ReportUndefined(const Access& access, int64_t unwritten)
+{
+    diagnostics_.Report("uninitialised_read", access.pipe, access.call, UndefinedText(access, unwritten));
+    local_.MarkWritten(access.begin, access.bytes);
+}
+
+uint8_t AccessChecks::TouchMoved(const Access& access)
+{
+    if (kUndefinedLanes.Has(launch_.options.level)) {
+        Touch(access);
+    } else {
+        TouchOrder(access);
+    }
+    return local_.StateOf(access.begin, access.bytes);
+}
+
+void AccessChecks::TouchStored(const Access& access, uint64_t address)
+{
+    Region* region = launch_.memory.Find(address);
+    if (kUndefinedLanes.Has(launch_.options.level) || region->written == nullptr) {
+        return Touch(access);
+    }
+    TouchOrder(access);
+    int64_t first = local_.FirstUnwritten(access.begin, access.bytes);
+    if (first < 0) {
+        return;
+    }
+    std::vector<WrittenBytes::Run>* runs = nullptr;
+    if (launch_.memory.IndexOf(*region) != launch_.workspaceRegion) {
+        const auto isSame = [&](const UndefinedStore& store) {
+            return store.region == region && store.call.at == access.call.at;
+        };
+        auto known = std::find_if(undefinedStores_.begin(), undefinedStores_.end(), isSame);
+        if (known == undefinedStores_.end()) {
+            undefinedStores_.push_back({region, access.pipe, access.call, UndefinedText(access, first), {}});
+            known = undefinedStores_.end() - 1;
+        }
+        runs = &known->runs;
+    }
+    const uint64_t base = address - region->base - static_cast<uint64_t>(access.begin);
+    for (const int64_t end = access.begin + access.bytes; first >= 0 && first < end;) {
+        int64_t last = first + 1;
+        while (last < end && local_.FirstUnwritten(last, 1) >= 0) {
+            ++last;
+        }
+        const WrittenBytes::Run run{base + static_cast<uint64_t>(first), base + static_cast<uint64_t>(last)};
+        region->written->Unmark(run.begin, run.end);
+        if (runs != nullptr && !runs->empty() && runs->back().end == run.begin) {
+            runs->back().end = run.end;
+        } else if (runs != nullptr) {
+            runs->push_back(run);
+        }
+        first = last < end ? local_.FirstUnwritten(last, end - last) : -1;
+    }
+}
+
+void AccessChecks::ReportUndefinedStores()
+{
+    for (const UndefinedStore& store : undefinedStores_) {
+        bool isLeft = false;
+        for (const WrittenBytes::Run& run : store.runs) {
+            const WrittenBytes::Run left = store.region->written->NextUnwritten(run.begin, run.end);
+            isLeft = isLeft || left.begin != left.end;
+            store.region->written->Mark(run.begin, run.end);  // one finding for a byte
+        }
+        if (isLeft) {
+            diagnostics_.Report("uninitialised_read", store.pipe, store.call, store.text);
+        }
     }
 }
 

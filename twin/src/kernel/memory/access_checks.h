@@ -5,6 +5,7 @@
 #include "kernel/exec/diagnostics.h"
 #include "kernel/memory/local_memory.h"
 #include "kernel/memory/scalar_cache.h"
+#include "kernel/memory/written_bytes.h"
 #include "kernel/order/local_order.h"
 
 namespace opforge::twin::kernel {
@@ -37,6 +38,12 @@ public:
     /// Checks the contents of an access alone, and the order alone.
     void TouchContents(const Access& access);
     void TouchOrder(const Access& access);
+    /// Checks a read of an instruction that moves bytes to another place. In levels without the check undefined_lanes,
+    /// the bytes may be undefined: they stay so in that place. Returns their state.
+    uint8_t TouchMoved(const Access& access);
+    /// Checks a read of bytes that DMA stores at `address`. In levels without the check undefined_lanes, undefined
+    /// bytes are a finding only if they are left in an argument at the end.
+    void TouchStored(const Access& access, uint64_t address);
     /// Makes the bytes at `to` undefined that were undefined in global memory.
     void CopyUndefined(uint64_t address, int64_t bytes, int64_t to, const Call& call);
     /// The API that used these bytes last orders their next use.
@@ -55,6 +62,18 @@ public:
     const AccessedArguments& Accessed() const { return accessed_; }
 
 private:
+    /// Undefined bytes that an instruction has stored to an argument.
+    struct UndefinedStore {
+        Region* region;
+        Pipe pipe;
+        Call call;
+        std::string text;
+        std::vector<WrittenBytes::Run> runs;
+    };
+
+    void ReportUndefined(const Access& access, int64_t unwritten);
+    std::string UndefinedText(const Access& access, int64_t unwritten);
+    void ReportUndefinedStores();
     void CheckUnit(const LocalUnit& unit, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
     void CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
     /// Where the buffer begins that holds `address`.
@@ -76,6 +95,7 @@ private:
     ScalarCache cache_;
     SiteCache sites_;
     AccessedArguments accessed_;
+    std::vector<UndefinedStore> undefinedStores_;
 };
 
 }  // namespace opforge::twin::kernel

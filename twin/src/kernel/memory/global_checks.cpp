@@ -36,7 +36,8 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
                           Text(operand, verb, " bytes [", offset, ", ", end, ") of '", region->name, "', which has ",
                                region->bytes, " bytes; shorten the last tile or row; DataCopyPad accepts any length"));
     }
-    if (view.end != 0 && (address < view.begin || address + bytes > view.end)) {
+    if (view.end != 0 && (address < view.begin || address + bytes > view.end) &&
+        kDeclaredSize.Has(launch_.options.level)) {
         const auto start = static_cast<int64_t>(address - view.begin);
         diagnostics_.Fail(
             "gm_out_of_range", pipe, call,
@@ -138,6 +139,9 @@ void AccessChecks::LoadCached(const GlobalView& view, uint64_t address, const Ca
     }
     const uint64_t begin = address - region->base;
     const uint64_t end = begin + static_cast<uint64_t>(view.size);
+    if (!kColdCache.Has(launch_.options.level)) {
+        cache_.Fetch(address, region->base, *region->order);
+    }
     for (const GlobalOrder::Writer& write : region->order->WritersOf(begin, end)) {
         const auto block = static_cast<int64_t>(write.begin) / kBlockBytes;
         const bool isOwnStore = write.core == core_ && write.pipe == Pipe::kScalar;
@@ -162,6 +166,9 @@ void AccessChecks::StoreCached(const GlobalView& view, uint64_t address, const C
     const Region* region = launch_.memory.Find(view.address);
     if (region->order == nullptr) {
         return;
+    }
+    if (!kColdCache.Has(launch_.options.level)) {
+        cache_.Fetch(address, region->base, *region->order);
     }
     const uint64_t line = RoundDown(address, ScalarCache::kLineBytes);
     const uint64_t first = line > region->base ? line - region->base : 0;
@@ -191,6 +198,7 @@ void AccessChecks::DropCache(const GlobalView& view, bool isWhole)
 
 void AccessChecks::ReportLeft()
 {
+    ReportUndefinedStores();
     // Ascend 910 has no function that flushes; that the stores reach memory at the end of a kernel is an assumption.
     if (cache_.DirtyLines() != 0 && !launch_.soc.IsCoupled()) {
         diagnostics_.Report(

@@ -168,6 +168,19 @@ void LocalMemory::SpreadUndefined(int64_t begin, int64_t size, const std::vector
     }
 }
 
+uint8_t LocalMemory::StateOf(int64_t begin, int64_t bytes) const
+{
+    const int64_t unwritten = bytes == 0 ? -1 : FirstUnwritten(begin, bytes);
+    return unwritten < 0 ? kWritten : written_[static_cast<size_t>(unwritten)];
+}
+
+void LocalMemory::PassState(int64_t begin, int64_t bytes, uint8_t state)
+{
+    if (shadowed_ && state != kWritten) {
+        std::memset(written_.data() + begin, state, static_cast<size_t>(bytes));
+    }
+}
+
 bool LocalMemory::HasWritten(int64_t begin, int64_t bytes) const
 {
     return !shadowed_ || std::memchr(written_.data() + begin, kWritten, static_cast<size_t>(bytes)) != nullptr;

@@ -82,6 +82,7 @@ struct Pool {
 class LocalMemory {
 public:
     static constexpr int64_t kMaxBuffers = 64;
+    static constexpr uint8_t kWritten = 1;  ///< the state of a byte that is defined
 
     /// `shadowed` keeps a byte per byte that tells whether it was written.
     LocalMemory(CoreKind kind, const SocFigures& soc, Level level, bool shadowed, uint8_t poison);
@@ -98,6 +99,10 @@ public:
     void CollectUndefined(int64_t begin, int64_t count, int64_t size, std::vector<uint8_t>& states) const;
     /// Makes the elements at `begin` undefined that are so in `states`.
     void SpreadUndefined(int64_t begin, int64_t size, const std::vector<uint8_t>& states);
+    /// The state of the first undefined byte of the range, or that of defined bytes.
+    uint8_t StateOf(int64_t begin, int64_t bytes) const;
+    /// Makes the range undefined if `state` is that of undefined bytes.
+    void PassState(int64_t begin, int64_t bytes, uint8_t state);
     bool HasWritten(int64_t begin, int64_t bytes) const;
 
     /// Calls `change` for the bytes and for their shadow state, so that both move in the same way.
@@ -134,7 +139,6 @@ public:
 private:
     // What `written_` has for a byte; larger values are numbers of origins.
     static constexpr uint8_t kUndefined = 0;
-    static constexpr uint8_t kWritten = 1;
     static constexpr uint8_t kFirstOrigin = 2;
 
     uint8_t NumberOf(const Origin& origin);

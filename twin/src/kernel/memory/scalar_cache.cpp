@@ -38,17 +38,31 @@ void ScalarCache::Drop(uint64_t address, uint64_t base, GlobalOrder* region)
             dirty_.erase(dirty);
         }
     }
-    if (region == nullptr) {
-        return;
+    cached_.erase(address / kLineBytes);
+    if (region != nullptr) {
+        See(address, base, *region);
     }
-    for (const GlobalOrder::Writer& write : region->WritersOf(address - base, line + kLineBytes - base)) {
+}
+
+void ScalarCache::See(uint64_t address, uint64_t base, GlobalOrder& region)
+{
+    const uint64_t end = address / kLineBytes * kLineBytes + kLineBytes;
+    for (const GlobalOrder::Writer& write : region.WritersOf(address - base, end - base)) {
         seen_[base + write.begin] = {write.core, write.time};
+    }
+}
+
+void ScalarCache::Fetch(uint64_t address, uint64_t base, GlobalOrder& region)
+{
+    if (cached_.insert(address / kLineBytes).second) {
+        See(std::max(address / kLineBytes * kLineBytes, base), base, region);
     }
 }
 
 void ScalarCache::DropAll(uint32_t core, uint32_t now, const CoreOrder& order)
 {
     dirty_.clear();
+    cached_.clear();
     core_ = core;
     droppedAt_ = now;
     dropped_ = order;

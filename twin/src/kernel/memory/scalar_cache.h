@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "kernel/order/global_order.h"
 
@@ -31,6 +32,9 @@ public:
     void Drop(uint64_t address, uint64_t base, GlobalOrder* region);
     /// The same of all lines, by core `core` with instruction `now`.
     void DropAll(uint32_t core, uint32_t now, const CoreOrder& order);
+    /// The scalar unit uses the line at `address`. A line that is not in the cache comes from memory, with all writes
+    /// so far.
+    void Fetch(uint64_t address, uint64_t base, GlobalOrder& region);
     /// Whether a load of the 32-byte block at `address` cannot return the bytes from before `write`.
     bool Sees(const GlobalOrder::Writer& write, uint64_t address) const;
 
@@ -40,6 +44,9 @@ private:
         uint32_t time;
     };
 
+    void See(uint64_t address, uint64_t base, GlobalOrder& region);
+
+    std::unordered_set<uint64_t> cached_;  ///< lines by number, if Fetch is used
     std::map<uint64_t, DirtyLine> dirty_;  ///< by number
     Location dirtyAt_;
     std::unordered_map<uint64_t, Seen> seen_;  ///< by address of the 32-byte block

@@ -55,6 +55,13 @@ void WrittenBytes::Mark(uint64_t begin, uint64_t end)
     }
 }
 
+void WrittenBytes::Unmark(uint64_t begin, uint64_t end)
+{
+    for (; begin < end; begin = WordEnd(begin)) {
+        words_[begin / kWordBits].fetch_and(~BitsOf(begin, end), std::memory_order_relaxed);
+    }
+}
+
 WrittenBytes::Run WrittenBytes::NextUnwritten(uint64_t begin, uint64_t end) const
 {
     const auto missing = [&](uint64_t from) {

@@ -21,6 +21,7 @@ public:
     WrittenBytes& operator=(const WrittenBytes&) = delete;
 
     void Mark(uint64_t begin, uint64_t end);
+    void Unmark(uint64_t begin, uint64_t end);
     /// The first range in [begin, end) that is not written; empty if there is none.
     Run NextUnwritten(uint64_t begin, uint64_t end) const;
 

@@ -294,6 +294,10 @@ void DeclareTaskType(KernelMetaType type, const Call& call)
     const Entry block(call);
     const char* name = type < std::size(kTaskTypes) ? kTaskTypes[type] : "an unknown type";
     const TaskType* declared = FindTaskType(name, block->launch.soc.IsCoupled());
+    const bool isOther = declared == nullptr && type < std::size(kTaskTypes);
+    if (isOther && !kOtherTaskType.Has(block->launch.options.level)) {
+        return;
+    }
     if (declared == nullptr) {
         block->Fail("task_type", Pipe::kScalar, call,
                     Text("got ", name,

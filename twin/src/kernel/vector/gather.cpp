@@ -83,9 +83,10 @@ void GatherElements(const LocalView& dst, const LocalView& src, const LocalView&
                 OffsetAt(*block, byteOffsets, repeat * shape.perRepeat + lane, src, base, src.size, call);
             RequireApart(*block, dst.address, dstBytes, from, src.size, "src", call);
             const int64_t to = dst.address + repeat * dstRepeatStride * kBlockBytes + lane * dst.size;
-            Touched(*block, AccessKind::kRead, from, src.size, "src", call);
+            const uint8_t state = ReadMoved(*block, from, src.size, "src", call);
             std::memcpy(block->local.At(to), block->local.At(from), static_cast<size_t>(src.size));
             Touched(*block, AccessKind::kWrite, to, dst.size, "dst", call);
+            block->local.PassState(to, dst.size, state);
         }
     }
 }
@@ -113,9 +114,10 @@ void GatherBlocks(const LocalView& dst, const LocalView& src, const LocalView& b
         RequireApart(*block, dst.address, lastBlock + kBlockBytes, from, kBlockBytes, "src", call);
         const int64_t to =
             dst.address + (index / perRepeat * dstStride.repeat + index % perRepeat * dstStride.block) * kBlockBytes;
-        Touched(*block, AccessKind::kRead, from, kBlockBytes, "src", call);
+        const uint8_t state = ReadMoved(*block, from, kBlockBytes, "src", call);
         std::memcpy(block->local.At(to), block->local.At(from), static_cast<size_t>(kBlockBytes));
         Touched(*block, AccessKind::kWrite, to, kBlockBytes, "dst", call);
+        block->local.PassState(to, kBlockBytes, state);
     }
 }
 
@@ -157,7 +159,7 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
             }
             const int64_t from = src.address + OffsetOf(repeat, lane, src.size, stride);
             const int64_t to = dst.address + static_cast<int64_t>(kept) * dst.size;
-            Touched(*block, AccessKind::kRead, from, src.size, "src0", call);
+            const uint8_t state = ReadMoved(*block, from, src.size, "src0", call);
             if (!isInPlace) {
                 RequireApart(*block, to, dst.size, src.address, extent, "src0", call);
             }
@@ -168,6 +170,7 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
                               kBlockBytes, "dst", call);
             std::memcpy(block->local.At(to), block->local.At(from), static_cast<size_t>(src.size));
             Touched(*block, AccessKind::kWrite, to, dst.size, "dst", call);
+            block->local.PassState(to, dst.size, state);
             ++kept;
         }
     }

@@ -381,11 +381,12 @@ void BroadcastBlocks(const LocalView& dst, const LocalView& src, int64_t repeats
         const int64_t to =
             dst.address +
             (element / perRepeat * dstStride.repeat + element % perRepeat * dstStride.block) * kBlockBytes;
-        block->checks.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, from, src.size, "src", call});
+        const uint8_t state = ReadMoved(*block, from, src.size, "src", call);
         for (int64_t offset = 0; offset < kBlockBytes; offset += src.size) {
             std::memcpy(block->local.At(to + offset), block->local.At(from), static_cast<size_t>(src.size));
         }
-        block->checks.Touch({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, to, kBlockBytes, "dst", call});
+        Touched(*block, AccessKind::kWrite, to, kBlockBytes, "dst", call);
+        block->local.PassState(to, kBlockBytes, state);
     }
 }
 

@@ -48,19 +48,43 @@ Shape WholeRepeats(Block& block, const Lanes& lanes, const LocalView& src, const
     return shape;
 }
 
+/// Makes bytes of bits undefined. The last bits of a byte may be undefined: they are behind the elements of a row.
+void PassBitStates(Block& block, int64_t to, const std::vector<uint8_t>& states)
+{
+    constexpr size_t bits = 8;
+    for (size_t first = 0; first < states.size(); first += bits) {
+        for (size_t bit = first; bit < first + bits; ++bit) {
+            const bool isLast = bit == first + bits - 1 || states[bit + 1] != LocalMemory::kWritten;
+            if (states[bit] != LocalMemory::kWritten && (bit == first || !isLast)) {
+                block.local.PassState(to + static_cast<int64_t>(first / bits), 1, states[bit]);
+            }
+        }
+    }
+}
+
 template <typename T>
 void CompareBits(Block& block, const LocalView* dst, const LocalView& src0, const LocalView* src1, uint64_t scalar,
                  CMPMODE mode, const Shape& shape, const Stride& stride0, const Stride& stride1, const Call& call)
 {
     const Computed<T> constant = ScalarOf<T>(scalar);
+    const auto read = [&](int64_t at, int64_t bytes, const char* name) {
+        if (dst != nullptr) {
+            return ReadMoved(block, at, bytes, name, call);
+        }
+        Touched(block, AccessKind::kRead, at, bytes, name, call);  // the register has no state
+        return LocalMemory::kWritten;
+    };
     for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
+        std::vector<uint8_t> states(static_cast<size_t>(shape.perRepeat));
         for (int64_t lane = 0; lane < shape.perRepeat; ++lane) {
             const int64_t at0 = src0.address + OffsetOf(repeat, lane, src0.size, stride0);
-            Touched(block, AccessKind::kRead, at0, src0.size, "src0", call);
+            uint8_t& state = states[static_cast<size_t>(lane)];
+            state = read(at0, src0.size, "src0");
             Computed<T> other = constant;
             if (src1 != nullptr) {
                 const int64_t at1 = src1->address + OffsetOf(repeat, lane, src1->size, stride1);
-                Touched(block, AccessKind::kRead, at1, src1->size, "src1", call);
+                const uint8_t state1 = read(at1, src1->size, "src1");
+                state = state == LocalMemory::kWritten ? state1 : state;
                 other = Load<T>(block.local.At(at1));
             }
             const bool bit = Holds(mode, Load<T>(block.local.At(at0)), other);
@@ -71,8 +95,9 @@ void CompareBits(Block& block, const LocalView* dst, const LocalView& src0, cons
             byte = static_cast<uint8_t>(bit ? byte | flag : byte & ~flag);
         }
         if (dst != nullptr) {
-            Touched(block, AccessKind::kWrite, dst->address + repeat * shape.perRepeat / 8, shape.perRepeat / 8, "dst",
-                    call);
+            const int64_t to = dst->address + repeat * shape.perRepeat / 8;
+            Touched(block, AccessKind::kWrite, to, shape.perRepeat / 8, "dst", call);
+            PassBitStates(block, to, states);
         }
     }
 }
@@ -132,7 +157,7 @@ void ChooseBody(uint8_t* const* operands, int64_t count, uint64_t scalar, const 
         const uint8_t* bits = choice.block->registers.compareMask.bits.data() + bit / 8;
         if (choice.mask != nullptr) {
             const int64_t byte = choice.mask->address + bit / 8;
-            Touched(*choice.block, AccessKind::kRead, byte, 1, "selMask", *choice.call);
+            ReadMoved(*choice.block, byte, 1, "selMask", *choice.call);
             bits = choice.block->local.At(byte);
         }
         const int64_t offset = index * static_cast<int64_t>(sizeof(T));
@@ -143,6 +168,23 @@ void ChooseBody(uint8_t* const* operands, int64_t count, uint64_t scalar, const 
         const bool takesFirst = (*bits >> (bit % 8) & 1U) != 0;
         std::memmove(operands[0] + offset, takesFirst ? operands[1] + offset : reinterpret_cast<uint8_t*>(&other),
                      sizeof(T));
+    }
+}
+
+/// Elements that an undefined bit of the mask has selected are undefined.
+void PassMaskStates(Block& block, const Shape& shape, const LocalView& dst, const Stride& stride, const Choice& choice)
+{
+    const int64_t repeats = shape.contiguous ? 1 : shape.repeats;
+    int64_t done = 0;
+    for (int64_t repeat = 0; repeat < repeats; ++repeat) {
+        const int64_t count = shape.contiguous ? shape.total : shape.Count(repeat);
+        for (int64_t index = 0; index < count; ++index, ++done) {
+            const int64_t bit = choice.sameForEveryRepeat ? done % choice.perRepeat : done;
+            const int64_t lane = shape.active.empty() ? index : shape.active[static_cast<size_t>(index)];
+            const int64_t offset = shape.contiguous ? index * dst.size : OffsetOf(repeat, lane, dst.size, stride);
+            block.local.PassState(dst.address + offset, dst.size,
+                                  block.local.StateOf(choice.mask->address + bit / 8, 1));
+        }
     }
 }
 
@@ -244,6 +286,7 @@ void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, 
         operands.push_back({src1, "src1", src1Stride, true, false});
     }
     Sweep(*block, shape, operands, dst.size == 2 ? ChooseBody<half> : ChooseBody<float>, scalar, &choice, false, call);
+    PassMaskStates(*block, shape, dst, dstStride, choice);
 }
 
 }  // namespace opforge::twin::kernel

@@ -22,6 +22,7 @@ constexpr size_t kLists = 4;
 struct SortEntry {
     float value;
     std::array<uint8_t, kEntryBytes> bytes;
+    uint8_t indexState;  ///< of the index, for LocalMemory::PassState
 };
 
 float ValueAt(const uint8_t* from, Dtype dtype)
@@ -37,13 +38,24 @@ void RequireNumber(Block& block, float value, const Call& call)
     }
 }
 
+/// Checks a read of entries: the order of the result depends on their values; their indices are moved.
+void TouchEntries(Block& block, int64_t at, int64_t count, int64_t valueBytes, const char* name, const Call& call)
+{
+    const uint8_t state = ReadMoved(block, at, count * kEntryBytes, name, call);
+    for (int64_t entry = 0; state != block.local.kWritten && entry < count; ++entry) {
+        block.checks.TouchContents(
+            {Pipe::kVector, Memory::kOnChip, AccessKind::kRead, at + entry * kEntryBytes, valueBytes, name, call});
+    }
+}
+
 /// Entries [first, first + count) of a list.
 std::vector<SortEntry> ReadEntries(Block& block, const LocalView& list, int64_t first, int64_t count, const Call& call)
 {
     std::vector<SortEntry> entries(static_cast<size_t>(count));
     int64_t at = list.address + first * kEntryBytes;
-    Touched(block, AccessKind::kRead, at, count * kEntryBytes, "src", call);
+    TouchEntries(block, at, count, list.size, "src", call);
     for (SortEntry& entry : entries) {
+        entry.indexState = block.local.StateOf(at + kIndexAt, kEntryBytes - kIndexAt);
         std::copy_n(block.local.At(at), kEntryBytes, entry.bytes.begin());
         entry.value = ValueAt(entry.bytes.data(), list.dtype);
         RequireNumber(block, entry.value, call);
@@ -67,6 +79,7 @@ void RequireDescending(Block& block, const std::vector<SortEntry>& entries, size
 int64_t WriteEntry(Block& block, int64_t to, const SortEntry& entry)
 {
     std::copy(entry.bytes.begin(), entry.bytes.end(), block.local.At(to));
+    block.local.PassState(to + kIndexAt, kEntryBytes - kIndexAt, entry.indexState);
     return to + kEntryBytes;
 }
 
@@ -126,7 +139,8 @@ void SortRepeats(const LocalView& dst, const LocalView& values, const LocalView&
     RequireApart(*block, dst.address, repeats * kRepeatBytes, indices.address, repeats * indexBytes, "src1", call);
     block->timeline.RunVector(static_cast<double>(repeats) * time_model::kSort32CyclesPerRepeat, call);
     Touched(*block, AccessKind::kRead, values.address, repeats * valueBytes, "src0", call);
-    Touched(*block, AccessKind::kRead, indices.address, repeats * indexBytes, "src1", call);
+    ReadMoved(*block, indices.address, repeats * indexBytes, "src1", call);
+    Touched(*block, AccessKind::kWrite, dst.address, repeats * kRepeatBytes, "dst", call);
     for (int64_t repeat = 0; repeat < repeats; ++repeat) {
         std::array<SortEntry, kPerRepeat> entries{};
         for (int64_t lane = 0; lane < kPerRepeat; ++lane) {
@@ -136,7 +150,9 @@ void SortRepeats(const LocalView& dst, const LocalView& values, const LocalView&
             entry.value = ValueAt(value, values.dtype);
             RequireNumber(*block, entry.value, call);
             std::copy_n(value, values.size, entry.bytes.begin());
-            std::copy_n(block->local.At(indices.address + number * kIndexAt), kIndexAt, entry.bytes.begin() + kIndexAt);
+            const int64_t index = indices.address + number * kIndexAt;
+            std::copy_n(block->local.At(index), kIndexAt, entry.bytes.begin() + kIndexAt);
+            entry.indexState = block->local.StateOf(index, kIndexAt);
         }
         std::stable_sort(entries.begin(), entries.end(),
                          [](const SortEntry& a, const SortEntry& b) { return a.value > b.value; });
@@ -145,7 +161,6 @@ void SortRepeats(const LocalView& dst, const LocalView& values, const LocalView&
             to = WriteEntry(*block, to, entry);
         }
     }
-    Touched(*block, AccessKind::kWrite, dst.address, repeats * kRepeatBytes, "dst", call);
 }
 
 void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call)
@@ -176,6 +191,7 @@ void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call)
                     best = list;
                 }
             }
+            Touched(*block, AccessKind::kWrite, to, kEntryBytes, "dst", call);
             to = WriteEntry(*block, to, entries[best][taken[best]++]);
             isSuspended = merge.suspends && taken[best] == entries[best].size();
         }
@@ -186,7 +202,6 @@ void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call)
     const int64_t written = to - dst.address;
     const int64_t entriesWritten = written / kEntryBytes;
     block->timeline.RunVector(static_cast<double>(entriesWritten) * time_model::kMrgsortCyclesPerElement, call);
-    Touched(*block, AccessKind::kWrite, dst.address, written, "dst", call);
 }
 
 void MergedCounts(uint16_t* counts, const Call& call)
@@ -212,6 +227,7 @@ void MergeRepeats(const LocalView& dst, const LocalView& scratch, int64_t repeat
     std::vector<SortEntry> entries = ReadEntries(*block, dst, 0, count, call);
     std::stable_sort(entries.begin(), entries.end(),
                      [](const SortEntry& a, const SortEntry& b) { return a.value > b.value; });
+    Touched(*block, AccessKind::kWrite, dst.address, bytes, "dst", call);
     int64_t to = dst.address;
     for (const SortEntry& entry : entries) {
         to = WriteEntry(*block, to, entry);
@@ -222,7 +238,6 @@ void MergeRepeats(const LocalView& dst, const LocalView& scratch, int64_t repeat
     }
     block->timeline.RunVector(static_cast<double>(rounds * count) * time_model::kMrgsortCyclesPerElement, call);
     Touched(*block, AccessKind::kWrite, scratch.address, bytes, "tmp", call);
-    Touched(*block, AccessKind::kWrite, dst.address, bytes, "dst", call);
     block->local.Poison(scratch.address, bytes, {call, "used it as scratch"});
 }
 
@@ -243,14 +258,16 @@ void SplitEntries(const LocalView& values, const LocalView& indices, const Local
     RequireApart(*block, values.address, count * values.size, sorted.address, count * kEntryBytes, "sorted", call);
     RequireApart(*block, indices.address, indexRoom, sorted.address, count * kEntryBytes, "sorted", call);
     block->timeline.RunVector(2.0 * static_cast<double>(repeats) * time_model::kVectorCyclesPerRepeat, call);
-    Touched(*block, AccessKind::kRead, sorted.address, count * kEntryBytes, "sorted", call);
+    TouchEntries(*block, sorted.address, count, values.size, "sorted", call);
+    Touched(*block, AccessKind::kWrite, values.address, count * values.size, "dstValue", call);
+    Touched(*block, AccessKind::kWrite, indices.address, indexRoom, "dstIndex", call);
     for (int64_t entry = 0; entry < count; ++entry) {
         const uint8_t* from = block->local.At(sorted.address + entry * kEntryBytes);
         std::copy_n(from, values.size, block->local.At(values.address + entry * values.size));
         std::copy_n(from + kIndexAt, kIndexAt, block->local.At(indices.address + entry * kIndexAt));
+        const uint8_t state = block->local.StateOf(sorted.address + entry * kEntryBytes + kIndexAt, kIndexAt);
+        block->local.PassState(indices.address + entry * kIndexAt, kIndexAt, state);
     }
-    Touched(*block, AccessKind::kWrite, values.address, count * values.size, "dstValue", call);
-    Touched(*block, AccessKind::kWrite, indices.address, indexRoom, "dstIndex", call);
     block->local.Poison(indices.address + count * kIndexAt, indexRoom - count * kIndexAt,
                         {call, "left it undefined, in the second half of dstIndex"});
 }

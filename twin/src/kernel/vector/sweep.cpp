@@ -381,18 +381,21 @@ void RequireResultsApart(Block& block, const Shape& shape, const LocalView& dst,
     if (dst.address >= src.view->address + Extent(shape, src.view->size, src.stride) || src.view->address >= dstEnd) {
         return;
     }
-    std::vector<bool> isRead(static_cast<size_t>(block.local.Bytes() / kBlockBytes));
+    constexpr int64_t unread = -1;
+    std::vector<int64_t> lastReader(static_cast<size_t>(block.local.Bytes() / kBlockBytes), unread);
     std::vector<int64_t> blocks;
     for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
         BlocksOf(shape, repeat, src, blocks);
         for (const int64_t at : blocks) {
-            isRead[static_cast<size_t>(at)] = true;
+            lastReader[static_cast<size_t>(at)] = repeat;
         }
     }
+    const bool isStrict = kOverlapInRepeat.Has(block.launch.options.level);
     for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
         const int64_t begin = dst.address + repeat * pitch;
         for (int64_t at = begin / kBlockBytes; at * kBlockBytes < begin + bytes; ++at) {
-            if (isRead[static_cast<size_t>(at)]) {
+            const int64_t reader = lastReader[static_cast<size_t>(at)];
+            if (isStrict ? reader != unread : reader > repeat) {
                 block.Fail("overlap", Pipe::kVector, call,
                            Text("dst and ", src.name, " overlap: the result of repeat ", repeat,
                                 " is in a block of 32 bytes that the instruction reads; write to another buffer"));

@@ -66,11 +66,18 @@ inline void Touched(Block& block, AccessKind kind, int64_t address, int64_t byte
     block.checks.Touch({Pipe::kVector, Memory::kOnChip, kind, address, bytes, operand, call});
 }
 
+/// A read of bytes that the vector unit moves unchanged; returns their state for LocalMemory::PassState.
+inline uint8_t ReadMoved(Block& block, int64_t address, int64_t bytes, const char* operand, const Call& call)
+{
+    return block.checks.TouchMoved({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, address, bytes, operand, call});
+}
+
 /// Ends the block when an instruction that does not work in place writes where it reads: the `dstBytes` from dst on are
 /// to be apart from the `srcBytes` from src on.
 void RequireApart(Block& block, int64_t dst, int64_t dstBytes, int64_t src, int64_t srcBytes, const char* name,
                   const Call& call);
-/// The same of the results of each repeat, `bytes` at a distance of `pitch`, and of all blocks that `src` reads.
+/// The same of the results of each repeat, `bytes` at a distance of `pitch`, and of all blocks that `src` reads. Levels
+/// without the check overlap_in_repeat accept results in blocks that no later repeat reads.
 void RequireResultsApart(Block& block, const Shape& shape, const LocalView& dst, int64_t bytes, int64_t pitch,
                          const Operand& src, const Call& call);
 

@@ -62,20 +62,33 @@ void TransposeBlocks(const BlockTransposition& blocks, const Call& call)
     const Half to = HalfOf(size, blocks.dstHigh);
     const int64_t perBlock = from.bytes / size;
     std::array<uint8_t, kList * kBlockBytes> transposed{};
+    std::array<int64_t, kList> sources{};
+    const auto target = [&](int64_t repeat, int64_t row) {
+        return blocks.dst[row].address + (firstDst + repeat * dstStride) * kBlockBytes + to.offset;
+    };
     for (int64_t repeat = 0; repeat < repeats; ++repeat) {
         for (int64_t row = 0; row < kList; ++row) {
             const int64_t address =
                 blocks.src[row].address + (firstSrc + repeat * srcStride) * kBlockBytes + from.offset;
-            Touched(*block, AccessKind::kRead, address, from.bytes, "src", call);
-            for (int64_t element = 0; element < perBlock; ++element) {
-                std::memcpy(transposed.data() + (element * kList + row) * size,
-                            block->local.At(address + element * size), static_cast<size_t>(size));
-            }
+            sources[static_cast<size_t>(row)] = address;
+            block->checks.TouchMoved(
+                {Pipe::kVector, Memory::kOnChip, AccessKind::kRead, address, from.bytes, "src", call});
         }
+        block->local.Rearrange([&](uint8_t* memory) {
+            for (int64_t row = 0; row < kList; ++row) {
+                for (int64_t element = 0; element < perBlock; ++element) {
+                    std::memcpy(transposed.data() + (element * kList + row) * size,
+                                memory + sources[static_cast<size_t>(row)] + element * size, static_cast<size_t>(size));
+                }
+            }
+            for (int64_t row = 0; row < kList; ++row) {
+                std::memcpy(memory + target(repeat, row), transposed.data() + row * to.bytes,
+                            static_cast<size_t>(to.bytes));
+            }
+        });
         for (int64_t row = 0; row < kList; ++row) {
-            const int64_t address = blocks.dst[row].address + (firstDst + repeat * dstStride) * kBlockBytes + to.offset;
-            std::memcpy(block->local.At(address), transposed.data() + row * to.bytes, static_cast<size_t>(to.bytes));
-            Touched(*block, AccessKind::kWrite, address, to.bytes, "dst", call);
+            block->checks.TouchOrder(
+                {Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, target(repeat, row), to.bytes, "dst", call});
         }
     }
 }
@@ -96,17 +109,19 @@ void TransposeMatrices(const LocalView& dst, const LocalView& src, const LocalVi
     // Each element goes through the scratch memory.
     const double repeats = static_cast<double>(CeilDiv(bytes, kList * kBlockBytes));
     block->timeline.RunVector(2.0 * repeats * (kSpeed * time_model::kVectorCyclesPerRepeat), call);
-    Touched(*block, AccessKind::kRead, src.address, bytes, "src", call);
+    block->checks.TouchMoved({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, src.address, bytes, "src", call});
     block->checks.TouchOrder(
         {Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});
     for (int64_t index = 0; index < elements; ++index) {
         const int64_t matrix = index / (rows * columns);
         const int64_t row = index / columns % rows;
         const int64_t to = matrix * rows * columns + index % columns * rows + row;
-        std::memcpy(block->local.At(dst.address + to * src.size), block->local.At(src.address + index * src.size),
-                    static_cast<size_t>(src.size));
+        block->local.Rearrange([&](uint8_t* memory) {
+            std::memcpy(memory + dst.address + to * src.size, memory + src.address + index * src.size,
+                        static_cast<size_t>(src.size));
+        });
     }
-    Touched(*block, AccessKind::kWrite, dst.address, bytes, "dst", call);
+    block->checks.TouchOrder({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "dst", call});
 }
 
 LocalView ViewOf(uint64_t address, Dtype dtype, int32_t size, const Call& call)

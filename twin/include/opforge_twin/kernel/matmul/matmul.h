@@ -433,6 +433,11 @@ inline const TCubeTiling* TilingPointer(const TCubeTiling* tiling)
 {
     return tiling;
 }
+/// Public kernels pass the address without its type.
+inline const TCubeTiling* TilingPointer(const void* tiling)
+{
+    return static_cast<const TCubeTiling*>(tiling);
+}
 inline const TCubeTiling* TilingPointer(const TCubeTiling& tiling)
 {
     return &tiling;
