@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from opforge.codegen.data.dtypes import CANN_DTYPES, DECLARED_DTYPES
@@ -162,6 +163,17 @@ class OperatorDraft:
 def _is_like(output: TensorDraft, source: TensorDraft) -> bool:
     """Return whether a spec can state that an output is in the memory of an input."""
     return source.option == REQUIRED and not source.is_value_dependent and output.dtypes == source.dtypes
+
+
+def number_of(value: float, kind: str) -> float | int | None:
+    """A number as a value of the type `int` (64 bits) or `float` (finite); None if it is none."""
+    try:
+        number = int(value) if kind == "int" else float(value)
+    except (OverflowError, ValueError):
+        return None
+    if kind == "int":
+        return number if -(2**63) <= number < 2**63 else None
+    return number if math.isfinite(number) else None
 
 
 def dtype_word(text: str) -> str | None:

@@ -10,7 +10,17 @@ from opforge.codegen.data.names import ir_name_refusal, suggest
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 
-from .draft import ATTR_TYPES, DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, OperatorDraft, TensorDraft, dtype_word
+from .draft import (
+    ATTR_TYPES,
+    DYNAMIC,
+    OPTIONAL,
+    REQUIRED,
+    AttrDraft,
+    OperatorDraft,
+    TensorDraft,
+    dtype_word,
+    number_of,
+)
 
 _KEYS = {"op", "language", "input_desc", "output_desc", "attr"}
 _TENSOR_KEYS = {"name", "param_type", "format", "type", "dynamic_shape"}
@@ -230,11 +240,8 @@ def _scalar(value: Any, kind: str) -> bool | float | str | None:
         return value if isinstance(value, bool) else None
     if kind == "string":
         return value if isinstance(value, str) else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if kind == "float":
-        return float(value)
-    return value if isinstance(value, int) and -(2**63) <= value < 2**63 else None
+    is_number = isinstance(value, int) or (isinstance(value, float) and kind == "float")
+    return number_of(value, kind) if is_number and not isinstance(value, bool) else None
 
 
 def _widen(tensor: TensorDraft, width: int) -> TensorDraft:

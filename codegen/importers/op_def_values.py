@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .cpp_tree import Source, line_of, nodes
+from .draft import number_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_MOST_DEPTH, _MOST_CHAIN, _MOST_ITEMS = 8, 64, 4096
+_MOST_DEPTH, _MOST_CHAIN, _MOST_ITEMS, _MOST_CALLS = 8, 64, 4096, 2000
 _TENSORS = ("Input", "Output")
 # Methods of a configuration that describe the build.
 _FLAGS = {
@@ -64,9 +65,7 @@ def _scalar(value: object, kind: str) -> bool | float | str | None:
     if isinstance(value, bool):
         return value if kind == "bool" else int(value) if kind == "int" else None
     if isinstance(value, int | float):
-        if kind == "bool":
-            return bool(value)
-        return float(value) if kind == "float" else int(value)
+        return bool(value) if kind == "bool" else number_of(value, kind)
     return None
 
 
@@ -115,7 +114,8 @@ def class_calls(source: Source) -> Iterator[tuple[str, Calls]]:
 def _added(source: Source) -> Iterator[Node]:
     for node in nodes(source.root, "call_expression"):
         function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
-        if source.of(function) == "OP_ADD" and arguments is not None:
+        is_name = function is not None and function.type == "identifier"  # the text of a chain of calls may be long
+        if is_name and source.of(function) == "OP_ADD" and arguments is not None:
             yield from arguments.named_children[:1]
 
 
@@ -232,6 +232,7 @@ class _Walker:
         self._source = source
         self._constants = constants
         self._functions = functions
+        self._followed = 0
         self._configs: dict[str, dict[str, dict[str, Value]]] = {}
         # Names of the operator itself: functions receive it as an argument.
         self._own = {"", "this", "(*this)"}
@@ -285,6 +286,11 @@ class _Walker:
 
     def _call(self, method: str, call: Node, depth: int) -> None:
         """Follow a function of the source with its parameters as constants."""
+        self._followed += 1
+        if self._followed >= _MOST_CALLS:
+            if self._followed == _MOST_CALLS:
+                self._note(call, f"more than {_MOST_CALLS} calls of functions are not read")
+            return
         function = self._functions[method]
         arguments = call.child_by_field_name("arguments")
         given = arguments.named_children if arguments else []

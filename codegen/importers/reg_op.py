@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from opforge.codegen.data.names import parameter_refusal, snake_case
@@ -20,6 +21,7 @@ from .draft import (
     OperatorDraft,
     TensorDraft,
     dtype_word,
+    number_of,
 )
 
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
@@ -43,8 +45,15 @@ def _without_comments(text: str) -> str:
     return _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0]), text)
 
 
-def _line(text: str, position: int) -> int:
-    return text.count("\n", 0, position) + 1
+class _Lines:
+    """The lines of a text by position; one search for each, however many clauses the text has."""
+
+    def __init__(self, text: str) -> None:
+        self._ends = [found.start() for found in re.finditer("\n", text)]
+
+    def of(self, position: int) -> int:
+        """The line of a position, from 1 on."""
+        return bisect_left(self._ends, position) + 1
 
 
 def arguments_of(text: str, start: int) -> tuple[list[str], int]:
@@ -69,6 +78,7 @@ def prototypes(source: Source) -> Iterator[OperatorDraft]:
     if "REG_OP" not in source.text:
         return
     text = _without_comments(source.text)
+    lines = _Lines(text)
     for found in _REG_OP.finditer(text):
         tensors: dict[bool, list[TensorDraft]] = {False: [], True: []}
         attrs: list[AttrDraft] = []
@@ -79,7 +89,7 @@ def prototypes(source: Source) -> Iterator[OperatorDraft]:
             if clause is None or clause[1].startswith("OP_END"):
                 break
             arguments, position = arguments_of(text, clause.end())
-            line = _line(text, clause.start(1))
+            line = lines.of(clause.start(1))
             if clause[1] in _TENSORS and arguments:
                 option, is_output = _TENSORS[clause[1]]
                 tensors[is_output].append(_tensor(arguments, option, line, notes))
@@ -87,10 +97,12 @@ def prototypes(source: Source) -> Iterator[OperatorDraft]:
                 attrs.append(_attr(arguments, line, notes, is_required=clause[1] != "ATTR"))
             elif clause[1] != "DATATYPE":
                 notes.append(Note(line, f"{clause[1]}({', '.join(arguments)})"))
-        place = f"{source.place}:{_line(text, found.start())}"
+        place = f"{source.place}:{lines.of(found.start())}"
         yield OperatorDraft(
             found[1], place, "REG_OP", tuple(tensors[False]), tuple(tensors[True]), tuple(attrs), notes=tuple(notes)
         )
+        if position == len(text):  # a clause has no end: the rest of the text belongs to it
+            return
 
 
 def _tensor(arguments: list[str], option: str, line: int, notes: list[Note]) -> TensorDraft:
@@ -131,7 +143,7 @@ def _constant(text: str, kind: str) -> bool | float | str | None:
             return text.strip('"')
         if kind == "bool":
             return {"true": True, "false": False, "True": True, "False": False}[text]
-        return int(text.rstrip("uUlL"), 0) if kind == "int" else float(text.rstrip("fF"))
+        return number_of(int(text.rstrip("uUlL"), 0) if kind == "int" else float(text.rstrip("fF")), kind)
     except (KeyError, ValueError):
         return None
 
@@ -144,13 +156,14 @@ def tiling_data(source: Source) -> Iterator[OperatorDraft]:
     if "BEGIN_TILING_DATA_DEF" not in source.text:
         return
     text = _without_comments(source.text)
+    lines = _Lines(text)
     structures: dict[str, list[FieldDraft]] = {}
     operators: dict[str, str] = {}
     notes: list[Note] = []
     current: list[FieldDraft] = []
     for found in _TILING.finditer(text):
         arguments = [argument.strip() for argument in found[2].split(",")]
-        line = _line(text, found.start())
+        line = lines.of(found.start())
         if found[1] == "BEGIN_TILING_DATA_DEF":
             current = structures.setdefault(arguments[0], [])
         elif found[1] == "REGISTER_TILING_DATA_CLASS" and len(arguments) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from pydantic import TypeAdapter
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import read_regular
-from opforge.codegen.printing import path_text
+from opforge.codegen.printing import path_text, shown
 from opforge.codegen.untrusted import FormError, parse_json
 
 from . import aclnn_page, msopgen, op_def
@@ -141,6 +142,7 @@ def read_file(path: Path) -> list[OperatorDraft]:
     if path.suffix == ".json" or (start in ("{", "[") and path.suffix not in (*_CPP, *_PAGES)):
         try:
             value = parse_json(text, _JSON)
+            json.loads(text, object_pairs_hook=_unique)
         except FormError as error:
             raise UserError(f"{error}; correct the JSON text", place) from error
         return msopgen.drafts(value, text, place)
@@ -151,6 +153,20 @@ def read_file(path: Path) -> list[OperatorDraft]:
     if path.suffix in _PAGES or "GetWorkspaceSize" in text:
         return aclnn_page.drafts(text, place)
     raise UserError(f"got a file of another kind, expected {_KINDS}", place)
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of JSON.
+
+    Raises:
+        FormError: A key is there twice.
+    """
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        again = next(key for number, key in enumerate(keys) if key in keys[:number])
+        raise FormError(f"got the key {shown(again)} again in one object, expected each key once")
+    return found
 
 
 def _is_utf16(data: bytes) -> str:

@@ -27,7 +27,7 @@ from .draft import OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, TensorDra
 from .dtype_keys import DtypeKeys
 
 _DEFAULT_FORMATS = {"ND", ""}
-_MOST_TEXT, _MOST_FORMULA, _MOST_NAME = 300, 900, 48
+_MOST_TEXT, _MOST_FORMULA, _MOST_NAME, _MOST_NOTES = 300, 900, 48, 1000
 _USUAL_PRODUCT = SOCS[DEFAULT_SOC].dir
 
 
@@ -195,9 +195,11 @@ class _Writer:
         ]
         if self._notes:
             lines.append("# Statements of the source that are not in this spec:")
-        for note in sorted(self._notes, key=lambda note: note.line):
+        for note in sorted(self._notes, key=lambda note: note.line)[:_MOST_NOTES]:
             where = f"line {note.line}: " if note.line and place else ""
             lines.append(f"# - {where}{_cut(note.text)}")
+        if len(self._notes) > _MOST_NOTES:
+            lines.append(f"# - {len(self._notes) - _MOST_NOTES} more statements")
         return lines
 
     def _shape(self, tensor: TensorDraft, number: int) -> str:
