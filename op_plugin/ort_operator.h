@@ -427,6 +427,19 @@ struct Passed {
     aclIntArray* List() const { return list.get(); }
 };
 
+/// An attribute as the scalar object of an aclnn function.
+class Scalar {
+public:
+    explicit Scalar(float value) : handle_(aclCreateScalar(&value, ACL_FLOAT), aclDestroyScalar) {}
+    explicit Scalar(int64_t value) : handle_(aclCreateScalar(&value, ACL_INT64), aclDestroyScalar) {}
+    explicit Scalar(bool value) : handle_(aclCreateScalar(&value, ACL_BOOL), aclDestroyScalar) {}
+
+    const aclScalar* Handle() const { return handle_.get(); }
+
+private:
+    std::unique_ptr<aclScalar, aclnnStatus (*)(const aclScalar*)> handle_;
+};
+
 /// A list attribute in the structure of an aclnn function.
 template <typename Structure>
 class Array;

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+# The type of an attribute that an aclnn function has as a scalar object.
+SCALAR_TYPE = "const aclScalar *"
 AttrValue: TypeAlias = bool | int | float | str | tuple[bool | int | float, ...]
 
 
@@ -79,17 +81,29 @@ def _list_of(item: AttrKind, array: str, getter: str, onnx: str, plugin: str) ->
     )
 
 
-_INTS = ("int64_t", "int8_t", "int32_t", "uint64_t")
+_INTS = ("int64_t", "int8_t", "int32_t", "uint64_t", SCALAR_TYPE)
 _INT = AttrKind(
     "int", (int,), "an integer", _INTS, "int64_t", "Int", "GetInt", "int", "Int", "int", "i", "INT", "GetInt"
 )
 _FLOAT = AttrKind(
-    "float", (int, float), "a number", ("double", "float"), "float", "Float", "GetFloat", "float", "Float", "float",
-    "f", "FLOAT", "GetFloat",
+    "float", (int, float), "a number", ("double", "float", SCALAR_TYPE), "float", "Float", "GetFloat", "float", "Float",
+    "float", "f", "FLOAT", "GetFloat",
 )  # fmt: skip
 # ONNX has no bool; bools are stored as integers.
 _BOOL = AttrKind(
-    "bool", (bool,), "True or False", ("bool",), "bool", "Bool", "GetBool", "bool", "Bool", "bool", "b", "INT", "GetInt"
+    "bool",
+    (bool,),
+    "True or False",
+    ("bool", SCALAR_TYPE),
+    "bool",
+    "Bool",
+    "GetBool",
+    "bool",
+    "Bool",
+    "bool",
+    "b",
+    "INT",
+    "GetInt",
 )
 _STRING = AttrKind(
     "string", (str,), "a string", ("char *",), "const char*", "String", "GetStr", "str", "Str", "str", "s", "STRING",

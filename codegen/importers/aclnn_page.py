@@ -9,6 +9,7 @@ from dataclasses import replace
 from opforge.codegen.data.names import snake_case
 from opforge.codegen.data.products import PRODUCTS
 from opforge.codegen.errors import UserError
+from opforge.codegen.expr.attr_kinds import SCALAR_TYPE
 
 from .draft import DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, RuleDraft, TensorDraft, dtype_word
 from .page_tables import Table, tables_of
@@ -181,8 +182,10 @@ class _Page:
     def _attr(self, name: str, kind: str) -> AttrDraft:
         line = self._facts.get(name, (self._line,))[0]
         if kind in {"aclScalar", "aclDataType"}:
-            self._note(line, f"parameter {name}: the draft has an attribute in place of {kind}")
-        c_type = kind if kind in _C_TYPES else ""
+            self._note(
+                line, f"parameter {name}: {kind}, which the draft has as an attribute of the type {_SCALARS[kind]}"
+            )
+        c_type = SCALAR_TYPE if kind == "aclScalar" else kind if kind in _C_TYPES else ""
         return AttrDraft(_spec_word(name), _SCALARS[kind], None, line, c_name=name, c_type=c_type)
 
     def _products(self) -> Iterator[str]:

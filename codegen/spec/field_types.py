@@ -24,7 +24,7 @@ from opforge.codegen.data import names
 from opforge.codegen.data.dtypes import ANY_FORMAT, DECLARED_DTYPES, DTYPES, FORMATS
 from opforge.codegen.data.names import nearest, suggest
 from opforge.codegen.data.products import DEVICES, PRODUCTS
-from opforge.codegen.expr.attr_kinds import ATTR_KINDS
+from opforge.codegen.expr.attr_kinds import ATTR_KINDS, SCALAR_TYPE
 
 from .shared_plans import STRATEGIES
 
@@ -172,6 +172,7 @@ CType = Annotated[
             "const aclTensor *",
             LIST_TYPE,
             "const aclFloatArray *",
+            SCALAR_TYPE,
             "const aclBoolArray *",
         ),
     ),

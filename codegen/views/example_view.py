@@ -89,6 +89,28 @@ class ArrayView:
         """The type of an item."""
         return Code({"aclIntArray": "int64_t", "aclFloatArray": "float", "aclBoolArray": "bool"}[self.array])
 
+    @property
+    def second(self) -> Code:
+        """The second argument of `make`."""
+        return Code(len(self.items))
+
+
+@dataclass(frozen=True)
+class ScalarView(ArrayView):
+    """A scalar object of the call that is an attribute, made from an array of one item."""
+
+    kind: str = "float"
+
+    @property
+    def item(self) -> Code:
+        """The type of the item."""
+        return Code({"int": "int64_t", "float": "float", "bool": "bool"}[self.kind])
+
+    @property
+    def second(self) -> Code:
+        """The aclDataType."""
+        return Code({"int": "ACL_INT64", "float": "ACL_FLOAT", "bool": "ACL_BOOL"}[self.kind])
+
 
 @dataclass(frozen=True)
 class ArgumentText:
@@ -134,17 +156,22 @@ class ExampleView:
         ]
         self.tensors = [parameter for kind, parameter in given if kind != "host_list"]
         self.lists = [parameter for kind, parameter in given if kind == "host_list"]
-        self.results = [parameter for kind, parameter in given if kind == "output"]
+        self.results = [parameter for kind, parameter in given if kind in {"output", "in_place"}]
         self.texts = [
             (param.name, cpp_string(str(self.all_attrs[param.of])))
             for param in function.params
             if param.c_type == "char *" and param.of in set_attrs
         ]
         kinds = {attr.name: attr.kind for attr in spec.list_attrs}
-        self.arrays = [
+        self.arrays: list[ArrayView] = [
             ArrayView(param.name, Code(kinds[param.of].array), _items(self.all_attrs[param.of]))
             for param in function.params
             if param.of in kinds and param.of in set_attrs
+        ]
+        self.arrays += [
+            ScalarView(param.name, Code("aclScalar"), _items(self.all_attrs[param.of]), spec.attr(param.of).type)
+            for param in function.params
+            if param.is_scalar and param.of in set_attrs
         ]
         self.arguments = [self._argument(param) for param in function.params]
 
@@ -168,8 +195,8 @@ def example_of(op: OpView) -> ExampleView | None:
 
 
 def _items(value: AttrValue) -> list[Code]:
-    """The items of a list in C++."""
-    items = value if isinstance(value, tuple) else ()
+    """The items of a list in C++; a single value is one item."""
+    items = value if isinstance(value, tuple) else (value,)
     return [Code(str(item).lower() if isinstance(item, bool) else repr(item)) for item in items]
 
 

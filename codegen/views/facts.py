@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from opforge.codegen.data.products import PRODUCTS
+from opforge.codegen.expr.attr_kinds import SCALAR_TYPE
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
@@ -49,6 +50,11 @@ class Param:
     c_type: str
     of: str
     kind: ParamKind
+
+    @property
+    def is_scalar(self) -> bool:
+        """Return whether it is an attribute as a scalar object."""
+        return self.c_type == SCALAR_TYPE
 
 
 def aclnn_signature(spec: OpSpec, function: str) -> tuple[Param, ...]:

@@ -274,6 +274,7 @@ class ParamView:
         self.kind = param.kind
         self.c_type = Code(param.c_type)
         self.is_pointer = param.c_type.endswith("*")
+        self.is_scalar = param.is_scalar
         self.direction = Code({"output": "out", "in_place": "in,out"}.get(param.kind, "in"))
         self.text = of.description or of.name
         if isinstance(of, TensorView) and of.optional:

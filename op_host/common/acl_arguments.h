@@ -57,6 +57,20 @@ void ReadItems(const Array* array, std::vector<T>& items)
     }
 }
 
+/// Reads an attribute that is a scalar object; nullptr leaves the default.
+inline void ReadScalar(const aclScalar* scalar, float& value)
+{
+    value = scalar != nullptr ? scalar->ToFloat() : value;
+}
+inline void ReadScalar(const aclScalar* scalar, int64_t& value)
+{
+    value = scalar != nullptr ? scalar->ToInt64() : value;
+}
+inline void ReadScalar(const aclScalar* scalar, bool& value)
+{
+    value = scalar != nullptr ? scalar->ToBool() : value;
+}
+
 inline const aclIntArray* ArrayOf(const std::vector<int64_t>& items, aclOpExecutor* executor)
 {
     return executor->AllocIntArray(items.data(), items.size());

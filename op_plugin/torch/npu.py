@@ -18,7 +18,7 @@ from opforge.codegen.errors import MissingToolError
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.views.facts import Param, aclnn_signature
 from opforge.package.doctor.cann_environment import CannEnvironment
-from opforge.twin.runtime.acl import ARRAYS
+from opforge.twin.runtime.acl import ARRAYS, SCALARS
 from opforge.twin.runtime.results import AclnnError
 
 from .fake import symbolic_call
@@ -42,7 +42,8 @@ _ACL: Mapping[str, tuple[Any, list[Any]]] = {
     "aclCreateTensor": (c_void_p, _TENSOR),
     "aclDestroyTensor": (c_int, [c_void_p]),
     **{f"aclCreate{name}": (c_void_p, [POINTER(item), c_uint64]) for name, item in ARRAYS.items()},
-    **{f"aclDestroy{name}": (c_int, [c_void_p]) for name in ARRAYS},
+    **{f"aclDestroy{name}": (c_int, [c_void_p]) for name in (*ARRAYS, "Scalar")},
+    "aclCreateScalar": (c_void_p, [c_void_p, c_int]),
     "aclGetRecentErrMsg": (c_char_p, []),
 }
 _CANN_LIBRARIES = ("libascendcl.so", "libnnopbase.so", "libopapi.so")
@@ -159,7 +160,12 @@ def call_aclnn(spec: OpSpec, values: Mapping[str, Any], device: torch.device, li
     function = _function(spec, values)
     parameters = aclnn_signature(spec, function)
     with ExitStack() as stack:
-        given = [_argument(parameter, values[parameter.of], libraries, stack) for parameter in parameters]
+        given = [
+            stack.enter_context(_scalar(spec.attr(parameter.of).type, values[parameter.of], libraries))
+            if parameter.is_scalar
+            else _argument(parameter, values[parameter.of], libraries, stack)
+            for parameter in parameters
+        ]
         size, executor = c_uint64(), c_void_p()
         types = [_C_TYPES.get(parameter.c_type, c_void_p) for parameter in parameters]
         types += [POINTER(c_uint64), POINTER(c_void_p)]
@@ -234,6 +240,17 @@ def _array(name: str, values: Sequence[Any], libraries: Libraries) -> Iterator[i
         yield handle
     finally:
         libraries.acl_function(f"aclDestroy{name}")(handle)
+
+
+@contextmanager
+def _scalar(kind: str, value: Any, libraries: Libraries) -> Iterator[int]:
+    """Describe an attribute by a scalar object."""
+    item, dtype = SCALARS[kind]
+    handle = libraries.acl_function("aclCreateScalar")(byref(item(value)), dtype)
+    try:
+        yield handle
+    finally:
+        libraries.acl_function("aclDestroyScalar")(handle)
 
 
 def _message(libraries: Libraries) -> str:

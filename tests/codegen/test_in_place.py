@@ -20,6 +20,7 @@ from opforge.codegen.spec.loader import load_specs
 from opforge.codegen.views.facts import aclnn_signature
 from opforge.twin import AclnnError, run
 
+SCALARS = ["alpha", "timesOptional", "isNegatedOptional"]
 SPECIMENS = Path(__file__).parent / "specimens"
 
 
@@ -54,7 +55,7 @@ def assert_right(result, inputs, alpha):
 def test_operator_runs_on_the_twin(project, dtype, shape):
     inputs = inputs_of(shape, dtype)
     kept = {name: array.copy() for name, array in inputs.items()}
-    result = run("AddTo", inputs, {"alpha": -0.5}, project=find_project(project))
+    result = run("AddTo", inputs, {"alpha": -0.25, "times": 2}, project=find_project(project))
     assert_right(result, kept, -0.5)
     np.testing.assert_array_equal(inputs["var"], kept["var"])  # the caller's array is not overwritten
 
@@ -62,36 +63,44 @@ def test_operator_runs_on_the_twin(project, dtype, shape):
 def test_strided_tensor_is_overwritten_between_its_gaps(project):
     inputs = inputs_of((6, 10), np.float32)
     memory = np.full((6, 20), 7, np.float32)
-    result = run("AddTo", inputs, {"alpha": 2.0}, outputs={"var_out": memory[:, ::2]}, project=find_project(project))
-    assert_right(result, inputs, 2.0)
+    result = run(
+        "AddTo",
+        inputs,
+        {"alpha": 2.0, "is_negated": True},
+        outputs={"var_out": memory[:, ::2]},
+        project=find_project(project),
+    )
+    assert_right(result, inputs, -2.0)
     np.testing.assert_array_equal(memory[:, 1::2], 7)
 
 
 def test_output_of_another_type_is_refused(project):
     with pytest.raises(UserError, match=r"var_out: got float16 of shape \(6,\), expected float32 of shape \(6,\)"):
         run(
-            "AddTo", inputs_of(6, np.float32), outputs={"var_out": np.zeros(6, np.float16)},
+            "AddTo", inputs_of(6, np.float32), {"alpha": 1.0}, outputs={"var_out": np.zeros(6, np.float16)},
             project=find_project(project),
         )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "attrs", "message"),
     [
-        ({"var": None}, "var: got null, expected a tensor [C1]"),
-        ({"x": np.ones((7, 1), np.float32)}, "x: got shape [7, 1], expected ['*S'] = [7] [C4]"),
+        ({}, {"times": -1}, "times: got -1, expected a number of at least 0 [C5]"),
+        ({"var": None}, {}, "var: got null, expected a tensor [C1]"),
+        ({"x": np.ones((7, 1), np.float32)}, {}, "x: got shape [7, 1], expected ['*S'] = [7] [C4]"),
     ],
 )
-def test_wrong_call_is_refused(project, change, message):
+def test_wrong_call_is_refused(project, change, attrs, message):
     with pytest.raises(AclnnError) as caught:
-        run("AddTo", inputs_of(7, np.float32) | change, project=find_project(project))
+        run("AddTo", inputs_of(7, np.float32) | change, {"alpha": 1.0} | attrs, project=find_project(project))
     assert message.replace("'", "") in str(caught.value).replace("'", "")
 
 
 def test_function_has_one_parameter_for_both(add_to):
     params = [(param.name, param.c_type, param.kind) for param in aclnn_signature(add_to, "aclnnAddTo")]
     assert params[0] == ("varRef", "aclTensor *", "in_place")
-    assert [name for name, _, _ in params] == ["varRef", "x", "alpha", "deltaOut"]
+    assert [name for name, _, _ in params] == ["varRef", "x", *SCALARS, "deltaOut"]
+    assert {c_type for _, c_type, kind in params if kind == "attr"} == {"const aclScalar *"}
 
 
 def test_graph_declares_one_name(add_to):
@@ -104,22 +113,75 @@ def test_graph_declares_one_name(add_to):
     assert r"| var\_out | output in the memory of var |" in files["docs/aclnnAddTo.md"]
 
 
+EXAMPLE = """
+#include <cstdio>
+#include "acl/acl.h"
+#include "aclnnop/aclnn_add_to.h"
+
+int main()
+{
+    const int64_t dims[] = {2}, strides[] = {1};
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    uint64_t size = 0;
+    aclOpExecutor *executor = nullptr;
+    aclTensor *tensors[3] = {};
+    for (aclTensor *&tensor : tensors) {
+        void *memory = nullptr;
+        aclrtMalloc(&memory, 8, ACL_MEM_MALLOC_HUGE_FIRST);
+        tensor = aclCreateTensor(dims, 1, ACL_FLOAT, strides, 0, ACL_FORMAT_ND, dims, 1, memory);
+    }
+    int32_t number = 2;
+    float negative = -1;
+    aclScalar *alpha = aclCreateScalar(&number, ACL_INT32), *times = aclCreateScalar(&negative, ACL_FLOAT);
+    const auto plan = [&](const aclScalar *factor, const aclScalar *count) {
+        const int status = aclnnAddToGetWorkspaceSize(
+            tensors[0], tensors[1], factor, count, nullptr, tensors[2], &size, &executor);
+        std::printf("%d %s\\n", status, status != 0 ? aclGetRecentErrMsg() : "");
+    };
+    plan(alpha, nullptr);
+    plan(nullptr, nullptr);
+    plan(alpha, times);
+}
+"""
+
+
+def test_null_scalar_is_the_default_or_refused(project, tmp_path):
+    (project / "program.cpp").write_text(EXAMPLE)
+    opforge = str(Path(sys.executable).with_name("opforge"))
+    subprocess.run([opforge, "build"], cwd=project, check=True, capture_output=True)
+    flags = subprocess.run([opforge, "flags"], cwd=project, check=True, capture_output=True, text=True).stdout.split()
+    for source in ("program.cpp", "build/gen/docs/aclnnAddTo.cpp"):
+        program = tmp_path / Path(source).stem
+        subprocess.run(["g++", "-std=c++17", source, "-o", program, *flags], cwd=project, check=True)
+    example = subprocess.run([tmp_path / "aclnnAddTo"], check=True, capture_output=True, text=True).stdout
+    assert example.splitlines() == ["varRef: -0.5 -1 -1.5 -2 -1", "deltaOut: -1.5 -3 -4.5 -6 -3"]
+    lines = subprocess.run([tmp_path / "program"], check=True, capture_output=True, text=True).stdout.splitlines()
+    assert lines[0] == "0 "
+    assert lines[1].startswith("161001 AddTo: alpha: got null, expected a scalar")
+    assert lines[2].startswith("161002 AddTo: times: got -1, expected a number of at least 0 [C5]")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("var_out, ir: var, dtype: var", "var_out, ir: var, dtypes: [float32]", "expected its dtypes; write 'dtype: v"),
         ("var_out: ['*S']", "var_out: ['*S', 1]", "got another shape for an output in the memory of 'var'"),
         ("{name: var, dtypes", "{name: var, casts: {int8: float16}, dtypes", "expected no 'casts' and 'mix'"),
+        (
+            "{alpha: const aclScalar *,",
+            "{alpha: const aclTensor *,",
+            "expected one of double, float, const aclScalar *",
+        ),
         ("deltaOut: delta", "deltaOut: delta, varOut: var_out", "got 'var_out', expected 'var' only"),
         ("{name: x, dtype: var}", "{name: x, ir: y, dtype: var, optional: true}", None),
-        ("ir: var, dtype", "ir: x, dtype", None),
     ],
 )
 def test_spec_states_what_is_impossible(tmp_path, old, new, message):
     text = (SPECIMENS / "add_to.yaml").read_text()
     assert old in text
     file = tmp_path / "add_to.yaml"
-    file.write_text(text.replace(old, new).replace("{varRef: var", "{varRef: var" if message else "{var: var"))
+    file.write_text(text.replace(old, new))
     if message is None:
         assert load_specs([file])
         return
@@ -133,7 +195,7 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper
 
-node = helper.make_node("AddTo", ["var", "x"], ["sum", "delta"], domain="opforge", alpha=3.0)
+node = helper.make_node("AddTo", ["var", "x"], ["sum", "delta"], domain="opforge", alpha=-1.5, times=2, is_negated=1)
 names = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 8]) for name in ("var", "x")]
 results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("sum", "delta", "var")]
 copy = helper.make_node("Identity", ["var"], ["kept"])

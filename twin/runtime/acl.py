@@ -41,6 +41,8 @@ _is_forked_in_run = threading.Event()
 FORMAT_ND = FORMATS["ND"]
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
 # The structures of lists, and the types of their items.
+# The C type and the aclDataType of a scalar object for each type of attributes.
+SCALARS: dict[str, tuple[Any, int]] = {"int": (c_int64, 9), "float": (ctypes.c_float, 0), "bool": (ctypes.c_bool, 12)}
 ARRAYS: dict[str, Any] = {"IntArray": c_int64, "FloatArray": ctypes.c_float, "BoolArray": ctypes.c_bool}
 RUNTIME_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "aclInit": (c_int, [c_char_p]),
@@ -58,7 +60,8 @@ RUNTIME_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     ),
     "aclDestroyTensor": (c_int32, [c_void_p]),
     **{f"aclCreate{name}": (c_void_p, [POINTER(item), c_uint64]) for name, item in ARRAYS.items()},
-    **{f"aclDestroy{name}": (c_int32, [c_void_p]) for name in ARRAYS},
+    **{f"aclDestroy{name}": (c_int32, [c_void_p]) for name in (*ARRAYS, "Scalar")},
+    "aclCreateScalar": (c_void_p, [c_void_p, c_int32]),
     "opforgeTwinSetOption": (c_int, [c_char_p, c_char_p]),
     "opforgeTwinTakeReports": (c_char_p, []),
 }
@@ -269,6 +272,16 @@ class Runtime:
             yield handle
         finally:
             destroy(handle)
+
+    @contextmanager
+    def scalar(self, kind: str, value: Any) -> Iterator[c_void_p]:
+        """An aclScalar with the value of an attribute type."""
+        item, dtype = SCALARS[kind]
+        handle = c_void_p(self.library.aclCreateScalar(byref(item(value)), dtype))
+        try:
+            yield handle
+        finally:
+            self.library.aclDestroyScalar(handle)
 
     def upload(self, pointer: c_void_p, data: Array) -> None:
         """Copy a contiguous array to the device."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from opforge.codegen.data.names import suggest
 from opforge.codegen.errors import UserError
+from opforge.codegen.expr.attr_kinds import SCALAR_TYPE
 from opforge.codegen.printing import shown
 
 from .acl import ACL_DTYPES, Array, Extent, runtime
@@ -204,8 +205,10 @@ class AclnnCall:
             for parameter in aclnn_signature(self.spec, self.function):
                 if parameter.kind == "attr":
                     value = self._attribute(parameter.of, parameter.c_type)
-                    is_list = self.spec.attr(parameter.of).kind.is_list
-                    arguments.append(stack.enter_context(acl.array(*value)) if is_list else value)
+                    kind = self.spec.attr(parameter.of).kind
+                    if parameter.is_scalar:
+                        value = stack.enter_context(acl.scalar(kind.name, value))
+                    arguments.append(stack.enter_context(acl.array(*value)) if kind.is_list else value)
                     continue
                 array = (
                     outputs[written_by[parameter.of]] if parameter.of in written_by else self.inputs.get(parameter.of)
@@ -263,6 +266,8 @@ class AclnnCall:
             raise UserError(f"{place}: got no value, expected one of type {attribute.type}; give it")
         if attribute.kind.is_list:
             return attribute.kind.array.removeprefix("acl"), value
+        if c_type == SCALAR_TYPE:
+            return value
         if c_type in C_INTEGERS:
             converted = C_INTEGERS[c_type](int(value))
             # The two's complement of a negative number is what a uint64_t parameter gets for it.

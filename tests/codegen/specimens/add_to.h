@@ -64,7 +64,9 @@ private:
         AscendC::LocalTensor<T> x = Load(xs_, x_, offset, count);
         AscendC::LocalTensor<T> delta = deltas_.AllocTensor<T>();
         AscendC::LocalTensor<T> sum = sums_.AllocTensor<T>();
-        AscendC::Muls(delta, x, static_cast<T>(tiling_.alpha), static_cast<int32_t>(count));
+        const float factor =
+            tiling_.alpha * static_cast<float>(tiling_.times) * (tiling_.isNegated != 0 ? -1.0F : 1.0F);
+        AscendC::Muls(delta, x, static_cast<T>(factor), static_cast<int32_t>(count));
         AscendC::PipeBarrier<PIPE_V>();
         AscendC::Add(sum, var, delta, static_cast<int32_t>(count));
         xs_.FreeTensor(x);

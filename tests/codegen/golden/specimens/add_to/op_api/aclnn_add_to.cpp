@@ -15,10 +15,10 @@
 using namespace op;  // the macros of opdev name its types without their namespace
 
 aclnnStatus aclnnAddToGetWorkspaceSize(
-    aclTensor *varRef, const aclTensor *x, double alpha, aclTensor *deltaOut, uint64_t *workspaceSize,
-    aclOpExecutor **executor)
+    aclTensor *varRef, const aclTensor *x, const aclScalar *alpha, const aclScalar *timesOptional,
+    const aclScalar *isNegatedOptional, aclTensor *deltaOut, uint64_t *workspaceSize, aclOpExecutor **executor)
 {
-    L2_DFX_PHASE_1(aclnnAddTo, DFX_IN(varRef, x, alpha), DFX_OUT(varRef, deltaOut));
+    L2_DFX_PHASE_1(aclnnAddTo, DFX_IN(varRef, x, alpha, timesOptional, isNegatedOptional), DFX_OUT(varRef, deltaOut));
 
     if (workspaceSize == nullptr || executor == nullptr) {
         OP_LOGE(ACLNN_ERR_PARAM_NULLPTR, "%s: got null, expected where to write the result",
@@ -31,7 +31,13 @@ aclnnStatus aclnnAddToGetWorkspaceSize(
     opforge::ReadTensor(x, call.x);
     opforge::ReadTensor(varRef, call.varOut);
     opforge::ReadTensor(deltaOut, call.delta);
-    call.alpha = static_cast<float>(alpha);
+    if (alpha == nullptr) {
+        OP_LOGE(ACLNN_ERR_PARAM_NULLPTR, "AddTo: alpha: got null, expected a scalar");
+        return ACLNN_ERR_PARAM_NULLPTR;
+    }
+    opforge::ReadScalar(alpha, call.alpha);
+    opforge::ReadScalar(timesOptional, call.times);
+    opforge::ReadScalar(isNegatedOptional, call.isNegated);
     opforge::AddToSymbols symbols;
     if (const opforge::MaybeViolation broken = opforge::CheckAddTo(call, true, symbols)) {
         OP_LOGE(broken->status, "%s", broken->message.c_str());
@@ -52,7 +58,8 @@ aclnnStatus aclnnAddToGetWorkspaceSize(
     CHECK_RET(xDense != nullptr, ACLNN_ERR_INNER_NULLPTR);
     const aclTensor* varOutDense = varDense;
     const aclTensor* deltaDense = nullptr;
-    const aclnnStatus status = l0op::AddTo(varDense, xDense, call.alpha, varOutDense, deltaDense, uniqueExecutor.get());
+    const aclnnStatus status = l0op::AddTo(varDense, xDense, call.alpha, call.times, call.isNegated, varOutDense,
+                                           deltaDense, uniqueExecutor.get());
     CHECK_RET(status == ACLNN_SUCCESS, status);
     const aclTensor* varOutCopy = l0op::ViewCopy(varOutDense, varRef, uniqueExecutor.get());
     CHECK_RET(varOutCopy != nullptr, ACLNN_ERR_INNER_NULLPTR);

@@ -14,13 +14,15 @@ extern "C" {
 /// @param [in,out] varRef: The sum.
 /// @param [in] x: x
 /// @param [in] alpha: alpha
+/// @param [in] timesOptional: times
+/// @param [in] isNegatedOptional: is_negated
 /// @param [out] deltaOut: delta
 /// @param [out] workspaceSize: bytes of device memory that the second phase needs.
 /// @param [out] executor: the planned work, for the second phase.
 /// @return ACLNN_SUCCESS or a status code; aclGetRecentErrMsg() says what was wrong.
 __attribute__((visibility("default"))) aclnnStatus aclnnAddToGetWorkspaceSize(
-    aclTensor *varRef, const aclTensor *x, double alpha, aclTensor *deltaOut, uint64_t *workspaceSize,
-    aclOpExecutor **executor);
+    aclTensor *varRef, const aclTensor *x, const aclScalar *alpha, const aclScalar *timesOptional,
+    const aclScalar *isNegatedOptional, aclTensor *deltaOut, uint64_t *workspaceSize, aclOpExecutor **executor);
 
 /// Second phase of aclnnAddTo: launches the planned work.
 ///

@@ -15,17 +15,19 @@ namespace l0op {
 OP_TYPE_REGISTER(AddTo);
 
 aclnnStatus AddTo(
-    const aclTensor* var, const aclTensor* x, float alpha, const aclTensor*& varOut, const aclTensor*& delta,
-    aclOpExecutor* executor)
+    const aclTensor* var, const aclTensor* x, float alpha, int64_t times, bool isNegated, const aclTensor*& varOut,
+    const aclTensor*& delta, aclOpExecutor* executor)
 {
-    L0_DFX(AddTo, var, x, alpha);
+    L0_DFX(AddTo, var, x, alpha, times, isNegated);
     aclTensor* varOutDense = executor->CreateView(var, var->GetViewShape(), var->GetViewOffset());
     CHECK_RET(varOutDense != nullptr, ACLNN_ERR_INNER_NULLPTR);
     aclTensor* deltaDense = executor->AllocTensor(var->GetDataType(), op::Format::FORMAT_ND, op::Format::FORMAT_ND);
     CHECK_RET(deltaDense != nullptr, ACLNN_ERR_INNER_NULLPTR);
-    aclnnStatus status = INFER_SHAPE(AddTo, OP_INPUT(var, x), OP_OUTPUT(varOutDense, deltaDense), OP_ATTR(alpha));
+    aclnnStatus status = INFER_SHAPE(AddTo, OP_INPUT(var, x), OP_OUTPUT(varOutDense, deltaDense),
+                                     OP_ATTR(alpha, times, isNegated));
     CHECK_RET(status == ACLNN_SUCCESS, status);
-    status = ADD_TO_LAUNCHER_LIST_AICORE(AddTo, OP_INPUT(var, x), OP_OUTPUT(varOutDense, deltaDense), OP_ATTR(alpha));
+    status = ADD_TO_LAUNCHER_LIST_AICORE(AddTo, OP_INPUT(var, x), OP_OUTPUT(varOutDense, deltaDense),
+                                         OP_ATTR(alpha, times, isNegated));
     CHECK_RET(status == ACLNN_SUCCESS, status);
     varOut = varOutDense;
     delta = deltaDense;

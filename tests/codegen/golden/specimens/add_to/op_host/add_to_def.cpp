@@ -25,7 +25,9 @@ public:
             .ParamType(REQUIRED)
             .DataType({ge::DT_FLOAT16, ge::DT_FLOAT})
             .Format({ge::FORMAT_ND, ge::FORMAT_ND});
-        this->Attr("alpha").AttrType(OPTIONAL).Float(1.0F);
+        this->Attr("alpha").AttrType(REQUIRED).Float();
+        this->Attr("times").AttrType(OPTIONAL).Int(1);
+        this->Attr("is_negated").AttrType(OPTIONAL).Bool(false);
         this->AICore().AddConfig("ascend910b");
     }
 };

@@ -8,10 +8,12 @@
 namespace ge {
 
 /// Add a multiple of x to var in its memory, and return the multiple.
-/// delta[i] = alpha * x[i]; var_out[i] = var[i] + delta[i]
+/// delta[i] = (-1 if is_negated else 1) * times * alpha * x[i]; var_out[i] = var[i] + delta[i]
 /// @param var required input: The sum.
 /// @param x required input:
-/// @param alpha attribute, 1:
+/// @param alpha attribute, required:
+/// @param times attribute, 1:
+/// @param is_negated attribute, false:
 /// @param var output: The new sum.
 /// @param delta output:
 REG_OP(AddTo)
@@ -19,7 +21,9 @@ REG_OP(AddTo)
     .INPUT(x, TensorType({DT_FLOAT16, DT_FLOAT}))
     .OUTPUT(var, TensorType({DT_FLOAT16, DT_FLOAT}))
     .OUTPUT(delta, TensorType({DT_FLOAT16, DT_FLOAT}))
-    .ATTR(alpha, Float, 1.0F)
+    .REQUIRED_ATTR(alpha, Float)
+    .ATTR(times, Int, 1)
+    .ATTR(is_negated, Bool, false)
     .OP_END_FACTORY_REG(AddTo)
 
 }  // namespace ge
