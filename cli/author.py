@@ -50,7 +50,7 @@ def generate(
     specs: Annotated[list[Path] | None, file_argument("SPEC", "Spec files; default: all files of op_proto/.")] = None,
     out: Annotated[
         Path | None,
-        path_option("-o", "--output", metavar="DIR", text="Output folder; default: build/gen."),
+        path_option("-o", "--output", "--out", metavar="DIR", text="Output folder; default: build/gen."),
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; print a diff and exit 1 if a file is out of date.")

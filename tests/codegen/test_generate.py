@@ -121,7 +121,7 @@ def test_dry_run_changes_nothing(project):
 
 
 def test_one_spec_into_another_folder(project):
-    result = run("--output", project / "elsewhere", project / "op_proto" / "grouped_bias_add_grad.yaml")
+    result = run("--out", project / "elsewhere", project / "op_proto" / "grouped_bias_add_grad.yaml")
     assert result.exit_code == 0
     names = {path.name for path in (project / "elsewhere").rglob("*")}
     assert "grouped_bias_add_grad.cpp" in names
