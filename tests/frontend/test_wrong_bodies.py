@@ -269,7 +269,7 @@ def _one_of_each_case():
         yield pytest.param(*row, marks=pytest.mark.all if is_repeated else ())
 
 
-@pytest.mark.parametrize(("op_type", "case", "old", "new"), _one_of_each_case())
+@pytest.mark.parametrize(("op_type", "case", "old", "new"), list(_one_of_each_case()))
 def test_a_wrong_body_of_a_built_in_operator_is_reported(op_type, case, old, new, monkeypatch):
     def wrong(spec, name, *more):
         text = re.sub(re.escape(old), new, spec.onnx.bodies[name], count=1)
