@@ -224,5 +224,5 @@ def test_a_kernel_needs_one_operator_and_no_check(tmp_path):
         ["--kernel: got 2 operators in the source, expected one; name the file of one"],
     )
     result = opforge("import", source, "--kernel", kernel, "--check", cwd=tmp_path)
-    assert (result.returncode, "--kernel: got it with --check" in result.stderr) == (2, True)
+    assert (result.returncode, "--kernel: got --check also" in result.stderr) == (2, True)
     assert not (tmp_path / "out").exists()
