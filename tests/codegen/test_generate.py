@@ -14,6 +14,7 @@ from opforge.codegen.data.names import snake_case
 from opforge.codegen.errors import UserError
 from opforge.codegen.generate import load
 from opforge.codegen.spec.compile import compile_spec
+from opforge.codegen.spec.loader import read_text
 from opforge.codegen.writer import MANIFEST
 
 
@@ -59,6 +60,7 @@ def test_generate_check_and_repair(project):
 @pytest.mark.parametrize("arguments", [(), ("--op-suffix", "Custom")])
 def test_each_spec_is_compiled_once(root, tmp_path, monkeypatch, arguments):
     compiled = []
+    read_text.cache_clear()
 
     def counted(spec):
         compiled.append(spec.op_type)

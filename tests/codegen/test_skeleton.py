@@ -89,9 +89,9 @@ def test_skeleton_needs_neither_plan_nor_kernel(project):
         (["-o", "link.h"], "link.h: it exists already, expected a new file"),
         (["ScatterSums"], "SPEC: unknown operator 'ScatterSums'; did you mean 'ScatterSum'?"),
         (["ScatterSum", "ScatterSum"], "SPEC: got 2 specs, expected one"),
-        (["--json"], "--json: cannot be combined with --skeleton"),
-        (["--check"], "--check: cannot be combined with --skeleton"),
-        (["--op-suffix", "Custom"], "--op-suffix: cannot be combined with --skeleton"),
+        (["--json"], "--json: got --skeleton also, expected one of them; omit one"),
+        (["--check"], "--check: got --skeleton also, expected one of them; omit one"),
+        (["--op-suffix", "Custom"], "--op-suffix: got --skeleton also, expected one of them; omit one"),
     ],
 )
 def test_mistakes_are_refused_and_no_file_changes(project, arguments, message):

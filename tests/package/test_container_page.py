@@ -82,4 +82,4 @@ def test_the_options_on_the_page_exist():
 
 
 def test_the_page_says_that_it_was_not_run():
-    assert "**Not run with a real toolkit.**" in PAGE
+    assert "**The commands of this page were not run with a real toolkit.**" in PAGE
