@@ -161,11 +161,11 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     Raises:
         FormError: A key is there twice.
     """
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        again = next(key for number, key in enumerate(keys) if key in keys[:number])
-        raise FormError(f"got the key {shown(again)} again in one object, expected each key once")
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise FormError(f"got the key {shown(key)} again in one object, expected each key once")
+        found[key] = value
     return found
 
 

@@ -35,6 +35,14 @@ def test_key_that_is_there_twice_is_an_error(tmp_path, old, new):
         read_file(file)
 
 
+def test_repeated_key_after_many_keys_is_an_error(tmp_path):
+    file = tmp_path / "add.json"
+    keys = [*(f"k{number}" for number in range(300_000)), "k299999"]
+    file.write_text("[{" + ",".join(f'"{key}":1' for key in keys) + "}]")
+    with pytest.raises(UserError, match=r"got the key 'k299999' again in one object, expected each key once"):
+        read_file(file)
+
+
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", f'"{10**400}"', '"' + "9" * 5000 + '"'])
 @pytest.mark.parametrize("kind", ["int", "float"])
 def test_number_that_no_attribute_can_have_is_an_error(tmp_path, kind, number):
