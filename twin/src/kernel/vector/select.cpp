@@ -74,8 +74,8 @@ void CompareBits(Block& block, const LocalView* dst, const LocalView& src0, cons
         Touched(block, AccessKind::kRead, at, bytes, name, call);  // the register has no state
         return LocalMemory::kWritten;
     };
+    std::vector<uint8_t> states(static_cast<size_t>(shape.perRepeat));
     for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
-        std::vector<uint8_t> states(static_cast<size_t>(shape.perRepeat));
         for (int64_t lane = 0; lane < shape.perRepeat; ++lane) {
             const int64_t at0 = src0.address + OffsetOf(repeat, lane, src0.size, stride0);
             uint8_t& state = states[static_cast<size_t>(lane)];
@@ -286,7 +286,9 @@ void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, 
         operands.push_back({src1, "src1", src1Stride, true, false});
     }
     Sweep(*block, shape, operands, dst.size == 2 ? ChooseBody<half> : ChooseBody<float>, scalar, &choice, false, call);
-    PassMaskStates(*block, shape, dst, dstStride, choice);
+    if (block->local.StateOf(mask.address, CeilDiv<int64_t>(bits, 8)) != LocalMemory::kWritten) {
+        PassMaskStates(*block, shape, dst, dstStride, choice);
+    }
 }
 
 }  // namespace opforge::twin::kernel

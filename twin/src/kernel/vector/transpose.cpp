@@ -71,8 +71,7 @@ void TransposeBlocks(const BlockTransposition& blocks, const Call& call)
             const int64_t address =
                 blocks.src[row].address + (firstSrc + repeat * srcStride) * kBlockBytes + from.offset;
             sources[static_cast<size_t>(row)] = address;
-            block->checks.TouchMoved(
-                {Pipe::kVector, Memory::kOnChip, AccessKind::kRead, address, from.bytes, "src", call});
+            ReadMoved(*block, address, from.bytes, "src", call);
         }
         block->local.Rearrange([&](uint8_t* memory) {
             for (int64_t row = 0; row < kList; ++row) {
@@ -109,7 +108,7 @@ void TransposeMatrices(const LocalView& dst, const LocalView& src, const LocalVi
     // Each element goes through the scratch memory.
     const double repeats = static_cast<double>(CeilDiv(bytes, kList * kBlockBytes));
     block->timeline.RunVector(2.0 * repeats * (kSpeed * time_model::kVectorCyclesPerRepeat), call);
-    block->checks.TouchMoved({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, src.address, bytes, "src", call});
+    ReadMoved(*block, src.address, bytes, "src", call);
     block->checks.TouchOrder(
         {Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});
     for (int64_t index = 0; index < elements; ++index) {
