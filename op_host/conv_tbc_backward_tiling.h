@@ -720,8 +720,12 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     }
     const int64_t bytes = shape.OperandBytes();
     const self::Split split = self::CheapestSplit(shape, platform);
-    const self::Tile& input = split.input;
-    const self::Tile& weight = split.weight;
+    self::Tile input = split.input;
+    self::Tile weight = split.weight;
+    if (split.hasSameSlots) {
+        input.windowBytes = weight.windowBytes = std::max(input.windowBytes, weight.windowBytes);
+        input.panelBytes = weight.panelBytes = std::max(input.panelBytes, weight.panelBytes);
+    }
     plan.refusal = self::RefusalOf(shape, split, platform);
     if (plan.refusal.limit != nullptr) {
         return plan;
@@ -764,17 +768,15 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.weightTaps = static_cast<int32_t>(weight.taps);
     data.weightDepth = static_cast<int32_t>(weight.depth);
     data.weightCellFloats = static_cast<int32_t>(self::CellFloatsOf(weight, split, platform));
-    const int64_t windowBytes = std::max(input.windowBytes, weight.windowBytes);
-    const int64_t panelBytes = std::max(input.panelBytes, weight.panelBytes);
     data.hasSameSlots = split.hasSameSlots ? 1 : 0;
     data.inputWindows = static_cast<int32_t>(input.windows);
-    data.inputWindow = static_cast<int32_t>((split.hasSameSlots ? windowBytes : input.windowBytes) / bytes);
+    data.inputWindow = static_cast<int32_t>(input.windowBytes / bytes);
     data.inputPanels = static_cast<int32_t>(input.panels);
-    data.inputPanel = static_cast<int32_t>((split.hasSameSlots ? panelBytes : input.panelBytes) / bytes);
+    data.inputPanel = static_cast<int32_t>(input.panelBytes / bytes);
     data.weightWindows = static_cast<int32_t>(weight.windows);
-    data.weightWindow = static_cast<int32_t>((split.hasSameSlots ? windowBytes : weight.windowBytes) / bytes);
+    data.weightWindow = static_cast<int32_t>(weight.windowBytes / bytes);
     data.weightPanels = static_cast<int32_t>(weight.panels);
-    data.weightPanel = static_cast<int32_t>((split.hasSameSlots ? panelBytes : weight.panelBytes) / bytes);
+    data.weightPanel = static_cast<int32_t>(weight.panelBytes / bytes);
     data.weightWindowGranule = static_cast<int32_t>(weight.windowGranule);
     data.weightPanelGranule = static_cast<int32_t>(weight.panelGranule);
     data.isInputFetched = isInputFetched ? 1 : 0;
