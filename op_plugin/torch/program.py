@@ -24,7 +24,7 @@ from .onnx_export import export_onnx
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress warnings of PyTorch, which repeat errors with tracebacks or name packages that nobody asked for."""
+    """Suppress warnings of PyTorch, which repeat errors with tracebacks or name packages that are not in use."""
     loggers = [logging.getLogger(name) for name in ("torch.export", "torch.onnx")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

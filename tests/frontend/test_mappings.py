@@ -1,4 +1,4 @@
-"""Nodes that stand for one operator of ours: what they become, that both compute the same, and what is left."""
+"""Map nodes to one custom operator: the new nodes, equal results, and the nodes that are not mapped."""
 
 import numpy as np
 import onnx

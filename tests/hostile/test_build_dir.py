@@ -1,4 +1,4 @@
-"""Build folders that cannot be used, or belong to somebody else: one message, and nothing in them is lost."""
+"""Build folders that cannot be used or belong to another project: one message, and no file is lost."""
 
 from __future__ import annotations
 

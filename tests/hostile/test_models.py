@@ -214,7 +214,7 @@ def sparse(dims, places, values=(1.0,)):
 
 
 def constant(shape, op_type, *more):
-    """A node of constants alone beside one of ours."""
+    """A node with constant inputs only, beside a custom node."""
     inputs = ["n", *(f"c{number}" for number in range(len(more)))]
     model = parse(f"g (float[6, 3] x, int64[2] i) => (float[2, 3] y, z) {{{OURS}}}")
     model.graph.node.append(node(op_type, inputs, ["z"]))
@@ -415,7 +415,7 @@ def ended(opforge):
 
 
 def chain(op_type, count, factor):
-    """One of ours, and nodes of constants alone of which each is larger than the one before."""
+    """A custom node, and nodes with constant inputs only, each larger than the previous one."""
     nodes = " ".join(f"t{number + 1} = {op_type} (t{number}, r)" for number in range(count))
     constants = f"int64[1] n = {{1}}, int64[1] r = {{{factor}}}"
     body = f"{OURS} t0 = ConstantOfShape (n) {nodes}"
