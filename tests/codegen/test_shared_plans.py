@@ -50,7 +50,7 @@ def numbers(*shape):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("starters", ["project", pytest.param("others", marks=pytest.mark.all)])
+@pytest.mark.parametrize("starters", ["project", "others"])
 def test_every_starter_passes_its_own_tests(starters, request):
     root = request.getfixturevalue(starters).root
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
@@ -94,7 +94,6 @@ def test_elementwise_starter_keeps_all_cores_busy(project):
     assert report.gm_bytes_read + report.gm_bytes_written == 8_000_000
 
 
-@pytest.mark.all
 def test_row_and_column_starter_reads_its_inputs_once(others):
     report = run("L2NormGrad", {"grad_y": numbers(960, 2048), "x": numbers(960, 2048)}, project=others).report
     assert report.blocks == 48
@@ -102,14 +101,12 @@ def test_row_and_column_starter_reads_its_inputs_once(others):
     assert report.first_touch_bytes < 1.05 * report.minimal_bytes
 
 
-@pytest.mark.all
 def test_segmented_starter_splits_one_long_segment(others):
     report = run("SegmentMax", {"x": numbers(20_000, 64), "ends": np.array([20_000], np.int32)}, project=others).report
     assert report.blocks == 48
     assert report.traffic_balance < 1.2, "the core that merges reads 48 rows more"
 
 
-@pytest.mark.all
 def test_scatter_starter_shares_rows_and_zeros(others):
     few = {"x": numbers(2, 64), "indices": np.array([1, 3], np.int32)}
     assert run("ScatterSum", few, {"count": 10_000}, project=others).report.blocks == 48
@@ -117,7 +114,6 @@ def test_scatter_starter_shares_rows_and_zeros(others):
     assert run("ScatterSum", many, {"count": 1}, project=others).report.blocks == 48
 
 
-@pytest.mark.all
 def test_gemm_starter_keeps_the_cube_cores_busy(others):
     report = run("MatrixProduct", {"x": numbers(512, 200), "weight": numbers(768, 200)}, project=others).report
     assert report.blocks == 24
