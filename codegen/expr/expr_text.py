@@ -39,7 +39,7 @@ def documented_dtype(dtype: str) -> str:
     return DTYPES[dtype].ge.removeprefix("DT_")
 
 
-def readable(expression: Expr) -> str:
+def expr_text(expression: Expr) -> str:
     """An expression in the signs of mathematics and a few words of English."""
     return _text(expression)[0]
 

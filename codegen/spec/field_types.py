@@ -26,7 +26,7 @@ from opforge.codegen.data.names import nearest, suggest
 from opforge.codegen.data.products import DEVICES, PRODUCTS
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS, SCALAR_TYPE
 
-from .shared_plans import STRATEGIES
+from .shared_plans import SHARED_PLANS
 
 STATUSES = {
     161001: "ACLNN_ERR_PARAM_NULLPTR",
@@ -88,9 +88,9 @@ class _Known:
 
 
 def _plan(text: str) -> str:
-    if text not in STRATEGIES and not _PLAN_HEADER.fullmatch(text):
+    if text not in SHARED_PLANS and not _PLAN_HEADER.fullmatch(text):
         own = " (a private plan is a header in op_host/, for example 'my_op_tiling.h')"
-        raise UnknownWordError("plan", text, STRATEGIES, own)
+        raise UnknownWordError("plan", text, SHARED_PLANS, own)
     return text
 
 

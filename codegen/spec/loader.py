@@ -231,15 +231,15 @@ def _with_dtypes_resolved(spec: OpSpec) -> OpSpec:
 
 def _report(document: Document, errors: list[ErrorDetails], renamed: dict[Path, Path]) -> None:
     unknown = {tuple(error["loc"]) for error in errors if error["type"] == "extra_forbidden"}
-    meant = {(*path[:-1], near) for path in unknown if (near := _meant(path))}
+    intended = {(*path[:-1], near) for path in unknown if (near := _nearest_key(path))}
     kinds: dict[Path, list[str]] = {}
-    told: set[Path] = set()
+    reported: set[Path] = set()
     for error in errors:
         path = _document_path(document, error, renamed)
         if error["type"] == "extra_forbidden":
             document.problems.append(Problem(document.key_place(path), path, _unknown_key(error["loc"])))
         elif error["type"] == "missing":
-            if error["loc"] not in meant:
+            if error["loc"] not in intended:
                 place = document.place(path[:-1])
                 document.problems.append(Problem(place, path, "is missing; expected this key"))
         elif error["type"] == "too_short" and error["input"]:
@@ -247,11 +247,11 @@ def _report(document: Document, errors: list[ErrorDetails], renamed: dict[Path, 
         elif error["type"] in _EXPECTED:
             kinds.setdefault(path, []).append(_EXPECTED[error["type"]])
         else:
-            told.add(path)
+            reported.add(path)
             place = document.key_place(path) if KEY in error["loc"] else document.place(path)
             document.problems.append(Problem(place, path, _message(error)))
     for path, expected in kinds.items():
-        if path in told:
+        if path in reported:
             continue  # of a union: one of its members has the kind and refuses the value
         got = _short(_at(document.value, path))
         message = f"got {got}, expected {' or '.join(dict.fromkeys(expected))}"
@@ -276,7 +276,7 @@ def _unknown_key(path: Path) -> str:
     return f"unknown key {key!r}; {hint}"
 
 
-def _meant(path: Path) -> str | None:
+def _nearest_key(path: Path) -> str | None:
     return nearest(str(path[-1]), _fields_at(path[:-1]))
 
 
@@ -296,8 +296,8 @@ def _fields_at(path: Path) -> list[str]:
 
 
 def _with_keys_repaired(value: Any, errors: list[ErrorDetails]) -> tuple[Any, dict[Path, Path]]:
-    """A copy in which unknown keys have the name that was probably meant, or are gone; and new path -> old path."""
-    renames = {tuple(e["loc"]): _meant(tuple(e["loc"])) for e in errors if e["type"] == "extra_forbidden"}
+    """A copy in which unknown keys have the name that was probably intended, or are gone; and new path -> old path."""
+    renames = {tuple(e["loc"]): _nearest_key(tuple(e["loc"])) for e in errors if e["type"] == "extra_forbidden"}
     renamed: dict[Path, Path] = {}
 
     def copy(node: Any, path: Path) -> Any:
@@ -320,7 +320,7 @@ def _with_keys_repaired(value: Any, errors: list[ErrorDetails]) -> tuple[Any, di
 
 
 def _with_words_repaired(value: Any, errors: list[ErrorDetails]) -> Any:
-    """A copy in which misspelt words are what they were probably meant to be."""
+    """A copy in which misspelt words are what they were probably intended to be."""
 
     def replaced(node: Any, path: Path, word: str) -> Any:
         if not path:

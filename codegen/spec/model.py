@@ -78,7 +78,7 @@ class OpSpec(SpecData):
     @property
     def own_plan(self) -> str | None:
         """The plan below the project folder; None with a shared one."""
-        return None if self.tiling.strategy else f"op_host/{self.tiling.plan or f'{self.source_name}_tiling.h'}"
+        return None if self.tiling.shared_plan else f"op_host/{self.tiling.plan or f'{self.source_name}_tiling.h'}"
 
     @property
     def kernel(self) -> str:

@@ -34,9 +34,9 @@ def body_problems(spec: OpSpec, case: str) -> Iterator[str]:
     try:
         function = onnx.parser.parse_function(f"{head} {{ {spec.onnx.bodies[case]} }}")
     except onnx.parser.ParseError as error:
-        told = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
+        detail = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
         # The first line is a position in the text with our head; the context below it is what helps.
-        yield f"got text that is not an ONNX function body: {' '.join(told.partition(']')[2].split())[:300]}"
+        yield f"got text that is not an ONNX function body: {' '.join(detail.partition(']')[2].split())[:300]}"
         return
     except (DecodeError, IndexError, RuntimeError, ValueError) as error:
         # The parser in C++ passes on what it did not expect: numbers that are too large, too many levels.

@@ -40,7 +40,7 @@ from .field_types import (
     Text,
 )
 from .section_parts import StatementSpec, TestsSpec, TorchSpec
-from .shared_plans import STRATEGIES, Strategy
+from .shared_plans import SHARED_PLANS, SharedPlan
 
 
 class ParameterSpec(SpecModel):
@@ -220,7 +220,7 @@ class TilingSpec(SpecModel):
     """Describe how the work is split, and the tiling data of the kernel.
 
     Attributes:
-        plan: A header of op_host/, or a shared plan (`strategies.STRATEGIES`); empty: `<op>_tiling.h`.
+        plan: A header of op_host/, or a shared plan (`shared_plans.SHARED_PLANS`); empty: `<op>_tiling.h`.
         work: The sizes that a shared plan needs, as expressions.
         architectures: The architectures (`__NPU_ARCH__`) that plan and kernel support.
         data: The fields of the tiling data; those that a shared plan fills stand in front of them.
@@ -238,14 +238,14 @@ class TilingSpec(SpecModel):
     own_entry: bool = False
 
     @property
-    def strategy(self) -> Strategy | None:
+    def shared_plan(self) -> SharedPlan | None:
         """The shared plan, or None."""
-        return STRATEGIES.get(self.plan)
+        return SHARED_PLANS.get(self.plan)
 
     @property
     def fields(self) -> tuple[TilingField, ...]:
         """All fields of the tiling data in order."""
-        filled = self.strategy.fields if self.strategy else ()
+        filled = self.shared_plan.fields if self.shared_plan else ()
         return (*(TilingField(name=f.name, type=f.type, description=f.meaning) for f in filled), *self.data)
 
 

@@ -27,7 +27,7 @@ class Filled:
 
 
 @dataclass(frozen=True)
-class Strategy:
+class SharedPlan:
     """A shared plan.
 
     Attributes:
@@ -58,7 +58,7 @@ _ROW_FIELDS = (
     _PLANNED,
 )
 _ALL = (
-    Strategy(
+    SharedPlan(
         "elementwise",
         (
             Quantity("elements", "elements of the whole problem"),
@@ -72,7 +72,7 @@ _ALL = (
             _PLANNED,
         ),
     ),
-    Strategy(
+    SharedPlan(
         "row_reduction",
         (
             Quantity("rows", "rows that are reduced on their own"),
@@ -85,7 +85,7 @@ _ALL = (
         ),
         _ROW_FIELDS,
     ),
-    Strategy(
+    SharedPlan(
         "row_column_reduction",
         (
             Quantity("rows", "rows that are reduced on their own"),
@@ -102,7 +102,7 @@ _ALL = (
         ),
         needs_barrier=True,
     ),
-    Strategy(
+    SharedPlan(
         "segmented_rows",
         (
             Quantity("rows", "rows of all segments together"),
@@ -128,4 +128,4 @@ _ALL = (
         needs_barrier=True,
     ),
 )
-STRATEGIES = {strategy.name: strategy for strategy in _ALL}
+SHARED_PLANS = {shared_plan.name: shared_plan for shared_plan in _ALL}

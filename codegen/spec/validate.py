@@ -14,7 +14,7 @@ from .document import check_document
 from .field_types import LIST_TYPE, RULE_STATUSES, SCALARS, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES
 from .model import MissingSectionError, OpSpec
 from .parts import AttrSpec, ConstraintSpec, FunctionSpec, TensorSpec, TilingSpec
-from .shared_plans import STRATEGIES, Strategy
+from .shared_plans import SHARED_PLANS, SharedPlan
 from .validate_uses import (
     Problems,
     check_combinations,
@@ -236,7 +236,7 @@ def _check_c_types(spec: OpSpec, function: FunctionSpec, path: Path, problems: P
 
 
 def _check_tiling(spec: OpSpec, problems: Problems) -> None:
-    _check_strategy(spec, problems)
+    _check_shared_plan(spec, problems)
     _check_constants(spec.tiling, problems)
     filled = len(spec.tiling.fields) - len(spec.tiling.data)
     fields = [(("tiling", "data", i - filled, "name"), lower_camel(f.name)) for i, f in enumerate(spec.tiling.fields)]
@@ -267,23 +267,23 @@ def _check_tiling(spec: OpSpec, problems: Problems) -> None:
                 problems.append((place, f"got {item!r}{why}; {suggest(item, columns | set(DTYPES))}"))
 
 
-def _check_strategy(spec: OpSpec, problems: Problems) -> None:
-    tiling, strategy = spec.tiling, spec.tiling.strategy
+def _check_shared_plan(spec: OpSpec, problems: Problems) -> None:
+    tiling, shared_plan = spec.tiling, spec.tiling.shared_plan
     for index, field in enumerate(tiling.data):
-        if field.count is not None and (strategy or field.value is not None):
+        if field.count is not None and (shared_plan or field.value is not None):
             problems.append((("tiling", "data", index, "count"), "got an array, expected one value"))
     _check_conditions(tiling, problems)
-    if strategy is None:
+    if shared_plan is None:
         _check_own_plan(tiling, problems)
         return
-    _check_work(tiling, strategy, problems)
+    _check_work(tiling, shared_plan, problems)
     if not tiling.keys:
         problems.append(
             (("tiling",), "got no keys, expected one at least, as in '{name: Plain, key: 1, template: [x]}'")
         )
-    if strategy.needs_barrier and not tiling.task_type.startswith("MIX_"):
+    if shared_plan.needs_barrier and not tiling.task_type.startswith("MIX_"):
         message = (
-            f"got {tiling.task_type!r}, expected a MIX type as MIX_AIV_1_0: the cores synchronize in {strategy.name}"
+            f"got {tiling.task_type!r}, expected a MIX type as MIX_AIV_1_0: the cores synchronize in {shared_plan.name}"
         )
         problems.append((("tiling", "task_type") if "task_type" in tiling.model_fields_set else ("tiling",), message))
     for index, field in enumerate(tiling.data):
@@ -292,7 +292,7 @@ def _check_strategy(spec: OpSpec, problems: Problems) -> None:
 
 
 def _check_constants(tiling: TilingSpec, problems: Problems) -> None:
-    if tiling.strategy and tiling.constants:
+    if tiling.shared_plan and tiling.constants:
         problems.append((("tiling", "constants"), "is allowed only with an own plan: shared plans do not read them"))
     for index, constant in enumerate(tiling.constants):
         place: Path = ("tiling", "constants", index)
@@ -306,17 +306,17 @@ def _check_constants(tiling: TilingSpec, problems: Problems) -> None:
 def _check_own_plan(tiling: TilingSpec, problems: Problems) -> None:
     """A plan of the operator's own computes what the spec says for a shared one; conditions of keys check it."""
     if tiling.work:
-        message = f"is allowed only with a shared plan, expected 'plan: ..' with one of {', '.join(STRATEGIES)}"
+        message = f"is allowed only with a shared plan, expected 'plan: ..' with one of {', '.join(SHARED_PLANS)}"
         problems.append((("tiling", "work"), message))
 
 
-def _check_work(tiling: TilingSpec, strategy: Strategy, problems: Problems) -> None:
+def _check_work(tiling: TilingSpec, shared_plan: SharedPlan, problems: Problems) -> None:
     """The sizes of a shared plan."""
-    known = {quantity.name for quantity in strategy.work}
+    known = {quantity.name for quantity in shared_plan.work}
     for name in tiling.work:
         if name not in known:
             problems.append((("tiling", "work", name, KEY), f"unknown size {name!r}; {suggest(name, known)}"))
-    for quantity in strategy.work:
+    for quantity in shared_plan.work:
         least = 0 if quantity.is_optional else 1
         given = str(tiling.work.get(quantity.name, least))
         if quantity.name not in tiling.work and not quantity.is_optional:

@@ -15,7 +15,7 @@ from opforge.codegen.expr.value_text import alternatives
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import FunctionSpec, PlanConstant, TilingField
 from opforge.codegen.spec.section_parts import TorchTarget
-from opforge.codegen.spec.shared_plans import Strategy
+from opforge.codegen.spec.shared_plans import SharedPlan
 from opforge.codegen.spec.validate import tiling_bytes, tiling_layout
 
 from .case_view import CaseView, ConstraintView
@@ -100,9 +100,9 @@ class ProductConfig:
 class SharedPlanView:
     """The call of a shared plan."""
 
-    def __init__(self, op: OpView, strategy: Strategy) -> None:
-        self.function = f"Plan{upper_camel(strategy.name)}"
-        self.work_type = f"{upper_camel(strategy.name)}Work"
+    def __init__(self, op: OpView, shared_plan: SharedPlan) -> None:
+        self.function = f"Plan{upper_camel(shared_plan.name)}"
+        self.work_type = f"{upper_camel(shared_plan.name)}Work"
         sizes = op.spec.program.work.sizes
         self.sizes = [op.assignment(name, value, op.spec.tiling.work[name]) for name, value in sizes.items()]
 
@@ -178,7 +178,7 @@ class OpView:
         ]
         self.own_plan = spec.own_plan or ""
         self.plan_constants = [PlanConstantView(constant) for constant in spec.tiling.constants]
-        self.shared_plan = SharedPlanView(self, spec.tiling.strategy) if spec.tiling.strategy else None
+        self.shared_plan = SharedPlanView(self, spec.tiling.shared_plan) if spec.tiling.shared_plan else None
 
     def assignment(self, name: str, value: Expr, text: int | str | None) -> AssignmentView:
         """The view of a size or field that an expression fills."""

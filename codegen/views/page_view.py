@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from opforge.codegen.data.products import PRODUCTS
 from opforge.codegen.escape import Code, markdown, markdown_code
 from opforge.codegen.expr.attr_kinds import AttrValue
-from opforge.codegen.expr.expr_text import documented_dtype, readable
+from opforge.codegen.expr.expr_text import documented_dtype, expr_text
 from opforge.codegen.expr.formula import latex_lines
 from opforge.codegen.expr.program import Case, Constraint
 from opforge.codegen.expr.tree import (
@@ -176,7 +176,7 @@ class PageView:
     def shapes(self) -> Code:
         """List each tensor with its shape in each case."""
         cases = self._spec.program.cases
-        heads = [f"{case.name}: {readable(case.when)}" for case in cases] if len(cases) > 1 else ["shape"]
+        heads = [f"{case.name}: {expr_text(case.when)}" for case in cases] if len(cases) > 1 else ["shape"]
         rows = [[tensor.name, *(_shape(case, tensor.name) for case in cases)] for tensor in self._spec.tensors]
         return _table([["tensor", *heads], *rows])
 
@@ -199,9 +199,9 @@ class PageView:
             return markdown(rules[constraint.rule])
         where = f"on {', '.join(constraint.products)}: " if constraint.products else ""
         where += f"case {constraint.case}: " if constraint.case else ""
-        expected = "".join(piece if isinstance(piece, str) else readable(piece) for piece in constraint.pieces)
+        expected = "".join(piece if isinstance(piece, str) else expr_text(piece) for piece in constraint.pieces)
         sentence = markdown(f"{where}{constraint.subject}: {expected}")
-        return Code(f"{sentence}, {markdown_code(readable(constraint.check))}")
+        return Code(f"{sentence}, {markdown_code(expr_text(constraint.check))}")
 
     @property
     def differences(self) -> Code:
@@ -299,5 +299,5 @@ def _in_place(parameter: TensorSpec | AttrSpec, fixed: AttrValue | None) -> str:
 def _shape(case: Case, tensor: str) -> str:
     if tensor not in case.shapes:
         return "null"
-    dims = [f"*{dim.star}" if dim.star else readable(dim.expression) for dim in case.shapes[tensor]]
+    dims = [f"*{dim.star}" if dim.star else expr_text(dim.expression) for dim in case.shapes[tensor]]
     return f"[{', '.join(dims)}]"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from opforge.codegen.expr.expr_text import readable
+from opforge.codegen.expr.expr_text import expr_text
 from opforge.codegen.expr.syntax import Scope, parse
 
 SCOPE = Scope(
@@ -33,11 +33,11 @@ SCOPE = Scope(
     ],
 )
 def test_an_expression_reads_like_a_sentence(text, words):
-    assert readable(parse(text, SCOPE)) == words
+    assert expr_text(parse(text, SCOPE)) == words
 
 
 def test_every_constraint_of_every_operator_can_be_read(operators):
     for spec in operators.values():
         for constraint in spec.program.constraints:
-            words = readable(constraint.check)
+            words = expr_text(constraint.check)
             assert not {"==", "!=", "<=", ">=", "//", "%", "*"} & set(words.split()), words

@@ -7,7 +7,7 @@ import pytest
 from ml_dtypes import bfloat16
 
 from opforge.codegen.errors import UserError
-from opforge.frontend.run import ort_offload as large_nodes
+from opforge.frontend.run import ort_offload
 from opforge.frontend.run.execute import execute, run_model
 from opforge.frontend.run.ort_offload import LARGE, LargeNodes
 
@@ -86,7 +86,7 @@ def test_what_both_refuse_is_one_line():
 
 
 def test_without_onnxruntime_onnx_runs_all(monkeypatch):
-    monkeypatch.setattr(large_nodes, "find_spec", lambda _name: None)
+    monkeypatch.setattr(ort_offload, "find_spec", lambda _name: None)
     monkeypatch.setattr(onnxruntime, "InferenceSession", None)
     model = parse(f"(float[{LARGE}] x) => (float[{LARGE}] y) {{y = Neg (x)}}")
     outputs, count = ran(model, {"x": np.ones(LARGE, np.float32)})

@@ -17,7 +17,7 @@ def forward(
 ) -> torch.Tensor:
     """Return (input - mean) * invstd * weight + bias."""
     del counter
-    result = (input.to(_wide(input)) - _per_channel(mean, input)) * _per_channel(invstd, input)
+    result = (input.to(_compute_dtype(input)) - _per_channel(mean, input)) * _per_channel(invstd, input)
     if weight is not None:
         result = result * _per_channel(weight, input)
     if bias is not None:
@@ -28,7 +28,7 @@ def forward(
 def derive(grad: torch.Tensor, saved: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return the sums over the batch, and from them the gradient of the weight."""
     x, mean, invstd = saved["input"], saved["mean"], saved["invstd"]
-    wide = grad.to(_wide(grad))
+    wide = grad.to(_compute_dtype(grad))
     dims = [0, *range(2, grad.dim())]
     sum_dy = wide.sum(dims)
     sum_dy_xmu = (wide * (x.to(wide.dtype) - _per_channel(mean, x).to(wide.dtype))).sum(dims)
@@ -36,8 +36,8 @@ def derive(grad: torch.Tensor, saved: Mapping[str, torch.Tensor]) -> dict[str, t
 
 
 def _per_channel(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    return values.to(_wide(like)).reshape(1, -1, *[1] * (like.dim() - 2))
+    return values.to(_compute_dtype(like)).reshape(1, -1, *[1] * (like.dim() - 2))
 
 
-def _wide(tensor: torch.Tensor) -> torch.dtype:
+def _compute_dtype(tensor: torch.Tensor) -> torch.dtype:
     return torch.float64 if tensor.dtype == torch.float64 else torch.float32

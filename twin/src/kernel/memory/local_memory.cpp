@@ -158,7 +158,7 @@ void LocalMemory::CollectUndefined(int64_t begin, int64_t count, int64_t size, s
     }
 }
 
-void LocalMemory::SpreadUndefined(int64_t begin, int64_t size, const std::vector<uint8_t>& states)
+void LocalMemory::PropagateUndefined(int64_t begin, int64_t size, const std::vector<uint8_t>& states)
 {
     for (size_t index = 0; index < states.size(); ++index) {
         if (states[index] != kWritten) {

@@ -98,7 +98,7 @@ public:
     /// Adds the states of `count` elements of `size` bytes to `states`; those stay empty if all bytes are defined.
     void CollectUndefined(int64_t begin, int64_t count, int64_t size, std::vector<uint8_t>& states) const;
     /// Makes the elements at `begin` undefined that are so in `states`.
-    void SpreadUndefined(int64_t begin, int64_t size, const std::vector<uint8_t>& states);
+    void PropagateUndefined(int64_t begin, int64_t size, const std::vector<uint8_t>& states);
     /// The state of the first undefined byte of the range, or that of defined bytes.
     uint8_t StateOf(int64_t begin, int64_t bytes) const;
     /// Makes the range undefined if `state` is that of undefined bytes.

@@ -115,7 +115,7 @@ void TouchOperand(Block& block, const Operand& operand, int64_t offset, int64_t 
     }
     block.checks.Touch(access);
     if (kind == AccessKind::kWrite) {
-        block.local.SpreadUndefined(begin, size, undefined);
+        block.local.PropagateUndefined(begin, size, undefined);
     }
 }
 
