@@ -216,7 +216,10 @@ def measured(folder: Path, nodes: int, megabytes: int, repeat: int, *, peers: bo
     process.start()
     process.join()
     if process.exitcode != 0:
-        raise UserError(f"the models were not written: exit status {process.exitcode}")
+        raise UserError(
+            f"models: got exit status {process.exitcode} of the process that writes them, expected 0;"
+            " see its error above"
+        )
     out, elsewhere = folder / "out.onnx", folder / "elsewhere"
     elsewhere.mkdir()
     rows = [

@@ -132,7 +132,7 @@ def tasks_of(operators: str, text: str, *, quick: bool) -> list[Task]:
         if text in f"{case.name} {case.dtype}" and (case.quick or not quick)
     ]
     if not tasks:
-        raise UserError(f"--case: got {text!r}, which is part of no case of {', '.join(wanted)}")
+        raise UserError(f"--case: got {text!r}, expected a part of the name of a case of {', '.join(wanted)}")
     return tasks
 
 

@@ -237,5 +237,8 @@ def _make_self_extracting(stage: Path, label: str, work: Path) -> Path:
         command, cwd=work, env=environment, umask=0o022, capture_output=True, text=True, check=False
     )
     if result.returncode != 0 or not built.is_file():
-        raise UserError(f"makeself: exit code {result.returncode}: {(result.stderr or result.stdout).strip()[-500:]}")
+        output = (result.stderr or result.stdout).strip()[-500:]
+        raise UserError(
+            f"makeself: got exit code {result.returncode}, expected 0; correct the error that it prints: {output}"
+        )
     return built

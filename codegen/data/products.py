@@ -125,7 +125,7 @@ def soc_properties(soc: str) -> Soc:
     if isinstance(soc, str) and soc in FIRST_GENERATION:
         raise UserError(
             f"soc: got {soc!r}, a chip of the first generation without figures; its directory is"
-            f" {FIRST_GENERATION[soc]}. The directory of Ascend910B1 is ascend910b"
+            f" {FIRST_GENERATION[soc]}; expected a chip with figures, for example Ascend910B1 (directory ascend910b)"
         )
     if not isinstance(soc, str) or soc not in SOCS:
         raise UserError(f"soc: got {shown(soc)}, expected a chip, as in {DEFAULT_SOC}: {known_socs()}")

@@ -125,7 +125,9 @@ def open_external(folder: Path, location: str, where: str) -> BinaryIO:
     try:
         file = open_inside(folder, location)
     except (OSError, ValueError) as error:
-        raise UserError(f"{place} cannot be read from {path_text(folder)}; put the file beside the model") from error
+        raise UserError(
+            f"{place} cannot be read from {path_text(folder)}; expected a file beside the model; copy it there"
+        ) from error
     if file is None:
         raise UserError(f"{place} is a link or not a regular file; expected a regular file in the model's folder")
     return file
@@ -135,7 +137,10 @@ def _check_extent(tensor: TensorProto, data: ExternalData, size: int, where: str
     bits, count = BITS.get(tensor.data_type), element_count(tensor)
     if bits is None or count is None:
         dims = shown(list(tensor.dims[:9]))
-        raise UserError(f"{where}: data type {tensor.data_type} with dims {dims} cannot be external data")
+        raise UserError(
+            f"{where}: external data has data type {tensor.data_type} and dims {dims};"
+            " expected a type of fixed size and dims of at least 0; export the model again"
+        )
     needed = (count * bits + 7) // 8
     length = size - data.offset if data.length is None else data.length
     if data.offset + length > size or length < needed:

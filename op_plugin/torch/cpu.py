@@ -166,7 +166,10 @@ def _body(spec: OpSpec, case: str, is_double: bool) -> ReferenceEvaluator:
     if key not in _bodies:
         function = function_body(spec, case, len(spec.inputs), _OPSET, {})
         if function is None:
-            raise UserError(f"{spec.op_type}: got a body of the case {case} that opset {_OPSET} cannot express")
+            raise UserError(
+                f"{spec.op_type}: the function body of the case {case} is not possible in opset {_OPSET};"
+                f" write onnx.bodies.{case} for it"
+            )
         if is_double:
             _widen(function)
         _bodies[key] = evaluator(())(function)

@@ -100,7 +100,7 @@ def _case(spec: OpSpec, name: str, sizes: Mapping[str, tuple[int, ...]], attrs: 
         for lacking in missing:
             cases_of.setdefault(", ".join(lacking.names), []).append(lacking.case)
         wanted = alternatives([f"{names} (case {alternatives(cases)})" for names, cases in cases_of.items()])
-        raise UserError(f"--case {name}: got sizes of {got}; {spec.op_type} also needs {wanted}")
+        raise UserError(f"--case {name}: got sizes of {got}; {spec.op_type} also needs {wanted}; add the sizes")
     conditions = "; ".join(f"{case.name}: {', '.join(known[case.name])}" for case in spec.program.cases)
     raise UserError(
         f"--case {name}: got sizes of {got}, expected the symbols of one case of {spec.op_type}: {conditions}"

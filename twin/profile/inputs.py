@@ -96,7 +96,9 @@ def make_inputs(
     wanted = SHORT_DTYPES.get(dtype or "", dtype)
     words = sorted({word for tensor in spec.inputs for word in tensor.dtypes})
     if wanted is not None and wanted not in words:
-        raise UserError(f"--dtype: got {shown(dtype)}, the inputs of {spec.op_type} take {', '.join(words)}")
+        raise UserError(
+            f"--dtype: got {shown(dtype)}, expected a dtype of the inputs of {spec.op_type}: {', '.join(words)}"
+        )
     made = [tensor for tensor in spec.inputs if tensor.name in shapes]
     new = (tensor for tensor in made if tensor.name not in given)
     size = sum(prod(shapes[tensor.name]) * np.dtype(tensor.dtypes[0]).itemsize for tensor in new)

@@ -31,6 +31,8 @@ C_INTEGERS = {
     "uint64_t": ctypes.c_uint64,
 }
 
+_EXPECTED_DTYPE = f"expected one of {', '.join(sorted(dtype.name for dtype in ACL_DTYPES))}"
+
 # Findings about buffers whose sizes the tiling plan sets.
 BUFFER_SIZES = {"ub_budget", "ub_plan", "cube_budget"}
 
@@ -102,9 +104,9 @@ class AclnnCall:
         try:
             array = np.asarray(value)
         except ValueError as error:
-            raise UserError(f"{self.spec.op_type}: {name}: got {shown(value)}, which is no array: {error}") from error
+            raise UserError(f"{self.spec.op_type}: {name}: got {shown(value)}, expected an array: {error}") from error
         if array.dtype not in ACL_DTYPES:
-            raise UserError(f"{self.spec.op_type}: {name} has dtype {array.dtype}, which no aclTensor can have")
+            raise UserError(f"{self.spec.op_type}: {name}: got dtype {array.dtype}, {_EXPECTED_DTYPE}")
         return array
 
     def _check_attribute(self, attr: AttrSpec) -> None:
@@ -156,11 +158,13 @@ class AclnnCall:
         if not isinstance(array, np.ndarray):
             raise UserError(f"{place}: got {type(array).__name__}, expected a numpy array to write into, or None")
         if array.dtype not in ACL_DTYPES:
-            raise UserError(f"{place}: got dtype {array.dtype}, which no aclTensor can have")
+            raise UserError(f"{place}: got dtype {array.dtype}, {_EXPECTED_DTYPE}")
         if not array.flags.writeable:
-            raise UserError(f"{place}: got an array that cannot be written")
+            raise UserError(f"{place}: got a read-only array, expected a writable one; pass a copy")
         if _overlaps(array):
-            raise UserError(f"{place}: got strides {array.strides} under which elements share memory")
+            raise UserError(
+                f"{place}: got strides {array.strides}, with which elements share memory; pass a contiguous array"
+            )
 
     def _dtype(self, name: str, wanted: Mapping[str, Any], inferred: np.dtype[Any]) -> np.dtype[Any]:
         if name not in wanted:
@@ -169,7 +173,7 @@ class AclnnCall:
             dtype: np.dtype[Any] = np.dtype(wanted[name])
             if wanted[name] is not None and dtype in ACL_DTYPES:
                 return dtype
-        raise UserError(f"{self.spec.op_type}: {name}: got dtype {shown(wanted[name])}, which no aclTensor can have")
+        raise UserError(f"{self.spec.op_type}: {name}: got dtype {shown(wanted[name])}, {_EXPECTED_DTYPE}")
 
     def _infer(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         from opforge.codegen.spec.semantics import Call, ShapeRefusal, TensorType, infer

@@ -110,7 +110,10 @@ def tune_command(
     search = _Search(project, job, options)
     first = search.rows([job])[0]
     if first.status == FAILED:
-        raise UserError(f"{op_type}: the call does not run with the values of the spec: {escaped(first.reason)}")
+        raise UserError(
+            f"{op_type}: the call does not run with the values of the spec;"
+            f" correct the call or the spec: {escaped(first.reason)}"
+        )
     if first.status != ACCEPTED:
         say(f"{op_type}: the values of the spec have a finding: {escaped(first.reason)}; repair the operator first")
         return 1
