@@ -131,7 +131,7 @@ def test_a_copied_operator_runs_on_generated_inputs(project):
     assert np.abs(np.load("o.npz")["z"]).min() > 0
 
 
-def test_doctor_knows_what_a_copied_operator_hides(project, tmp_path, monkeypatch):
+def test_doctor_reports_operators_hidden_by_a_copied_operator(project, tmp_path, monkeypatch):
     contents = gather(project, None, None, "acme")
     vendor = tmp_path / "vendors" / "acme"
     for name, data in layout(contents).items():

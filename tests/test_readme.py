@@ -30,7 +30,7 @@ def test_shown_compile_command_takes_a_checkout_whose_path_has_a_space(tmp_path)
     assert got.read_text().splitlines() == [source, "-DX", "-I/a b/include", "-o", "build/example"]
 
 
-def test_commands_of_the_readme_print_what_it_says(tmp_path):
+def test_commands_of_the_readme_print_the_stated_output(tmp_path):
     assert follow_in_clone(ROOT / "README.md", tmp_path) >= 9
     assert (tmp_path / "opforge" / "vendors" / "opforge" / "version.info").is_file()
     made = {f"/{path.name}/" if path.is_dir() else f"/{path.name}" for path in (tmp_path / "clone").iterdir()} - {

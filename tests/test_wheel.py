@@ -75,7 +75,7 @@ def test_wheel_of_a_platform_holds_the_compiled_library(tmp_path):
     assert not [name for name in names if name.endswith(".lock")]
 
 
-def test_wheel_brings_what_projects_build_from(installed, tmp_path):
+def test_wheel_contains_the_sources_for_projects(installed, tmp_path):
     listing = "from opforge.codegen.project import BUILTIN_ROOT as r; print(*[p.relative_to(r) for p in r.rglob('*')])"
     found = installed.run("python", "-c", listing, cwd=tmp_path).stdout.split()
     for needed in (

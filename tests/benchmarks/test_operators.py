@@ -61,7 +61,7 @@ def test_a_case_without_baseline_is_found(operators):
 
 
 @pytest.mark.parametrize("arguments", [("--operators", "Nothing"), ("--case", "no such case")])
-def test_what_does_not_exist_is_refused(arguments):
+def test_unknown_arguments_are_rejected(arguments):
     result = table(*arguments)
     assert result.returncode == 2
     assert arguments[1] in result.stderr

@@ -59,7 +59,7 @@ def without_comments(text):
     return re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', re.sub(r"//.*", "", text))
 
 
-def test_includes_are_listed_standard_or_ours(operators, specimen, row_window, root, entries):
+def test_includes_are_listed_standard_or_project_headers(operators, specimen, row_window, root, entries):
     headers = {entry["header"] for entry in entries} | BASE_HEADERS
     common = {f"common/{path.name}" for path in (root / "op_host" / "common").glob("*.h")}
     for place, text, files in sources((*operators.values(), specimen, row_window), root):

@@ -151,7 +151,7 @@ def compare(spec, program, calls, count):
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_generated_checks_say_what_python_says(name, spec_of, calls_of, root, tmp_path):
+def test_generated_checks_agree_with_python(name, spec_of, calls_of, root, tmp_path):
     spec = spec_of[name]
     answers = compare(spec, compiled_checks(spec, root, tmp_path), calls_of(spec), 5_000)
     labels = {answer.rsplit("[", 1)[-1][:-1] for answer in answers if answer.endswith("]")}
@@ -161,7 +161,7 @@ def test_generated_checks_say_what_python_says(name, spec_of, calls_of, root, tm
 
 @pytest.mark.all
 @pytest.mark.parametrize("name", OPERATORS)
-def test_generated_checks_say_what_python_says_of_many_calls(name, spec_of, calls_of, root, tmp_path):
+def test_generated_checks_agree_with_python_for_many_calls(name, spec_of, calls_of, root, tmp_path):
     compare(spec_of[name], compiled_checks(spec_of[name], root, tmp_path), calls_of(spec_of[name]), 100_000)
 
 

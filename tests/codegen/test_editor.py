@@ -40,7 +40,7 @@ def spec() -> tuple[Path, str]:
         ("nothing:\n  a", set(), {"op_type"}),
     ],
 )
-def test_completion_offers_what_the_schema_has(text, present, absent):
+def test_completion_offers_keys_of_the_schema(text, present, absent):
     line = text.count("\n")
     words = set(editor.completions(text, line, len(text) - text.rfind("\n") - 1))
     assert present <= words

@@ -74,7 +74,7 @@ def test_a_long_equation_is_broken_at_its_outer_sums_and_products():
         ("import os", "expected an equation"),
     ],
 )
-def test_what_is_no_formula_is_refused(formula, message):
+def test_invalid_formula_is_rejected(formula, message):
     with pytest.raises(FormulaError, match=message):
         latex_lines(formula, NAMES)
 

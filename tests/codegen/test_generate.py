@@ -107,7 +107,7 @@ def test_a_missing_output_folder_is_stale(project):
     assert not (project / "build").exists()
 
 
-def test_list_outputs_names_exactly_what_is_written(project):
+def test_list_outputs_names_exactly_the_written_files(project):
     listed = run("--list-outputs").output.split()
     assert not (project / "build").exists()
     run()

@@ -199,14 +199,14 @@ def compare(functions, calls, count):
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_host_functions_say_what_python_says(name, spec_of, calls_of, tmp_path):
+def test_host_functions_agree_with_python(name, spec_of, calls_of, tmp_path):
     kinds = compare(HostFunctions(spec_of[name], tmp_path), calls_of(spec_of[name]), 1000)
     assert min(kinds.values()) > 50, kinds
 
 
 @pytest.mark.all
 @pytest.mark.parametrize("name", OPERATORS)
-def test_host_functions_say_what_python_says_of_many_calls(name, spec_of, calls_of, tmp_path):
+def test_host_functions_agree_with_python_for_many_calls(name, spec_of, calls_of, tmp_path):
     compare(HostFunctions(spec_of[name], tmp_path), calls_of(spec_of[name]), 100_000)
 
 

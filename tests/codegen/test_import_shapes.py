@@ -99,7 +99,7 @@ def test_elementwise_inference_of_cann_is_the_first_input(spec_of):
         "return Change(context);",
     ],
 )
-def test_what_is_not_certain_is_a_comment(statement, spec_of):
+def test_uncertain_shapes_become_comments(statement, spec_of):
     text, _ = spec_of(INFER.replace("STATEMENT", statement))
     assert "# The source states no shape of y, mask: replace it." in text
     assert f"shape inference is not read: {statement[:40]}" in text

@@ -177,7 +177,7 @@ def test_null_scalar_is_the_default_or_refused(project, tmp_path):
         ("{name: x, dtype: var}", "{name: x, ir: y, dtype: var, optional: true}", None),
     ],
 )
-def test_spec_states_what_is_impossible(tmp_path, old, new, message):
+def test_invalid_in_place_specs_are_rejected(tmp_path, old, new, message):
     text = (SPECIMENS / "add_to.yaml").read_text()
     assert old in text
     file = tmp_path / "add_to.yaml"

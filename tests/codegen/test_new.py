@@ -20,7 +20,7 @@ def new(*arguments, cwd):
 
 
 @pytest.mark.parametrize("starter", starters())
-def test_project_speaks_of_its_own_operator_only(starter, tmp_path):
+def test_project_mentions_only_its_operator(starter, tmp_path):
     (was,) = (path for path in project_texts("LeakyClip", starter) if path.startswith("op_proto/"))
     assert was == "op_proto/leaky_clip.yaml"
     project = new_project("LeakyClip", tmp_path / "leaky_clip", starter)
@@ -43,7 +43,7 @@ def _stem(starter):
     return spec.stem
 
 
-def test_command_says_what_to_do_next(tmp_path):
+def test_command_prints_the_next_step(tmp_path):
     result = new("LeakyClip", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "cd leaky_clip && bash build.sh -u" in result.stdout
@@ -74,7 +74,7 @@ def test_help_names_every_starter(tmp_path):
         (["Clip", "x" * 300], "got 'File name too long'"),
     ],
 )
-def test_what_cannot_be_made_is_refused_in_one_line_and_leaves_nothing(arguments, said, tmp_path):
+def test_invalid_projects_are_rejected_in_one_line_without_files(arguments, said, tmp_path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to("nowhere")
@@ -109,6 +109,6 @@ def test_page_of_a_starter_lacks_nothing(starter, tmp_path):
     assert [part for part in ("```cpp", "```python", "## Determinism", "## ONNX") if part not in page] == []
 
 
-def test_what_comes_next_can_be_pasted(tmp_path):
+def test_next_step_is_quoted_for_the_shell(tmp_path):
     shown = new("LeakyClip", "my clips", cwd=tmp_path).stdout
     assert "next: cd 'my clips' && bash build.sh -u" in shown

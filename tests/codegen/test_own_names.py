@@ -15,7 +15,7 @@ TYPES = {"class", "enum", "struct", "typedef"}
 
 
 @pytest.mark.parametrize("template", ["aclnn.cpp.j2", "aclnn.h.j2"])
-def test_no_parameter_may_be_called_what_the_function_uses(root, template):
+def test_no_parameter_hides_a_name_of_the_template(root, template):
     text = (root / "codegen" / "templates" / template).read_text(encoding="utf-8")
     code = re.sub(r"//[^\n]*|#[^\n]*|\{%.*?%\}|\w*\$\{.*?\}\w*|\"[^\"\n]*\"", "X", text)
     # A member, a name of a namespace or one that is called cannot be hidden by a parameter.

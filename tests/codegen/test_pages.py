@@ -184,7 +184,7 @@ def test_arithmetic_is_documented_in_the_order_of_the_kernel(operators):
     assert r"{\mathrm{invstd}[c]}^{2} \cdot \left(\frac{\mathrm{sum\_dy\_xmu}[c]}{n}\right)" in formula
 
 
-def test_a_page_says_that_there_is_no_kernel(grouped):
+def test_page_of_an_operator_without_a_kernel(grouped):
     page = dict(render(grouped, has_kernel=False))["docs/aclnnGroupedBiasAddGrad.md"]
     assert "no kernel in this version" in page
     assert "opforge.twin" not in page

@@ -43,7 +43,7 @@ def said(monkeypatch):
 
 
 @pytest.mark.parametrize(("patience", "shown"), [(-1, True), (60, False)])
-def test_a_bar_says_how_much_is_done(said, patience, shown):
+def test_progress_bar_shows_percentage(said, patience, shown):
     def work():
         with progress("weights.bin", 200) as advance:
             advance(50)
@@ -54,7 +54,7 @@ def test_a_bar_says_how_much_is_done(said, patience, shown):
     assert text.endswith("\r\x1b[K")
 
 
-def test_something_moves_while_nobody_knows_how_much_there_is(said):
+def test_progress_moves_if_the_total_is_unknown(said):
     def work():
         with progress("reading"):
             time.sleep(0.2)
@@ -87,7 +87,7 @@ def test_no_line_outside_a_terminal(monkeypatch, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_a_command_that_takes_long_says_so(tmp_path):
+def test_slow_command_shows_progress(tmp_path):
     """The model is small; the patience is less, and the thread that shows the stages gets its time in each."""
     import onnx
 

@@ -169,7 +169,7 @@ def test_signatures_follow_the_documents(grouped, specimen):
     assert types["countOut"] == "const aclTensor *"
 
 
-def test_dtype_columns_cross_what_is_free_and_copy_what_follows(grouped, specimen):
+def test_dtype_columns_combine_free_and_copy_dependent_dtypes(grouped, specimen):
     columns = dtype_columns(grouped)
     assert columns["grad_y"] == ("float16", "float16", "bfloat16", "bfloat16", "float32", "float32")
     assert columns["group_idx"] == ("int32", "int64") * 3
@@ -252,7 +252,7 @@ def test_hostile_text_compiles_to_itself(tmp_path):
     assert output.decode().split("\0")[:-1] == texts
 
 
-def test_templates_print_only_what_is_escaped():
+def test_templates_print_only_escaped_text():
     for safe in (Code("a b"), 5, "gradY", ""):
         assert printable(safe) == safe
     for unsafe in ("a b", "a;b", '"', "a-b", None, 1.5, "\u00e9", ["a"]):

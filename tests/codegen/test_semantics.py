@@ -96,7 +96,7 @@ def test_inference(grouped, shapes, expected):
     assert infer(grouped, Call(shapes, {"grad_y": "bfloat16"})) == {"grad_bias": TensorType(expected, "bfloat16")}
 
 
-def test_inference_refuses_what_is_known_to_be_wrong(grouped):
+def test_inference_rejects_known_violations(grouped):
     with pytest.raises(ShapeRefusal) as caught:
         infer(grouped, Call({"grad_y": (8, 6, 4), "group_idx": None}))
     assert caught.value.label == "C3"

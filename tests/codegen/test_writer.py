@@ -43,7 +43,7 @@ def test_a_run_without_change_touches_nothing(tmp_path):
     assert all(path.stat().st_mtime == 1 for path in tmp_path.iterdir())
 
 
-def test_what_is_no_longer_generated_goes_away(tmp_path):
+def test_stale_generated_files_are_removed(tmp_path):
     write(tree({"a_1.h": "1\n", "a_2.h": MARK, "b_1.h": MARK}), tmp_path)
     (tmp_path / "mine.h").write_text("hand-written\n")
     changes = write(tree({"a_1.h": "1\n"}, is_complete=False), tmp_path)

@@ -51,7 +51,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_commands_print_what_the_page_says(folder):
+def test_commands_print_the_output_on_the_page(folder):
     variables = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND")}
     variables["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 

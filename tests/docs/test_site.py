@@ -98,7 +98,7 @@ def test_no_link_is_dead_and_nothing_is_loaded_from_elsewhere(site):
     assert count > 200
 
 
-def test_search_knows_the_words_of_the_pages(site):
+def test_search_index_contains_words_of_the_pages(site):
     _, out = site
     index = (out / "searchindex.js").read_text()
     assert '"deadlock"' in index or "deadlock:" in index

@@ -11,14 +11,14 @@ TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
 
 
 @pytest.mark.long
-def test_tutorial_does_what_it_says(installed, tmp_path):
+def test_tutorial_commands_print_the_stated_output(installed, tmp_path):
     _, *steps = fences(TUTORIALS / "first-operator.md")  # the first is how `installed` was made
     assert follow(steps, tmp_path, runner(installed)) > 10
 
 
 @pytest.mark.all
 @pytest.mark.long
-def test_second_part_does_what_it_says(installed, tmp_path):
+def test_second_tutorial_commands_print_the_stated_output(installed, tmp_path):
     assert follow(fences(TUTORIALS / "sum-across-cores.md"), tmp_path, runner(installed)) == 8
 
 

@@ -166,7 +166,7 @@ def test_a_kept_axis_is_a_bool():
         ),
     ],
 )
-def test_what_cannot_be_written(text, words):
+def test_models_that_air_cannot_represent(text, words):
     with pytest.raises(UserError, match=words):
         air_model(parse(text))
 

@@ -59,7 +59,7 @@ def test_constants_hold_tensors(spelling, expected):
     np.testing.assert_array_equal(got, expected)
 
 
-def test_what_depends_on_constants_alone_is_folded(rng):
+def test_constant_expressions_are_folded(rng):
     model = parse(
         f"{HEAD}) => (float[2, 3] y, float[2, 4, 3] w) {{{OURS} a = Constant <value = int64[2] {{2, -1}}> ()"
         " b = Constant <value = int64[1] {3}> () c = Sub (b, one) d0 = Concat <axis = 0> (a, c) e = Add (d0, zeros)"
@@ -183,7 +183,7 @@ def test_an_input_without_a_shape_is_said():
     assert convert(model).warnings == ["input 'z' has no shape; ATC assumes a scalar; declare its shape"]
 
 
-def test_what_onnx_can_compute_is_folded_too(rng):
+def test_operators_of_the_onnx_evaluator_are_folded(rng):
     """Erf, Tile and Split are not in the evaluator of constants; Split makes two values, the table is large."""
     model = parse(
         f"{HEAD}) => (float[2, 3] y, float[2, 4, 3] w) {{{OURS} a = Erf (table) b0 = Tile (a, times)"
@@ -225,7 +225,7 @@ def test_what_onnx_can_compute_is_folded_too(rng):
         ("r = LRN <size = 3> (seven)", 18),
     ],
 )
-def test_what_onnx_computes_otherwise_than_its_documents_say_is_not_folded(node, opset):
+def test_operators_that_onnx_computes_differently_are_not_folded(node, opset):
     model = parse(f"{HEAD}) => (float[2, 3] y, w) {{{OURS} [n] {node} w = d.Foo (x, r)}}")
     model.opset_import[0].version = opset
     arrays = {"seven": np.ones((2, 1, 2), np.float32), "wide": np.ones((1, 4, 2)), "tall": np.ones((1, 4, 1))}
@@ -244,7 +244,7 @@ def test_what_onnx_computes_otherwise_than_its_documents_say_is_not_folded(node,
         "r = SequenceConstruct (one)",
     ],
 )
-def test_what_vanishes_is_said(text):
+def test_dropped_node_is_reported(text):
     model = parse(f"{HEAD}, float[1] fed) => (float[2, 3] y, w) {{{OURS} [n] {text} w = d.Foo (x, r)}}")
     arrays = {"one": np.float32([1]), "huge": [1 << 40], "fed": np.float32([1])}
     model.graph.initializer.extend(numpy_helper.from_array(np.array(value), name) for name, value in arrays.items())
@@ -253,7 +253,7 @@ def test_what_vanishes_is_said(text):
     assert "ATC drops it" in warning
 
 
-def test_a_node_of_ours_without_an_input_vanishes():
+def test_dropped_custom_node_without_inputs_is_reported():
     model = parse(
         f"{HEAD}) => (float[2, 3] y, v) {{{OURS} k = ConstantOfShape (size) [n] v = npu.NPUGroupedBiasAddGrad (k)}}"
     )

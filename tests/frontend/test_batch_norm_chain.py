@@ -116,7 +116,7 @@ def test_halves_that_are_widened_in_front_and_narrowed_behind(feed):
     assert all(comparison.same for comparison in verify(model, conversion))
 
 
-def test_what_others_read_stays(feed):
+def test_values_with_other_consumers_are_kept(feed):
     model = parse(PLAIN, HEAD.replace(" y)", " y, float[3, 5, 2, 2] d)"))
     conversion = the_result(model, feed)
     assert [node.op_type for node in conversion.model.graph.node] == ["Reshape", "Sub", "BatchNormElemtBackward"]

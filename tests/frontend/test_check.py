@@ -111,7 +111,7 @@ MISSPELT = [
 
 
 @pytest.mark.parametrize(("node", "name", "meant"), MISSPELT)
-def test_a_name_that_is_nearly_ours_is_told_by_check_and_conversion(node, name, meant, tmp_path):
+def test_check_and_convert_report_a_misspelled_operator(node, name, meant, tmp_path):
     model = parse(f"{HEAD} {{[n] y = {node} (x)}}", domains=["npu", "opforge"])
     found = the_finding(model, tmp_path)
     assert (found.node, found.code) == (f"n ({name})", "E13010")
@@ -128,7 +128,7 @@ def test_other_names_are_nobodys_mistake(node, tmp_path):
     assert convert(model).left == []
 
 
-def test_what_the_parser_reads_of_no_tensor(tmp_path):
+def test_sparse_and_sequence_values_are_reported(tmp_path):
     model = parse(f"{HEAD} {{y = Add (x, s)}}")
     values = numpy_helper.from_array(np.ones(1, np.float32), "s")
     model.graph.sparse_initializer.append(
@@ -199,7 +199,7 @@ def test_nameless_outputs_are_joined_to_nameless_inputs(tmp_path):
     assert the_finding(model, tmp_path).node == "a (Dropout)"
 
 
-def test_what_depends_on_constants_alone_vanishes(tmp_path):
+def test_dropped_constant_expression_is_reported(tmp_path):
     model = parse(
         "(float[2] x) => (float[2] y, float[2] z) {[n] k = Neg (w) y = Add (x, k)"
         " z = Constant <value = float[2] {1, 2}> ()}"
@@ -208,7 +208,7 @@ def test_what_depends_on_constants_alone_vanishes(tmp_path):
     assert [(f.node, f.code) for f in findings(model, tmp_path)] == [("n (Neg)", "silent")]
 
 
-def test_a_local_function_and_a_node_that_could_be_ours(tmp_path):
+def test_local_function_and_convertible_node_are_reported(tmp_path):
     model = parse(
         "(float[7, 5] W, int64[4] i, float[4, 5] g) => (float[7, 5] y, float[4, 5] z)"
         " {s = Shape (W) [e] y = com.microsoft.GatherGrad (s, i, g) [c] z = d.F (g)}",
@@ -222,7 +222,7 @@ def test_a_local_function_and_a_node_that_could_be_ours(tmp_path):
     assert causes["e (com.microsoft::GatherGrad)"] == "can become EmbeddingDenseBackward"
 
 
-def test_why_a_node_cannot_be_ours(tmp_path):
+def test_cause_of_a_node_without_a_matching_rule(tmp_path):
     text = "(int64[4] i, float[7, 4] g) => (y) {s = Constant <value = int64[2] {7, 5}> ()"
     model = parse(f"{text} [n] y = com.microsoft.GatherGrad <axis = 1> (s, i, g)}}", domains=["com.microsoft"])
     found = the_finding(model, tmp_path)
@@ -232,7 +232,7 @@ def test_why_a_node_cannot_be_ours(tmp_path):
     assert "--lower-training" in the_finding(parse(text, domains=["com.microsoft"]), tmp_path).fix
 
 
-def test_a_node_of_ours_in_a_loop_is_not_read(tmp_path):
+def test_custom_node_in_a_loop_is_reported(tmp_path):
     body = onnx.parser.parse_graph(
         "b (int64 k, bool go, float[2, 4, 3] a) => (bool more, float[2, 4, 3] b, float[2, 3] s)"
         " {[r] s = npu.NPUGroupedBiasAddGrad (a) more = Identity (go) b = Identity (a)}"
@@ -262,7 +262,7 @@ def vendor(tmp_path, *libraries):
 @pytest.mark.parametrize(
     ("libraries", "code"), [([], "E13010"), (["ONNX plugin"], "E10501"), (["ONNX plugin", "shape inference"], None)]
 )
-def test_what_the_package_lacks(libraries, code, tmp_path):
+def test_missing_libraries_of_the_package_are_reported(libraries, code, tmp_path):
     model = parse("(float[2, 4, 3] x) => (y) {[n] y = npu.NPUGroupedBiasAddGrad (x)}", domains=["npu"])
     found = [f.code for f in findings(model, tmp_path, vendor(tmp_path, *libraries)) if f.level == "error"]
     assert found == ([code] if code else [])
@@ -334,7 +334,7 @@ def test_atc_answers_in_json(tmp_path, code):
     assert answer["command"][:2] == ["atc", f"--model={tmp_path}/m_converted.onnx"]
 
 
-def test_atc_says_in_json_why_it_was_not_called(tmp_path):
+def test_atc_json_states_the_reason_if_atc_is_not_called(tmp_path):
     onnx.save(parse("(float[4] x) => (float[4] y) {[n] y = d.Foo (x)}", domains=["d"]), tmp_path / "m.onnx")
     assert opforge("atc", tmp_path / "m.onnx", "--json", tmp_path / "r.json").exit_code == 1
     answer = json.loads((tmp_path / "r.json").read_text())
@@ -381,7 +381,7 @@ def test_atc_of_a_folder_is_refused(place):
 
 
 @pytest.mark.parametrize(("domain", "codes"), [("opforge", {"E16005"}), ("npu", {"E16005"}), ("ai.onnx", set())])
-def test_one_domain_is_what_every_version_takes(domain, codes, tmp_path):
+def test_custom_domain_warns_about_older_versions(domain, codes, tmp_path):
     model = parse(
         f"{HEAD.replace('y)', 'w)')} {{[n] y = npu.NPUGroupedBiasAddGrad (x) w = Relu (x)}}", domains=["npu", "d"]
     )

@@ -39,7 +39,7 @@ def opforge(*arguments, code=0):
     return result.output
 
 
-def test_run_prints_outputs_and_what_was_moved(tmp_path, calls, feed):
+def test_run_prints_outputs_and_moved_bytes(tmp_path, calls, feed):
     onnx.save(parse(INDEXED), tmp_path / "m.onnx")
     np.savez(tmp_path / "in.npz", **feed)
     text = opforge("run", tmp_path / "m.onnx", "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
@@ -208,7 +208,7 @@ def test_the_reports_of_a_conversion_are_two_files(plain):
 
 
 @pytest.mark.parametrize("option", ["--json", "--report"])
-def test_a_report_that_cannot_be_written_is_told_before_the_model_runs(plain, monkeypatch, option):
+def test_unwritable_report_is_rejected_before_the_model_runs(plain, monkeypatch, option):
     monkeypatch.setattr(verify, "verify", lambda *_: pytest.fail("the model ran"))
     target = plain.parent / "missing" / "r"
     text = opforge("convert", plain, "-o", plain.parent / "o.onnx", "--verify", option, target, code=2)

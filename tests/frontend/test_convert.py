@@ -126,7 +126,7 @@ def test_the_body_holds_for_every_list(rows, kind, index, ranges, word, rng):
         np.testing.assert_allclose(total, x[start:end].sum(0), rtol=1e-5, atol=1e-6)
 
 
-def test_what_is_not_finite_stays_in_its_group(rng):
+def test_non_finite_values_stay_in_their_group(rng):
     x = rng.normal(size=(6, 3)).astype(np.float32)
     x[0, 0], x[3, 1], x[5] = np.inf, np.nan, np.inf
     text = INDEXED.replace("int64[2]", "int64[3]").replace("[2, 3] y", "[3, 3] y")
@@ -464,7 +464,7 @@ def test_every_storage_of_a_constant_is_well_formed(fields):
 
 
 @pytest.mark.parametrize("word", ["seq(float[6, 3])", "optional(float[6, 3])"])
-def test_what_is_declared_as_no_tensor_is_left(word):
+def test_non_tensor_input_is_not_mapped(word):
     model = parse(INDEXED.replace("float[6, 3]", word))
     assert "grad_y: got a" in untouched(model)
 
@@ -522,7 +522,7 @@ def test_unknown_domain():
 @pytest.mark.parametrize(
     "text", ["y = foo.GroupedBiasAddGrad (x, i)", "y = npu.GroupedBiasAddGrad (x, i)", "y = GroupedBiasAddGrad (x, i)"]
 )
-def test_near_names_are_not_ours(text):
+def test_similar_names_are_not_mapped(text):
     model = parse(f"g (float[6, 3] x, int64[2] i) => (float[2, 3] y) {{{text}}}", domains=("npu", "opforge", "foo"))
     conversion = convert(model)
     assert (conversion.mapped, conversion.changed) == ([], False)
@@ -634,7 +634,7 @@ def test_a_sum_of_unknown_rank_is_left():
     assert "unknown rank" in untouched(parse(text, domains=("foo",)), patterns=True)
 
 
-def test_a_rank_that_shape_inference_knows_is_enough():
+def test_inferred_rank_is_sufficient():
     text = "g (float[2, 4, 3] x) => (y) <int64[1] a = {1}> {t = Relu (x) y = ReduceSum <keepdims = 0> (t, a)}"
     assert mapped_ops(convert(parse(text), patterns=True)) == ["GroupedBiasAddGrad"]
 

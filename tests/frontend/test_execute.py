@@ -118,7 +118,7 @@ def test_findings_of_the_twin_pass_through(monkeypatch, feed):
         execute(parse(INDEXED), feed)
 
 
-def test_a_function_that_the_model_defines_under_our_name_is_what_runs(calls):
+def test_model_function_overrides_the_operator_of_that_name(calls):
     model = parse("g (float[2] x) => (float[2] y) {y = npu.NPUGroupedBiasAddGrad (x)}")
     model.functions.append(
         onnx.parser.parse_function(

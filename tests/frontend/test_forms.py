@@ -235,7 +235,7 @@ def holds(model, conversion):
 
 
 @pytest.mark.parametrize(("op", "head", "body"), AT_ONCE)
-def test_forms_that_are_taken_at_once(op, head, body):
+def test_forms_mapped_by_default(op, head, body):
     model = parse(f"{head} {{{body}}}")
     conversion = convert(model)
     assert found(conversion) == [op]
@@ -243,7 +243,7 @@ def test_forms_that_are_taken_at_once(op, head, body):
 
 
 @pytest.mark.parametrize(("op", "head", "body", "option"), WHEN_ASKED)
-def test_forms_that_are_taken_when_asked(op, head, body, option):
+def test_forms_mapped_with_an_option(op, head, body, option):
     model = parse(f"{head} {{{body}}}")
     assert not convert(model).changed
     conversion = convert(model, **{option: True})
@@ -252,6 +252,6 @@ def test_forms_that_are_taken_when_asked(op, head, body, option):
 
 
 @pytest.mark.parametrize(("head", "body"), NEVER)
-def test_forms_that_are_never_taken(head, body):
+def test_forms_that_are_never_mapped(head, body):
     conversion = convert(parse(f"{head} {{{body}}}"), patterns=True, lower_training=True)
     assert conversion.mapped == []

@@ -84,7 +84,7 @@ def test_an_overload_and_a_packet_with_positions_and_names(target, by_name, rows
         (embedding(7, -1, False, False), ["expected (grad_output, indices"]),
     ],
 )
-def test_what_cannot_be_proven_is_left(module, words):
+def test_unproven_values_are_not_mapped(module, words):
     conversion = from_fx(module)
     (left,) = conversion.left
     assert (left.node, left.candidate, conversion.mapped) == ("e", "EmbeddingDenseBackward", [])
@@ -164,7 +164,7 @@ def test_lengths_that_break_a_rule_leave_the_node():
     assert "[C14]" in left.reason
 
 
-def test_one_of_ours_may_read_another():
+def test_mapped_node_may_read_a_mapped_node():
     graph = Graph()
     g, i, j = graph.inputs(g=tensor("float32", 4, 5), i=tensor("int64", 4), j=tensor("int64", 7))
     first = graph.add("call_function", "first", EMBEDDING, g, i, 7, -1, False)
@@ -174,7 +174,7 @@ def test_one_of_ours_may_read_another():
     assert [value.name for value in conversion.model.graph.output] == ["second"]
 
 
-def test_other_nodes_are_nothing_of_ours():
+def test_other_nodes_are_not_mapped():
     graph = Graph()
     (x,) = graph.inputs(x=tensor("float32", 4))
     graph.add("call_function", "a", "aten.embedding_dense_backward.out", x)
@@ -200,7 +200,7 @@ def embedding_backward(sparse):
     return graph
 
 
-def test_what_is_no_graph_is_refused():
+def test_non_graph_input_is_rejected():
     with pytest.raises(UserError, match="got int, expected a GraphModule"):
         from_fx(3)
 
@@ -258,7 +258,7 @@ def test_values_that_index_put_repeats_are_left(rows, mapped):
 
 
 @pytest.mark.parametrize("written", ["zeros", "ids"])
-def test_what_a_view_writes_over_is_not_made_again(written):
+def test_value_overwritten_through_a_view_is_not_recomputed(written):
     graph = index_add()
     view = graph.add("call_method", "row", "select", next(n for n in graph.nodes if n.name == written), 0, 0)
     graph.add("call_method", "fill", "fill_", view, 1)

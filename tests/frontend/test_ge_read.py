@@ -71,7 +71,7 @@ def test_standard_operators_come_back(nodes, tmp_path):
     np.testing.assert_array_equal(got, expected)
 
 
-def test_an_operator_of_ours_comes_back_and_runs(tmp_path):
+def test_custom_operator_is_read_back_and_runs(tmp_path):
     vectors = "float[5] m, float[5] s, float[5] a, float[5] b"
     model = parse(
         f"(float[3, 5] g, float[3, 5] x, {vectors}, int32[1] c) => (float[3, 5] y)"
@@ -91,7 +91,7 @@ def test_an_operator_of_ours_comes_back_and_runs(tmp_path):
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_dump_is_converted_and_keeps_what_is_not_ours(tmp_path):
+def test_dump_is_converted_and_keeps_other_operators(tmp_path):
     """The operator of GE with the name of an alias is replaced; the other one stays as it was read."""
     path = written(tmp_path, DUMP)
     result = opforge("convert", path, "-o", tmp_path / "o.air", "--json", tmp_path / "r.json")
@@ -137,7 +137,7 @@ def test_check_accepts_operators_of_ge_in_graphs_of_ge_only(tmp_path):
     assert "no parser for ge::1::SoftmaxV2" in result.output
 
 
-def test_check_finds_a_wrong_call_of_ours(tmp_path):
+def test_check_finds_an_invalid_call(tmp_path):
     text = DUMP.replace('type: "EmbeddingDenseGrad"', 'type: "EmbeddingDenseBackward"')
     assert opforge("check", written(tmp_path, text)).exit_code == 0
     result = opforge(

@@ -102,7 +102,7 @@ def test_a_part_of_one_row_needs_no_sum(feed):
     fused(model, feed, "FuseSplitGroups")
 
 
-def test_the_gradient_of_onnxruntime_of_what_pytorch_unrolls(feed):
+def test_onnxruntime_gradient_of_the_pytorch_unrolled_loop(feed):
     model = split(
         "sums = Abs (sizes) p0, p1, p2 = com.microsoft.SplitTraining <axis = 0> (g, sums)",
         "r{n} = Reshape (p{n}, shape{n}) t{n} = ReduceSum <keepdims = 1> (r{n}, middle) s{n} = Squeeze (t{n}, middle)",

@@ -88,7 +88,7 @@ def test_a_file_of_64_mb_takes_less_than_1_gb(tmp_path, kind):
 
 
 @pytest.mark.all
-def test_what_grows_after_reading_is_one_line_too(tmp_path):
+def test_memory_limit_after_reading_is_one_line(tmp_path):
     path, out = tmp_path / "m.onnx", tmp_path / "o.onnx"
     one = field(NODE, field(1, b"x") + field(1, b"x") + field(4, b"NPUGroupedBiasAddGrad") + field(7, b"npu"))
     path.write_bytes(model_with(one * 300_000))
@@ -158,7 +158,7 @@ def test_larger_files_may_take_more():
     assert limits_for(500 * MIB).memory > 2000 * MIB
 
 
-def test_a_child_answers_or_says_why_not():
+def test_child_returns_a_result_or_a_reason():
     assert in_child(lambda: b"x" * 3_000_000, SMALL) == b"x" * 3_000_000
     with pytest.raises(LimitError, match=r"crashes \(SIGABRT\)"):
         in_child(os.abort, SMALL)

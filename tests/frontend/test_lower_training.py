@@ -101,7 +101,7 @@ def test_batch_norm_is_left():
         => (float[5] ds, float[5] db) {"", ds, db = m.BatchNormalizationGrad (g, x, w, m, s)}""",
     ],
 )
-def test_a_batch_norm_that_is_none_of_ours_becomes_standard_nodes(text, batch_norm_feed):
+def test_unmapped_batch_norm_becomes_standard_nodes(text, batch_norm_feed):
     model = node_model(text)
     conversion = convert(model, lower_training=True)
     assert not conversion.mapped
@@ -213,7 +213,7 @@ def test_a_node_becomes_standard_nodes(name, rng):
         np.testing.assert_allclose(evaluated[output], wanted, rtol=1e-5, atol=1e-5, err_msg=output)
 
 
-def test_what_only_lowered_nodes_read_goes():
+def test_inputs_of_lowered_nodes_only_are_removed():
     """Constants of either kind and what is computed of them; what the source itself does not read stays."""
     text = """(float[3, 4] x, float[4, 3] dy, float[4, 5, 3] w) => (float[3, 4] r, float[4, 5, 3] g)
         <float[1] k = {2}, float[1] spare = {3}> {

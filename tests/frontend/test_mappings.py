@@ -133,7 +133,7 @@ def test_a_scalar_that_is_an_input_leaves_the_node():
     reason(model, ["num_weights must be constant", "'n' is an input"])
 
 
-def test_the_forward_embedding_is_nothing_of_ours():
+def test_forward_embedding_is_not_mapped():
     conversion = convert(
         parse(
             '(float[7, 5] w, int64[3] i) => (float[3, 5] y) {y = org.pytorch.aten.ATen <operator="embedding"> (w, i)}'

@@ -26,7 +26,7 @@ def x(rng):
 
 
 @pytest.mark.parametrize("opset", range(8, 24))
-def test_every_opset_becomes_the_newest_that_atc_knows(opset, x):
+def test_every_opset_becomes_the_newest_supported_by_atc(opset, x):
     model = parse(f"{HEAD}) => (float[2, 3] y, float[2, 12] w) {{{OURS} r = Relu (x) w = Reshape (r, s)}}", opset)
     model.graph.initializer.append(numpy_helper.from_array(np.array([2, 12]), "s"))
     conversion = convert(model)
@@ -64,7 +64,7 @@ RESPELLED = [
 
 
 @pytest.mark.parametrize(("opset", "node", "outputs", "values"), RESPELLED)
-def test_what_is_spelled_in_another_way(opset, node, outputs, values, x):
+def test_nodes_with_another_form_in_the_target_opset(opset, node, outputs, values, x):
     model = parse(f"{HEAD}) => ({outputs}) {{{node}}}", opset, **values)
     result = convert(model, opset=18).model
     assert result.opset_import[0].version == 18
@@ -118,7 +118,7 @@ def test_a_node_that_cannot_follow_keeps_the_model_where_it_is(opset, node, word
         (8, "q = npu.Foo (x) w = Clip <min = 0.0> (q)", 18, "unknown type"),
     ],
 )
-def test_what_has_no_counterpart_is_refused(opset, node, target, words):
+def test_nodes_without_counterpart_are_rejected(opset, node, target, words):
     model = parse(f"{HEAD}, int64[2] p, float[4] k) => (w) {{[n] {node}}}", opset)
     with pytest.raises(UserError, match=words):
         convert(model, opset=target)

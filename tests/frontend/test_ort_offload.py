@@ -23,7 +23,7 @@ def ran(model, arrays):
     return run_model(model, arrays, large=large).outputs, large.ran
 
 
-def test_large_nodes_give_what_onnx_gives(rng):
+def test_offloaded_nodes_equal_the_onnx_evaluator(rng):
     model = parse(
         """(float[2, 8, 64, 64] x, float[4, 8, 3, 3] w) => (float[2, 4, 64, 64] y, float[2, 4, 32, 32] p, float[4] s)
         <int64[3] axes = {0, 2, 3}> {
@@ -63,14 +63,14 @@ def test_small_nodes_stay(size):
     assert count == (size == LARGE)
 
 
-def test_ours_run_on_the_twin(calls):
+def test_custom_nodes_run_on_the_twin(calls):
     model = parse(f"(float[600, 300] x, int64[1] i) => (float[1, 300] y) {{h = Neg (x) [n] y = {NODE} (h, i)}}")
     outputs, count = ran(model, {"x": np.ones((600, 300), np.float32), "i": np.array([600])})
     assert (len(calls), count) == (1, 1)
     np.testing.assert_array_equal(outputs["y"], np.ones((1, 300)))
 
 
-def test_what_onnxruntime_refuses_is_left_to_onnx():
+def test_nodes_unsupported_by_onnxruntime_run_in_onnx():
     """It takes no arrays of bfloat16, and says nothing about it."""
     model = parse(f"(bfloat16[{LARGE}] x) => (bfloat16[{LARGE}] y) {{y = Neg (x)}}")
     outputs, count = ran(model, {"x": np.ones(LARGE, bfloat16)})
@@ -78,7 +78,7 @@ def test_what_onnxruntime_refuses_is_left_to_onnx():
     np.testing.assert_array_equal(outputs["y"], -np.ones(LARGE, bfloat16))
 
 
-def test_what_both_refuse_is_one_line():
+def test_error_in_both_evaluators_is_one_line():
     model = parse(f"(float[{LARGE}] x, float[3] b) => (y) {{y = Add (x, b)}}")
     with pytest.raises(UserError, match=r"node 'y' \(Add\): (Value|Type)Error: ") as caught:
         ran(model, {"x": np.ones(LARGE, np.float32), "b": np.ones(3, np.float32)})

@@ -155,7 +155,7 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_check_accepts_what_the_parser_accepts(name, tmp_path):
+def test_check_accepts_models_accepted_by_the_parser(name, tmp_path):
     assert errors(parse(*ACCEPTED[name]), tmp_path) == []
 
 
@@ -180,7 +180,7 @@ def test_plugins_accept_nodes_without_an_attribute_that_pytorch_lacks(op):
     assert demanded == required - set(spec.torch.implied) != required
 
 
-def test_every_limit_is_about_a_type_that_the_parser_knows():
+def test_every_limit_names_a_type_of_the_parser():
     from opforge.frontend.parsers.atc_limits import _table
     from opforge.frontend.parsers.atc_types import is_registered
 

@@ -79,7 +79,7 @@ def test_a_pattern_that_cannot_be_read_is_an_error(body, expected, tmp_path, mon
         ),
     ],
 )
-def test_what_a_rule_may_look_at_is_not_copied_unseen(node, expected, patterns):
+def test_models_with_candidate_nodes_are_not_plain(node, expected, patterns):
     model = parse(f"g (float[N] x, bool c) => (y) {{y = {node}}}")
     found = prefilter.is_plain(GraphView(model), patterns=patterns)
     assert found is (not patterns if expected is None else expected)

@@ -66,7 +66,7 @@ def test_the_page_of_a_training_step_stands_alone(step):
     assert "default-src 'none'" in text
 
 
-def test_the_page_says_what_the_report_says(step):
+def test_page_contains_the_entries_of_the_report(step):
     folder, source, text = step
     page, data = WebPage(text), json.loads((folder / "r.json").read_text())
     for entry in (*data["mapped"], *data["left"]):
@@ -110,7 +110,7 @@ def test_every_rewritten_node_has_its_picture(step):
         assert f"opforge::{entry['op']}" in picture
 
 
-def test_a_place_holds_what_is_gone_and_what_came():
+def test_change_lists_removed_and_added_nodes():
     model = parse(
         """(float[6, 3] x) => (float[3, 3] z)
         <int64[3] lengths = {1, 2, 3}, int64[1] axis = {0}> {

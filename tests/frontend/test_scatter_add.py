@@ -179,7 +179,7 @@ def test_a_mask_of_columns_is_left(mask, words):
         ("cc = Clip (i, n0, high)", "cc = Clip (i, n0, n1)"),
     ],
 )
-def test_what_is_no_count_of_equal_indices_stays_in_front(old, new, rng):
+def test_other_scales_are_not_scale_grad_by_freq(old, new, rng):
     text = scaled(PLAIN.format(grad="d"))
     assert old in text
     model = parse(text.replace(old, new), SQUARE, ones=np.ones(5, np.int64), first=[0])
@@ -198,7 +198,7 @@ def test_what_is_no_count_of_equal_indices_stays_in_front(old, new, rng):
         ),
     ],
 )
-def test_masks_that_say_what_is_left_out(mask, feed):
+def test_masks_become_padding_idx(mask, feed):
     text = f'{mask} z = ConstantOfShape (dims) j = Unsqueeze (i, last) y = ScatterND <reduction = "add"> (z, j, v)'
     conversion = the_result(parse(text), feed)
     assert conversion.mapped[0].attrs["padding_idx"] == 2

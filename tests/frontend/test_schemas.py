@@ -64,7 +64,7 @@ def test_a_broken_rule_is_an_inference_error_with_its_label(name, text, word):
         "(float[6, 3] x, int64[2] i) => (float[a, b] y) {{y = {} (x, i, i)}}",
     ],
 )
-def test_the_checker_refuses_what_is_no_call_of_ours(text):
+def test_checker_rejects_invalid_calls(text):
     with pytest.raises((onnx.checker.ValidationError, onnx.shape_inference.InferenceError)):
         onnx.checker.check_model(parse(text.format(NAMES[0])), full_check=True)
 

@@ -105,7 +105,7 @@ def test_shares_add_up_to_the_step(step):
     assert "estimated step time" in printed
 
 
-def test_the_trace_has_every_node_and_the_cores_of_ours(step):
+def test_trace_has_every_node_and_the_cores_of_custom_operators(step):
     _, folder, _ = step
     report = json.loads((folder / "r.json").read_text())
     trace = json.loads((folder / "t.json").read_text())
@@ -205,7 +205,7 @@ def best_us(moved, products=0.0, peak=1024):
         ("(float[4, 6] x) => (float[6, 4] y) <int64[2] s = {6, 4}> {y = Reshape (x, s)}", 0),
     ],
 )
-def test_other_nodes_take_what_they_move_or_multiply(text, wanted):
+def test_roofline_estimate_of_other_nodes(text, wanted):
     model = parse(text)
     _, step = timed(model, sample_inputs(model, convert(model)))
     assert step.total_us == pytest.approx(wanted)
@@ -325,7 +325,7 @@ def test_names_cannot_style_the_terminal_nor_leave_the_trace(plain):
     assert not [path for path in plain.iterdir() if path.name.startswith(".")]
 
 
-def test_a_step_without_nodes_of_ours_has_its_estimate(tmp_path):
+def test_step_without_custom_nodes_has_an_estimate(tmp_path):
     onnx.save(parse("(float[40, 50] x) => (float[40, 50] y) {h = Neg (x) y = Exp (h)}"), tmp_path / "m.onnx")
     printed = opforge("run", tmp_path / "m.onnx").output
     assert "no node ran on the twin" in printed

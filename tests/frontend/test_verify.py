@@ -35,7 +35,7 @@ def opforge(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def test_inputs_are_what_the_operators_take():
+def test_generated_inputs_satisfy_the_operators():
     model = parse(
         "(float[9, 3] x, int32[2, 2] j, int64[4] e, float[2, 2, 5] g) => (float[4, 3] y, float[50, 5] z) {"
         "y = npu.NPUGroupedBiasAddGrad (x, e) i = Cast <to = 7> (j)"
@@ -121,7 +121,7 @@ def test_only_numbers_within_tolerance_are_the_same(change, same, monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, bfloat16, np.float32, np.float64])
-def test_what_is_allowed_goes_by_the_type_and_by_the_usual_value(dtype, monkeypatch, rng):
+def test_tolerance_depends_on_the_type_and_the_typical_value(dtype, monkeypatch, rng):
     before = rng.choice([-40.0, 30.0], 100).astype(dtype)
     before[0] = 0.5
     eps = float(ml_dtypes.finfo(dtype).eps)
@@ -146,7 +146,7 @@ def test_a_result_of_narrow_numbers_is_compared_as_these_are():
     assert 1e-5 < entry.error < entry.allowed
 
 
-def test_what_has_no_finite_numbers_is_not_called_the_same(tmp_path):
+def test_outputs_without_finite_elements_are_not_compared(tmp_path):
     model = parse(GATHER.replace("=> (", "=> (float[7, 5] a, ").replace("{", "{a = Add (W, k) "))
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(np.inf), "k"))
     onnx.save(model, tmp_path / "m.onnx")
@@ -161,7 +161,7 @@ def test_what_has_no_finite_numbers_is_not_called_the_same(tmp_path):
     assert "not compared: no finite elements" in (tmp_path / "r.html").read_text()
 
 
-def test_made_up_weights_keep_the_size_of_what_they_multiply():
+def test_generated_weights_preserve_the_scale_of_activations():
     model = parse(
         """(float[8, 400] x, float[10, 400] w, float[400, 90] v, float[2, 8, 9, 9] i, float[4, 8, 5, 5] k)
         => (float[8, 10] y, float[8, 90] z, float[2, 4, 5, 5] c)
@@ -202,7 +202,7 @@ def test_a_model_that_cannot_be_run_is_named(tmp_path):
         verify_within(source, convert(source))
 
 
-def test_what_is_random_is_the_same_before_and_after():
+def test_random_nodes_give_equal_values_before_and_after():
     model = parse(
         """(float[90] x, float r, bool t) => (float[90] y, float[90] z)
         {n = Neg (x) y = Dropout (n, r, t) z = RandomNormalLike (x)}"""

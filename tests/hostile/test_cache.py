@@ -165,7 +165,7 @@ def test_an_input_that_is_no_file_is_no_reason_to_wait(library, tmp_path, kind):
     assert answer(library) == 4
 
 
-def test_objects_of_another_source_are_not_taken_for_ours(library, tmp_path):
+def test_objects_of_another_source_are_not_reused(library, tmp_path):
     """Object and record, each whole, of two builds."""
     other = tmp_path / "answer.o"
     shutil.copy(library.units[0].object, other)
@@ -194,7 +194,7 @@ def test_a_lock_that_is_no_plain_file_is_refused(library, tmp_path, kind):
     "text",
     [b"mine", b"../mine", b"mine/..", b"build-../abcd", b"/", b"build-abcdefgh\n", b"\xff" * 100, b"build-" * 9999],
 )
-def test_only_what_a_build_noted_is_removed(library, text):
+def test_only_recorded_files_of_a_build_are_removed(library, text):
     folder = library.path.parent
     names = [text.decode(errors="replace")[:50].strip().replace("/", "_"), "build-mine1234", ".partial-x.o"]
     for name in names:

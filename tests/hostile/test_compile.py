@@ -92,7 +92,7 @@ def test_a_source_that_costs_too_much_is_ended(place, monkeypatch, bomb):
 
 
 @pytest.mark.parametrize("kind", READ)
-def test_what_was_read_lies_in_the_project(place, kind):
+def test_included_files_must_be_in_the_project(place, kind):
     source = place / "x.cpp"
     source.write_text(READ[kind].format(outside=place.parent / "outside"), encoding="utf-8")
     with pytest.raises(CompileError, match=r"x\.cpp includes .*, which is not a file of|the compiler rejected"):

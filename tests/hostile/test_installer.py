@@ -239,7 +239,7 @@ def test_killed_installer_leaves_no_temporary_folder(package, target, temporary,
     assert mine.is_dir()
 
 
-def test_next_run_removes_only_what_an_installer_made(package, run, target):
+def test_next_run_removes_only_files_of_an_installer(package, run, target):
     place = f"--install-path={target}"
     vendors = target / "vendors"
     names = [".opforge.new.1", ".opforge.old.2", ".opforge.next.3", ".opforge.gone.4", "config.ini.new", ".opforge.tmp"]

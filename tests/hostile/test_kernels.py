@@ -152,7 +152,7 @@ def test_a_dying_child_of_a_call_is_an_error(work, tmp_path, monkeypatch):
     assert (out == 7).all() == (kinds != ["process_left"])
 
 
-def test_an_isolated_call_gives_what_a_call_gives_here():
+def test_isolated_call_equals_an_in_process_call():
     rows = ROWS.copy()
     wide = np.zeros((2, 9), np.float32)
     outputs = [{"grad_bias": rows[:2]}, {"grad_bias": wide[:, ::-2][:, :4]}, {}]
@@ -177,7 +177,7 @@ def test_an_isolated_call_gives_what_a_call_gives_here():
         ({"timeout": "1"}, UserError, "timeout: got '1', expected"),
     ],
 )
-def test_an_isolated_call_is_refused_as_a_call_here(options, error, says):
+def test_isolated_call_is_rejected_like_an_in_process_call(options, error, says):
     with pytest.raises(error, match=re.escape(says)):
         grouped(**options)
 
@@ -334,7 +334,7 @@ HIDDEN = {
 
 @pytest.mark.parametrize("isolate", [False, True])
 @pytest.mark.parametrize("hidden", HIDDEN)
-def test_what_lint_does_not_see_is_found_in_the_compiled_kernel(hidden, isolate):
+def test_hidden_host_calls_are_found_in_the_compiled_kernel(hidden, isolate):
     before, body = hidden.split("|")
     source = f'#include "kernel_operator.h"\nusing namespace AscendC;\n{before}\n' + KERNEL.replace("NAME", "k")
     with pytest.raises(UserError) as refused:

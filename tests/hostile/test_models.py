@@ -612,7 +612,7 @@ def test_a_bomb_of_arrays_is_one_line(ended, good):
         assert "set OPFORGE_MEMORY_MB=600 or more" in text
 
 
-def test_what_runs_behind_a_claim_has_no_limits():
+def test_limits_end_with_the_block_that_claims_them():
     """The memory of a conversion is not that of atc."""
     script = (
         "import resource; from opforge.frontend.limits import claimed, limits_for, supervise; supervise()\n"

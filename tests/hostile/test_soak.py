@@ -40,7 +40,7 @@ def test_calls_leave_nothing_behind(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "more"), [("threads", 1), ("files", 1), ("children", 1), ("resident", 5 << 20)])
-def test_what_is_left_behind_is_named(soak, name, more):
+def test_leaked_resource_is_named(soak, name, more):
     first = soak.Sample(0, 80 << 20, 3, 6, 0)
     last = replace(first, calls=10, **{name: getattr(first, name) + more})
     assert soak.problems([first, first, first]) == []

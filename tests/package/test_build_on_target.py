@@ -81,7 +81,7 @@ def test_a_toolkit_builds_the_package_before_it_is_installed(small_package, run,
     assert not vendors.exists()
 
 
-def test_newer_generation_and_uninstall_of_what_was_built(small_package, run, tmp_path, vendors):
+def test_newer_generation_and_uninstall_of_built_files(small_package, run, tmp_path, vendors):
     toolkit = MockToolkit(tmp_path / "new", "9.1")
     place = f"--install-path={vendors.parent}"
     built = run(small_package, "--quiet", f"--cann={toolkit.root}", place)
@@ -141,7 +141,7 @@ def test_failed_build_leaves_the_old_state_and_names_the_log(small_package, run,
     assert names(vendors) == {"opforge", ".opforge.previous"}
 
 
-def test_uninstall_removes_what_an_unfinished_build_left(small_package, run, toolkit, vendors):
+def test_uninstall_removes_files_of_an_unfinished_build(small_package, run, toolkit, vendors):
     toolkit.write("opc-fails", "float32")
     place = f"--install-path={vendors.parent}"
     assert run(small_package, f"--cann={toolkit.root}", place).returncode == 1

@@ -107,7 +107,7 @@ def test_opc_is_called_as_the_projects_of_cann_call_it(entry, folders):
     ]
 
 
-def test_cmake_is_told_the_toolkit_and_its_generation(folders, tmp_path):
+def test_cmake_arguments_contain_the_toolkit_and_its_generation(folders, tmp_path):
     old = read_toolkit(MockToolkit(tmp_path / "old").root)
     assert commands.configure(old, folders)[:5] == [
         "cmake",
@@ -125,7 +125,7 @@ def test_cmake_is_told_the_toolkit_and_its_generation(folders, tmp_path):
     assert commands.build_target(folders, "binary", 3)[2:] == ["/w/host", "--target", "binary", "--parallel", "3"]
 
 
-def test_a_toolkit_says_what_it_is(tmp_path):
+def test_properties_of_a_toolkit_are_read(tmp_path):
     old, new = read_toolkit(MockToolkit(tmp_path / "a").root), read_toolkit(MockToolkit(tmp_path / "b", "9.1").root)
     assert (old.generation, old.version, old.compiler_version) == ("8.x", "8.1.RC1", "7.7.0.1.238")
     assert (new.generation, new.version, new.compiler_version) == ("2026", "9.1.0", "9.1.0")
@@ -403,7 +403,7 @@ def test_a_failure_of_opc_is_one_message_with_the_operator(vendor, tmp_path, pro
         build(vendor, toolkit, tmp_path / "work")
 
 
-def test_package_with_what_a_toolkit_built(small, tmp_path, run):
+def test_package_with_files_built_by_a_toolkit(small, tmp_path, run):
     toolkit, said = MockToolkit(tmp_path / "cann"), []
     contents = built(small, toolkit.root, tmp_path / "work", 2, said.append)
     package = make_package(contents, tmp_path / "package.run")

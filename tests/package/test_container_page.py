@@ -81,5 +81,5 @@ def test_the_options_on_the_page_exist():
     assert options_of("-m cann") <= set(re.findall(r"--[a-z-]+", (BUILDER / "__main__.py").read_text()))
 
 
-def test_the_page_says_that_it_was_not_run():
+def test_page_states_that_its_commands_were_not_run():
     assert "**The commands of this page were not run with a real toolkit.**" in PAGE

@@ -663,7 +663,7 @@ GE, FE, ONNX, ACLNN, KERNELS = "GE registry", "FE and ATC", "ONNX parser", "acln
         ("manifest_gone", set()),
     ],
 )
-def test_what_each_program_sees_follows_from_the_faults(tree, name, blind):
+def test_programs_affected_by_each_fault(tree, name, blind):
     FAULTS[name][0](tree)
     environment = CannEnvironment(tree.environment, ())
     seen = diagnosis(environment, SOC, find_faults(environment, SOC))["operators"][OP_TYPE]
@@ -724,7 +724,7 @@ def another_user():
         ("toolkit/opp/vendors/beta", 0o600, "chmod -R a+rX", "toolkit/opp/vendors/beta"),
     ],
 )
-def test_what_this_user_may_not_read_is_named_with_its_repair(compiled, monkeypatch, path, mode, command, whole):
+def test_unreadable_files_are_named_with_a_fix(compiled, monkeypatch, path, mode, command, whole):
     monkeypatch.setattr("opforge.package.doctor.library_checks.load", lambda *_: iter(()))
     with tempfile.TemporaryDirectory() as shared:
         root = Path(shared)
@@ -852,7 +852,7 @@ def test_the_command_answers_for_each_program(tree, monkeypatch):
     assert "…" not in shown.output
 
 
-def test_shell_that_sees_no_package_is_told_what_to_source(monkeypatch, tmp_path):
+def test_missing_environment_names_the_script_to_source(monkeypatch, tmp_path):
     for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(CannEnvironment, "toolkits", [])
@@ -889,7 +889,7 @@ def test_chip_of_the_machine(name, board, chip):
     assert chip_of("no device was found", str) == ""
 
 
-def test_directory_of_a_chip_is_what_the_toolkit_says(tmp_path):
+def test_directory_of_a_chip_is_read_from_the_toolkit(tmp_path):
     ini = tmp_path / "x86_64-linux/data/platform_config/Ascend310P3.ini"
     ini.parent.mkdir(parents=True)
     ini.write_text("[version]\nShort_SoC_version=Ascend310P\n")

@@ -121,7 +121,7 @@ def test_modes_do_not_depend_on_umask(package, target, umask, tmp_path):
         assert (vendor / "manifest.json").stat().st_mode & 0o777 == file_mode
 
 
-def test_for_all_opens_what_was_closed_before(package, run, opp):
+def test_install_for_all_adds_permissions_to_existing_files(package, run, opp):
     vendors = opp / "vendors"
     vendors.chmod(0o750)
     (vendors / "config.ini").chmod(0o640)
@@ -275,7 +275,7 @@ def under_way(vendors):
     return work
 
 
-def test_installation_that_was_killed_is_taken_up(package, run, target):
+def test_killed_installation_is_recovered(package, run, target):
     run(package, f"--install-path={target}")
     vendors = target / "vendors"
     before = tree(vendors / "opforge")
@@ -443,7 +443,7 @@ def test_toolkit_folder_needs_consent_to_hide_builtin_operators(package, run, op
     assert tree(opp) == before
 
 
-def test_folder_of_a_toolkit_is_known_by_what_lies_in_it(package, run, opp, tmp_path):
+def test_folder_of_a_toolkit_is_recognized_by_its_content(package, run, opp, tmp_path):
     (opp / "built-in").mkdir()
     before = tree(opp)
     for elsewhere in ({}, {"ASCEND_OPP_PATH": str(tmp_path)}):
@@ -540,7 +540,7 @@ def test_first_vendor_of_a_toolkit_folder_makes_and_removes_the_list(package, ru
     assert list(opp.iterdir()) == []
 
 
-def test_uninstall_of_nothing_says_so(package, run, target):
+def test_uninstall_without_installation_is_rejected(package, run, target):
     result = run(package, "--uninstall", f"--install-path={target}")
     assert result.returncode == 2
     assert "opforge is not installed" in result.stderr

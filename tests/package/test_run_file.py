@@ -67,7 +67,7 @@ def test_folder_date_umask_and_locale_do_not_change_the_bytes(package, project, 
     assert again.stat().st_mode & 0o777 == 0o755
 
 
-def test_name_says_system_and_architecture(package):
+def test_name_contains_system_and_architecture(package):
     assert package.name == package_name()
     assert package.name.startswith("custom_opp_")
     assert package.name.endswith(f"_{platform.machine()}.run")
@@ -102,7 +102,7 @@ def test_manifest_lists_every_file(members):
     assert {path: hashlib.sha256(data[path]).hexdigest() for path in listed} == listed
 
 
-def test_manifest_says_what_is_in_and_what_is_not(members):
+def test_manifest_lists_content_and_missing_parts(members):
     _, data = members
     manifest = json.loads(data[TREE + "manifest.json"])
     assert manifest["operators"] == ["GroupedBiasAddGrad"]

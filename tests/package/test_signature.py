@@ -272,7 +272,7 @@ def test_single_bit_flips_are_refused(signed, key, tmp_path, count):
         assert problems, f"byte {place}"
 
 
-def test_commands_name_what_is_wrong(signed, key, tmp_path, monkeypatch):
+def test_commands_report_invalid_keys_and_signatures(signed, key, tmp_path, monkeypatch):
     answer = CliRunner().invoke(app, ["verify", str(signed), "--trusted-keys", str(key[1])])
     assert answer.exit_code == 0
     assert "signed_by: builder@example.com" in answer.stdout

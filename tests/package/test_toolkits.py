@@ -98,7 +98,7 @@ def test_a_folder_without_a_version_file_is_refused_with_the_same_message_everyw
     ("name", "compiler_version"),
     [("8.1", "7.7.0.1.238"), ("8.5", "8.5.0.2.220"), ("9.1", "9.1.0"), ("9.2", "9.2.0-beta.2"), ("unknown", "12.0.1")],
 )
-def test_compiler_version_is_what_ge_compares(folder, name, compiler_version):
+def test_compiler_version_is_the_version_compared_by_ge(folder, name, compiler_version):
     assert read_toolkit(folder(VERSIONS[name][0])).compiler_version == compiler_version
 
 

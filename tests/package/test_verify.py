@@ -20,7 +20,7 @@ from opforge.package.verify import verify
 TREE = "packages/vendors/opforge/"
 
 
-def test_a_package_is_as_its_manifest_says(package):
+def test_package_agrees_with_its_manifest(package):
     facts, problems = verify(package)
     assert problems == []
     assert facts["operators"] == ["GroupedBiasAddGrad"]
@@ -90,7 +90,7 @@ def _behind_a_link(files):
         (lambda files: files | {TREE + "version.info": b"changed"}, "version.info"),
     ],
 )
-def test_payload_holds_what_its_manifest_lists_and_nothing_else(package, run, tmp_path, change, said):
+def test_payload_contains_exactly_the_files_of_the_manifest(package, run, tmp_path, change, said):
     changed = repacked(package, tmp_path / "changed.run", change)
     changed.chmod(0o755)
     for option in ("--verify", f"--install-path={tmp_path / 'opp'}", f"--extract={tmp_path / 'x'}"):
@@ -132,7 +132,7 @@ def test_installer_refuses_a_vendor_name_that_leads_elsewhere(package, run, tmp_
         (_of_vendor("../../x"), "the manifest names the vendor '../../x', but is in packages/vendors/opforge/"),
     ],
 )
-def test_what_was_changed_is_named(package, tmp_path, change, says):
+def test_changed_files_are_named(package, tmp_path, change, says):
     assert verify(repacked(package, tmp_path / "same.run", lambda files: files))[1] == []
     problems = verify(repacked(package, tmp_path / "changed.run", change))[1]
     assert any(says in problem for problem in problems), problems
@@ -153,7 +153,7 @@ def test_changed_head_and_payload_are_named(package, tmp_path):
     ("content", "says"),
     [(None, "No such file"), (b"", "got a file which"), (b"#!/bin/sh\necho", "got a file which")],
 )
-def test_what_is_no_package_is_refused(tmp_path, content, says):
+def test_other_files_are_rejected(tmp_path, content, says):
     path = tmp_path / "file.run"
     if content is not None:
         path.write_bytes(content)

@@ -78,7 +78,7 @@ def test_upgrade_that_would_lose_something_is_refused(versions, run, vendors):
     assert content(vendors / "opforge") == before
 
 
-def test_what_python_leaves_belongs_to_the_package(versions, run, vendors):
+def test_uninstall_removes_python_cache_files(versions, run, vendors):
     place = f"--install-path={vendors.parent}"
     for version in ("1.9", "1.10"):
         upgraded = run(versions[version], *(["--upgrade"] if version == "1.10" else []), place)

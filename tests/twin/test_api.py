@@ -160,7 +160,7 @@ def test_a_planted_mistake_is_a_finding_with_its_line():
     assert all(":" in finding.where for finding in findings)
 
 
-def test_a_kernel_that_does_not_compile_says_why():
+def test_compile_error_of_a_kernel_is_reported():
     with pytest.raises(CompileError, match="no matching function for call to"):
         launch_add_one(KERNEL.replace("Adds(sum, ", "Adds("))
 

@@ -155,7 +155,7 @@ def test_a_source_must_compile_with_other_flags_too(library):
             assert build([dataclasses.replace(library, units=units)]) == 1
 
 
-def test_the_cached_library_is_taken_only_with_its_bytes_and_its_sources(tmp_path, monkeypatch):
+def test_cached_library_is_used_only_with_equal_bytes_and_sources(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made, scratch, kept = (
         tmp_path / "twin.so",
@@ -175,7 +175,7 @@ def test_the_cached_library_is_taken_only_with_its_bytes_and_its_sources(tmp_pat
     assert _copied(made.name, scratch, ["twin", "sources"]) is None
 
 
-def test_a_prebuilt_library_is_taken_by_every_gnu_compiler_and_by_no_other(tmp_path, monkeypatch):
+def test_prebuilt_library_is_used_by_gnu_compilers_only(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(runtime_library, "PREBUILT", tmp_path / "prebuilt")
     runtime_library.prebuild(tmp_path / "prebuilt")

@@ -62,7 +62,7 @@ def facts(row):
     return row["compiled"], row["ran"], row["right"]
 
 
-def test_rows_state_what_compiled_ran_and_was_right(first):
+def test_rows_state_compile_run_and_result_status(first):
     _, result, _ = first
     rows = rows_of(result)
     assert facts(rows["right_op"]) == (True, True, True)
@@ -230,7 +230,7 @@ def test_definitions_without_a_class_are_none():
     assert read_definition("// OP_ADD(Nothing)\n") is None
 
 
-def test_compiler_messages_name_what_is_missing():
+def test_missing_names_are_read_from_compiler_messages():
     text = (
         "a.cpp:1:10: fatal error: lib/x.h: No such file or directory\n"
         "/home/me/a.cpp:2:3: error: 'AscendC::Foo' has not been declared\n"

@@ -70,7 +70,7 @@ def test_layouts(kernels, factor, out, transpose_a, transpose_b):
 
 @pytest.mark.parametrize("factor", ["half", "bfloat16_t"])
 @pytest.mark.parametrize("transpose", [0, 1])
-def test_windows_load_what_fractals_load(kernels, factor, transpose):
+def test_window_loads_equal_fractal_loads(kernels, factor, transpose):
     shape = (kernels, factor, "float", 50, 70, 90)
     by_fractals = gemm(*shape, transpose_a=transpose)
     by_windows = gemm(*shape, transpose_a=transpose, by_window=1)

@@ -187,7 +187,7 @@ def _project(tmp_path, header):
     return Project(tmp_path)
 
 
-def test_the_build_refuses_what_a_kernel_includes(tmp_path):
+def test_build_rejects_findings_in_included_headers(tmp_path):
     project = _project(tmp_path, "double a;\n")
     with pytest.raises(UserError, match=r"b\.h:1: double: .*; use float") as caught:
         require_clean(project, ["a"], tmp_path)
@@ -198,7 +198,7 @@ def test_the_build_refuses_what_a_kernel_includes(tmp_path):
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_the_command_lists_and_says_so(tmp_path, as_json):
+def test_command_lists_findings_as_text_and_json(tmp_path, as_json):
     source = _project(tmp_path, "inline void F() { }\n").root / "op_kernel" / "common" / "b.h"
     command = [
         sys.executable,

@@ -263,7 +263,7 @@ def test_chosen_tiling_fits_the_core(choose, m, n, k, factor, cores):
         assert t["singleCoreK"] == k
 
 
-def test_tiling_follows_what_was_set(choose):
+def test_tiling_follows_the_settings(choose):
     status, t, _ = choose(512, 128, 128, cores=2, base_m=128, base_n=64, base_k=128, in_ub=1, traverse=2)
     assert (status, t["baseM"], t["baseN"], t["baseK"], t["iterateOrder"]) == (0, 128, 64, 128, 1)
     assert (t["singleCoreM"], t["singleCoreN"], t["usedCoreNum"]) == (512, 64, 2)

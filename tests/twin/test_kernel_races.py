@@ -368,7 +368,7 @@ def _line(symbol, text):
 
 @pytest.mark.parametrize("blocks", [1, 3])
 @pytest.mark.parametrize("symbol", ["clean", "exceptions", "rows_that_share_blocks"])
-def test_what_is_ordered_is_silent(kernels, symbol, blocks):
+def test_ordered_accesses_have_no_findings(kernels, symbol, blocks):
     for seed in range(1, 4):
         assert _launch(kernels, symbol, blocks, seed=seed) == []
 

@@ -194,7 +194,7 @@ def test_arrays_take_the_place_of_shapes(tmp_path):
     assert "got group_idx, which --inputs also contains" in str(twice.exception)
 
 
-def test_what_the_options_mean():
+def test_options_are_parsed():
     assert parse_shapes(["a=4x8,b=3", "c=0x1"]) == {"a": (4, 8), "b": (3,), "c": (0, 1)}
     assert parse_attrs(["k=1", "s=sum", "b=true", "l=[1, 2]"]) == {"k": 1, "s": "sum", "b": True, "l": [1, 2]}
 

@@ -237,7 +237,7 @@ def test_barriers_of_all_cores_are_flags_at_their_line(profiled):
     assert at(figures["path"], "scalar") == cycles({"us": scalar, "work": scalar}, PATH)
 
 
-def test_lines_follow_what_came_from_l2(profiled):
+def test_lines_separate_first_touch_and_l2_bytes(profiled):
     report, figures = profiled("twice", 100 * 8192, blocks=2)
     (row,) = (row for row in figures["lines"] if row["pipe"] == "MTE2")
     assert row["bytes"] == 2 * 200 * BYTES

@@ -112,7 +112,7 @@ def test_required_attribute(host_call, acl):
 
 
 @pytest.mark.parametrize("dims", [[3, 4], [-1, 4], [-1, -1], [-2], []])
-def test_inferred_shapes_keep_what_is_unknown(host_call, dims):
+def test_inferred_shapes_keep_unknown_dims(host_call, dims):
     call = host_call().input(dims, FLOAT16).input(None).input(None)
     assert call.attributes().infer() == {"outputs": [{"dims": dims, "dtype": FLOAT16}]}
 

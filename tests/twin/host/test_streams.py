@@ -161,7 +161,7 @@ def test_threads_with_streams_of_their_own(device, acl):
         np.testing.assert_array_equal(out.read(acl), (x + index) * (index + 1))
 
 
-def test_thread_without_device_is_told_so(acl):
+def test_thread_without_device_gets_an_error(acl):
     seen: list[tuple[int, str]] = []
 
     def work() -> None:
@@ -274,7 +274,7 @@ def test_leaks_are_reported_at_the_end(mode, place):
     ]
 
 
-def test_reset_of_the_device_releases_what_is_on_it():
+def test_device_reset_releases_its_allocations():
     result = process("reset")
     assert result.returncode == 0, result.stderr
     assert "aclrtResetDevice: 1 device allocations (100 bytes) left" in result.stderr
@@ -284,7 +284,7 @@ def test_host_code_cannot_follow_a_device_pointer():
     assert process("follow").returncode < 0
 
 
-def test_reports_are_taken_once(device, acl):
+def test_reports_are_returned_once(device, acl):
     x = device.tensor(np.ones((1, 8), np.float32))
     device.run(x, device.tensor(np.zeros((1, 8), np.float32)))
     assert len(acl.take_reports()) == 1
