@@ -57,7 +57,7 @@ def test_missing_compiler_is_named_with_the_command_that_installs_it(tmp_path):
 
 
 @pytest.mark.parametrize("folder", ["/", "/absent"])
-def test_folder_that_is_no_toolkit_is_refused(folder):
+def test_folder_without_a_toolkit_is_rejected(folder):
     result = build_sh("--pkg", f"--cann={folder}")
     assert result.returncode == 2
     assert f"got '{folder}', expected the folder of a CANN toolkit" in result.stderr

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("cust_opsproto_rt2.0", "cust_opmaster_rt2.0", "cust_opapi", "cust_onnx_parsers")
 
 
-def test_folder_that_is_no_toolkit_is_refused(tmp_path):
+def test_folder_without_a_toolkit_is_rejected(tmp_path):
     command = ["cmake", "-S", str(ROOT), "-B", str(tmp_path), "-DOPFORGE_EXECUTABLE=opforge"]
     environment = os.environ | {"ASCEND_HOME_PATH": str(tmp_path)}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -170,7 +170,7 @@ def test_json_goes_to_stdout_alone(words, key, tmp_path):
 
 
 @pytest.mark.parametrize("rows", [10**10, 2**62, 10**20])
-def test_shapes_that_no_machine_holds_are_refused(rows, tmp_path):
+def test_shapes_beyond_memory_are_rejected(rows, tmp_path):
     result = opforge("profile", "GroupedBiasAddGrad", "--shape", f"grad_y={rows}x8,group_idx=3", cwd=tmp_path)
     assert result.returncode == 2
     assert re.fullmatch(

@@ -54,7 +54,7 @@ def release(folder, tag):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_a_release_takes_its_notes_from_the_changelog(tmp_path):
+def test_release_notes_come_from_the_changelog(tmp_path):
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "release", tmp_path / ".ci")
     shutil.copy(ROOT / "pyproject.toml", tmp_path)

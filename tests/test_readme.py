@@ -10,7 +10,7 @@ from shown import follow_in_clone
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def test_shown_compile_command_takes_a_checkout_whose_path_has_a_space(tmp_path):
+def test_printed_compile_command_quotes_a_path_with_a_space(tmp_path):
     lines = (ROOT / "docs" / "how-to" / "call-an-operator.md").read_text().splitlines()
     (command,) = (line for line in lines if "opforge flags)" in line)
     tools = tmp_path / ".venv" / "bin"

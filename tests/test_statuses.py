@@ -111,7 +111,7 @@ def test_product_without_kernels_is_561003():
 
 @pytest.mark.parametrize("missing", ["workspaceSize", "executor"])
 @pytest.mark.parametrize("function", ["aclnnGroupedBiasAddGrad", "aclnnGroupedBiasAddGradV2"])
-def test_nowhere_to_write_the_result_is_161001(function, missing):
+def test_null_result_pointer_is_161001(function, missing):
     operators = build_project(find_project())
     plan = getattr(ctypes.CDLL(str(operators.opapi)), f"{function}GetWorkspaceSize")
     size, executor = c_uint64(), c_void_p()

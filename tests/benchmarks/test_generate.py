@@ -21,7 +21,7 @@ def test_the_table_of_a_few_specs(tmp_path):
     assert [line.split("  ")[0] for line in done.stdout.splitlines()] == ["command", *(row["what"] for row in rows)]
 
 
-def test_a_number_of_specs_that_makes_no_sense_is_refused():
+def test_invalid_number_of_specs_is_rejected():
     done = subprocess.run([sys.executable, str(SCRIPT), "--specs", "0"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "1" in done.stderr

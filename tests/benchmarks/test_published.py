@@ -71,7 +71,7 @@ def test_rows_of_a_copy_count_by_their_bytes_and_gaps(described):
     assert described.dma_loop(copies(4, 16, 512)) * mhz == pytest.approx(whole, rel=1e-6)
 
 
-def test_a_part_of_the_tiles_gives_the_time_of_all(monkeypatch):
+def test_time_of_all_tiles_is_estimated_from_some(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     generic = importlib.import_module("points.generic")
     point = {"series": "x", "device": "Ascend910B1", "shapes": [[1 << 22]], "dtypes": "float16", "tiling": {}}

@@ -27,7 +27,7 @@ def test_the_table_of_small_arrays(tmp_path):
     assert [line.split("  ")[0] for line in done.stdout.splitlines()] == ["what", *(row["what"] for row in rows)]
 
 
-def test_a_size_that_makes_no_sense_is_refused():
+def test_invalid_size_is_rejected():
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "--megabytes", "0"], capture_output=True, text=True, check=False
     )

@@ -5,7 +5,7 @@ import pytest
 from opforge.codegen.spec.loader import SpecError, load_specs
 
 
-def test_words_names_and_meaning_are_judged_together(root, tmp_path):
+def test_spelling_names_and_semantics_are_checked_together(root, tmp_path):
     text = (root / "op_proto" / "grouped_bias_add_grad.yaml").read_text(encoding="utf-8")
     for old, new in (
         ("bfloat16, float32]", "bfloat61, float32]"),

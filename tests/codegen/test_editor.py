@@ -59,7 +59,7 @@ def test_problems_have_the_place_of_the_key(spec):
 
 
 @pytest.mark.parametrize("text", ["", "[", "a: &b 1\n", "\x00", "- " * 100, "x" * (1 << 21)])
-def test_text_that_is_no_spec_has_problems_and_no_answers(text):
+def test_invalid_spec_has_problems_and_no_results(text):
     assert editor.problems_in(text)
     assert editor.hover(text, 0, 0) is None
     assert editor.hover(text, 9, 0) is None

@@ -195,7 +195,7 @@ def test_overflow_and_division_by_zero_are_refused(text):
         ("A + " * 300 + "A", "at most 1000"),
     ],
 )
-def test_refusals_say_why(text, reason):
+def test_rejections_state_a_reason(text, reason):
     with pytest.raises(ExprError) as caught:
         parse(text, SCOPE)
     assert reason in str(caught.value)

@@ -32,7 +32,7 @@ SCOPE = Scope(
         ("min(N, max(K, 2))", "min(N, max(K, 2))"),
     ],
 )
-def test_an_expression_reads_like_a_sentence(text, words):
+def test_expression_as_english_text(text, words):
     assert expr_text(parse(text, SCOPE)) == words
 
 

@@ -132,7 +132,7 @@ def test_one_spec_into_another_folder(project):
     assert f"run: opforge generate --output {project / 'empty'} {project}" in stale.output
 
 
-def test_an_operator_that_is_gone_leaves_no_files(project):
+def test_removed_operator_has_no_generated_files(project):
     run()
     (project / "op_proto" / "scale_rows.yaml").unlink()
     assert run("--check").exit_code == 1

@@ -305,7 +305,7 @@ def test_english_page_is_read(draft):
     assert "- At most 4096 rows." in {note.text for note in found.notes}
 
 
-def test_facts_of_an_op_def_become_keys(draft, tmp_path):
+def test_properties_of_an_op_def_become_keys(draft, tmp_path):
     source = OP_DEF.replace('"ascend910_93"', '"kirinx90"').replace(
         'Input("rowIndex")\n            .ParamType(REQUIRED)',
         'Input("rowIndex").ParamType(REQUIRED).ValueDepend(REQUIRED)',

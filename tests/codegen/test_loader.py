@@ -380,7 +380,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), REFUSALS, ids=range(len(REFUSALS)))
-def test_a_mistake_is_named_with_its_place(problems, old, new, expected):
+def test_error_message_contains_the_position(problems, old, new, expected):
     if "^" in new:
         before = MINIMAL[: MINIMAL.index(old)] + new[: new.index("^")]
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
@@ -515,7 +515,7 @@ def test_plain_scalars_follow_yaml_1_2(text, value):
     assert type(got) is type(value)
 
 
-def test_places_are_counted_from_one():
+def test_positions_are_counted_from_one():
     document = read_yaml("a: 1\nb:\n  - {c: 2}\n")
     assert (document.place(("b", 0, "c")).line, document.place(("b", 0, "c")).column) == (3, 9)
     assert (document.key_place(("b", 0, "c")).line, document.key_place(("b", 0, "c")).column) == (3, 6)

@@ -17,7 +17,7 @@ from opforge.codegen.spec.loader import SpecError, load_specs
         ("<keepdims = 0> (wide", "<keepdim = 0> (wide", "did you mean 'keepdims'?"),
     ],
 )
-def test_a_mistake_in_a_body_has_its_place(root, tmp_path, old, new, named):
+def test_error_in_a_body_has_its_position(root, tmp_path, old, new, named):
     text = (root / "op_proto" / "grouped_bias_add_grad.yaml").read_text(encoding="utf-8")
     assert text.count(old) == 1
     spec = tmp_path / "grouped_bias_add_grad.yaml"

@@ -75,6 +75,6 @@ def test_the_command_takes_the_suffix_and_names_it_in_the_repair(project, tmp_pa
 
 
 @pytest.mark.parametrize("suffix", ["custom", "9x", "A_B", "../../X", "A\n"])
-def test_a_suffix_that_is_no_part_of_a_type_is_refused(suffix, tmp_path):
+def test_invalid_suffix_is_rejected(suffix, tmp_path):
     with pytest.raises(UserError, match=r"op suffix: got .*, expected a capital"):
         Project(tmp_path, op_suffix=suffix)

@@ -47,7 +47,7 @@ def test_no_operator_may_be_called_like_a_type_of_cann_or_of_the_shared_headers(
 
 
 @pytest.mark.parametrize("name", ["Add", "Cast", "Slice", "GroupedBiasAddGrad"])
-def test_a_function_of_cann_takes_no_name_away(name):
+def test_names_of_cann_functions_stay_usable(name):
     assert op_type_refusal(name) is None
 
 

@@ -69,7 +69,7 @@ def test_the_tables_and_code_of_a_page_are_markdown(operators, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_page_lacks_nothing(operators, name):
+def test_page_is_complete(operators, name):
     spec = operators[name]
     page = page_of(spec)
     text = plain(page)
@@ -106,7 +106,7 @@ def test_a_page_lacks_nothing(operators, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_terms_in_chinese_change_the_page_alone(operators, name):
+def test_chinese_terms_change_only_the_page(operators, name):
     spec = operators[name]
 
     def without_terms(parameters):
@@ -125,7 +125,7 @@ def test_sections_have_the_names_of_documents_in_chinese(grouped):
     assert [row[0] for row in rows_of(page, "this page") if row[0] not in headings] == ["Formula"]
 
 
-def test_a_term_that_is_not_given_is_a_dash(grouped):
+def test_missing_term_is_a_dash(grouped):
     outputs = (grouped.outputs[0].model_copy(update={"chinese": ""}),)
     terms = [row[-1] for row in rows_of(page_of(grouped.model_copy(update={"outputs": outputs})), "parameter | kind")]
     assert terms == [*(parameter.chinese for parameter in grouped.parameters[:-1]), "-"]

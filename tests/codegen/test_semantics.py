@@ -14,7 +14,7 @@ def changed(base, **changes):
     return {name: value for name, value in merged.items() if value != "absent"}
 
 
-def test_good_calls_break_nothing(grouped):
+def test_valid_calls_violate_no_constraint(grouped):
     for shapes in (INDEXED, EQUAL, changed(EQUAL, grad_y=(3, 0, 6)), changed(INDEXED, grad_y=(0, 6))):
         assert check(grouped, Call(shapes, DTYPES_OF_CALL)) is None
     assert check(grouped, Call(changed(EQUAL, grad_y=(4000, 2, 6), grad_bias=(4000, 6)))) is None, (
@@ -73,7 +73,7 @@ def test_a_message_names_the_limit(operators, dtype, limit, label):
         assert (violation and (violation.expected, violation.label)) == (expected and (expected, label))
 
 
-def test_the_earlier_of_two_broken_constraints_answers(grouped):
+def test_first_of_two_violated_constraints_is_reported(grouped):
     shapes = changed(INDEXED, group_idx=(2049,), grad_bias=(3, 7))
     assert check(grouped, Call(shapes, {**DTYPES_OF_CALL, "grad_y": "int8"}, {"group_idx_type": 7})).label == "C2"
     assert check(grouped, Call(shapes, DTYPES_OF_CALL, {"group_idx_type": 7})).label == "C4"

@@ -69,7 +69,7 @@ def test_one_changed_kernel_is_all_that_is_compiled(project):
     assert lines == ["[1/1] kernel RowMax float32_float32"]
 
 
-def test_operator_whose_kernel_is_gone_does_not_run(project):
+def test_operator_without_its_kernel_does_not_run(project):
     compiled = {path.name for path in build_project(project).vendor_dir.rglob("kernel/*/*/*.so")}
     kernel = project.root / "op_kernel" / "row_max.h"
     text = kernel.read_text(encoding="utf-8")
@@ -177,7 +177,7 @@ def test_the_struct_has_the_fields_of_the_plan_then_those_of_the_spec():
         ("  plan: elementwise\n", "", "is allowed only with a shared plan"),
     ],
 )
-def test_mistakes_around_a_shared_plan_are_refused(old, new, expected, tmp_path):
+def test_errors_in_a_shared_plan_are_rejected(old, new, expected, tmp_path):
     path = tmp_path / "scaled_add.yaml"
     assert old in TEXT
     path.write_text(TEXT.replace(old, new, 1), encoding="utf-8")

@@ -67,7 +67,7 @@ def test_examples_of_the_table_are_valid(path, monkeypatch):
         assert value == key.path[-1]
 
 
-def test_key_without_a_meaning_stops_the_build(monkeypatch):
+def test_unknown_key_stops_the_build(monkeypatch):
     monkeypatch.syspath_prepend(str(REFERENCE.parent))
     spec_keys = importlib.import_module("spec_keys")
     text = spec_keys.LANGUAGE.read_text(encoding="utf-8").replace("| `ends_of` |", "| `end_of` |")

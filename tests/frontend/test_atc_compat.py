@@ -92,14 +92,14 @@ def test_functions_are_written_out(rng):
     assert not result.functions
 
 
-def test_a_model_in_which_nothing_is_rewritten_stays_unsafe():
+def test_unmapped_model_keeps_duplicate_node_names():
     model = parse(f"{HEAD}) => (u, v) {{[a] u = Relu (x) [a] v = Relu (x)}}")
     conversion = convert(model)
     assert not conversion.changed
     assert conversion.model is model
 
 
-def test_imports_that_nobody_uses_go():
+def test_unused_imports_are_removed():
     model = parse(f"{HEAD}) => (float[2, 3] y) {{{OURS}}}", domains=("npu", "d", "com.microsoft"))
     model.opset_import.append(helper.make_opsetid("", 18))
     for domain, expected in (("opforge", {"": 18, "opforge": 1}), ("ai.onnx", {"": 18})):
@@ -150,7 +150,7 @@ def test_sparse_constants_become_dense(flat, rng):
         ([0], [-3], "at most 64 MB in all"),
     ],
 )
-def test_a_sparse_constant_that_is_none_stays_with_a_warning(indices, dims, words):
+def test_invalid_sparse_constant_is_kept_with_a_warning(indices, dims, words):
     model = parse(f"{HEAD}) => (float[2, 3] y, w) {{{OURS} w = d.Foo (x, s)}}")
     values = numpy_helper.from_array(np.ones(1, np.float32), "s")
     entry = model.graph.sparse_initializer.add(dims=dims)

@@ -122,7 +122,7 @@ def test_values_with_other_consumers_are_kept(feed):
     assert [node.op_type for node in conversion.model.graph.node] == ["Reshape", "Sub", "BatchNormElemtBackward"]
 
 
-def test_it_is_not_done_unasked():
+def test_pattern_is_not_applied_by_default():
     conversion = convert(parse(PLAIN))
     assert (conversion.mapped, conversion.left, conversion.changed) == ([], [], False)
 
@@ -140,7 +140,7 @@ def test_it_is_not_done_unasked():
         (PLAIN.replace("p = Mul (d, k)", "o = Mul (d, d) p = Mul (o, k)"), None),
     ],
 )
-def test_other_formulas_are_left(body, words):
+def test_other_formulas_are_not_mapped(body, words):
     conversion = convert(parse(body), patterns=True)
     assert not conversion.changed
     reasons = [entry.reason for entry in conversion.left]
@@ -155,7 +155,7 @@ def test_other_formulas_are_left(body, words):
         (HEAD.replace("float", "double").replace("double n", "double n"), {}, "[C2]"),
     ],
 )
-def test_other_layouts_are_left(head, changes, words):
+def test_other_layouts_are_not_mapped(head, changes, words):
     conversion = convert(parse(PLAIN, head, **changes), patterns=True)
     assert not conversion.changed
     assert any(words in entry.reason for entry in conversion.left), conversion.left

@@ -122,7 +122,7 @@ def test_check_and_convert_report_a_misspelled_operator(node, name, meant, tmp_p
 
 
 @pytest.mark.parametrize("node", ["d.NPUGroupedBiasAddGrd", "Gelu"])
-def test_other_names_are_nobodys_mistake(node, tmp_path):
+def test_other_names_are_not_reported(node, tmp_path):
     model = parse(f"{HEAD} {{[n] y = {node} (x)}}", domains=["d"])
     assert the_finding(model, tmp_path).fix == "replace it by standard operators"
     assert convert(model).left == []
@@ -308,7 +308,7 @@ def test_atc_converts_and_prints_the_command(tmp_path, monkeypatch):
     assert onnx.load(tmp_path / "out_converted.onnx").graph.node[0].op_type == "GroupedBiasAddGrad"
 
 
-def test_atc_is_run_where_it_is(tmp_path, monkeypatch):
+def test_atc_runs_if_it_is_installed(tmp_path, monkeypatch):
     tool = tmp_path / "atc"
     tool.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/called\nexit 7\n')
     tool.chmod(0o755)

@@ -100,14 +100,14 @@ def plain(tmp_path):
     return path
 
 
-def test_a_model_with_nothing_to_map_comes_out_byte_identical(plain):
+def test_unmapped_model_is_byte_identical(plain):
     out = plain.parent / "out.onnx"
     assert "unchanged" in opforge("convert", plain, "-o", out, "--patterns")
     assert out.read_bytes() == plain.read_bytes()
     assert onnx.ModelProto.FromString(out.read_bytes()).SerializeToString() != out.read_bytes()
 
 
-def test_external_data_goes_along_to_another_folder(plain):
+def test_external_data_is_copied_to_another_folder(plain):
     out = plain.parent.parent / "other" / "out.onnx"
     out.parent.mkdir()
     for _ in range(2):
@@ -261,7 +261,7 @@ def test_the_end_of_a_command_is_that_of_its_child(plain):
     assert command("convert", plain, "-o", plain.parent / "o.onnx") == (0, "")
 
 
-def test_a_command_that_is_asked_to_stop_stops(tmp_path):
+def test_command_stops_on_sigterm(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     script = "import os, sys; from opforge.frontend.limits import supervise; supervise(); open(sys.argv[1], 'w')"
     process = subprocess.Popen([sys.executable, "-c", script, tmp_path / "pipe"])

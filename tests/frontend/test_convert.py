@@ -116,7 +116,7 @@ def test_indexed_computes_the_sums_in_every_runtime(opset, kind, rng):
         (0, 1, [0, 3], [(0, 0), (0, 0)]),
     ],
 )
-def test_the_body_holds_for_every_list(rows, kind, index, ranges, word, rng):
+def test_body_is_correct_for_every_list(rows, kind, index, ranges, word, rng):
     text = INDEXED.replace("[6, ", f"[{rows}, ").replace("int64[2]", f"{word}[{len(index)}]")
     text = text.replace("[2, 3] y", f"[{len(index)}, 3] y").replace("Grad (x", f"Grad <{ATTR} = {kind}> (x")
     x = rng.normal(size=(rows, 3)).astype(np.float32)
@@ -267,7 +267,7 @@ def test_converting_again_changes_nothing():
     assert again.model is once
 
 
-def test_bodies_go_when_the_nodes_leave_our_domain():
+def test_bodies_are_removed_if_the_nodes_get_another_domain():
     result = convert(convert(parse(INDEXED)).model, domain="npu").model
     assert operators(result) == ["npu::NPUGroupedBiasAddGrad"]
     assert not result.functions
@@ -361,13 +361,13 @@ def test_output_types_are_declared():
     assert not info.type.tensor_type.shape.dim[1].HasField("dim_value")
 
 
-def test_invented_dim_names_give_way_to_sizes():
+def test_generated_dim_names_are_replaced_by_sizes():
     model = parse(INDEXED.replace("float[2, 3] y", "float[a, b] y"))
     (output,) = convert(model).model.graph.output
     assert [dim.dim_value for dim in output.type.tensor_type.shape.dim] == [2, 3]
 
 
-def test_unknown_shapes_are_no_reason_to_leave_a_node():
+def test_nodes_with_unknown_shapes_are_mapped():
     model = parse("g (x, i) => (y) {t = Foo (x) y = npu.NPUGroupedBiasAddGrad (t, i)}")
     assert mapped_ops(convert(model)) == ["GroupedBiasAddGrad"]
 
@@ -393,7 +393,7 @@ def test_unknown_shapes_are_no_reason_to_leave_a_node():
         (MATRIX, "y, z", "(x, i)", ["2 outputs", "at most 1"]),
     ],
 )
-def test_a_node_that_breaks_a_rule_is_left_with_its_label(inputs, outputs, call, words):
+def test_node_that_violates_a_constraint_is_not_mapped(inputs, outputs, call, words):
     names = ", ".join(value.split()[-1] for value in outputs.replace("[2, ", "[").split(", "))
     reason = untouched(parse(f"g ({inputs}) => ({outputs}) {{{names} = npu.NPUGroupedBiasAddGrad {call}}}"))
     assert all(word in reason for word in words), reason
@@ -410,7 +410,7 @@ def test_a_node_that_breaks_a_rule_is_left_with_its_label(inputs, outputs, call,
         ("{7, -1}", "<group_idx_type = 1>", ["-1", "at least 0"]),
     ],
 )
-def test_constant_group_ends_that_do_not_fit_are_left(values, attrs, words):
+def test_constant_group_ends_that_do_not_fit_are_not_mapped(values, attrs, words):
     text = f"g (float[6, 3] x) => (y) <int64[2] i = {values}> {{y = npu.NPUGroupedBiasAddGrad {attrs} (x, i)}}"
     reason = untouched(parse(text))
     assert all(word in reason for word in ("group_idx", *words)), reason
@@ -446,7 +446,7 @@ INT64 = TensorProto.INT64
         ({"dims": [3], "raw_data": bytes(24)}, ["got element type 0"]),
     ],
 )
-def test_malformed_constants_are_left(maker, fields, words):
+def test_malformed_constants_are_not_mapped(maker, fields, words):
     reason = untouched(constant_ends(maker, **fields))
     assert all(word in reason for word in ("group_idx: ", *words)), reason
 
@@ -469,7 +469,7 @@ def test_non_tensor_input_is_not_mapped(word):
     assert "grad_y: got a" in untouched(model)
 
 
-def test_a_declared_type_that_onnx_does_not_know_is_left():
+def test_unknown_declared_type_is_not_mapped():
     model = parse(INDEXED)
     model.graph.input[0].type.tensor_type.elem_type = 99
     assert "grad_y: got element type 99" in untouched(model)
@@ -598,7 +598,7 @@ def sum_squeeze(**changes):
         ({"sum_in": "x, r"}, ["'r' is an input", "constant"]),
     ],
 )
-def test_a_sum_that_means_something_else_is_left(changes, words):
+def test_other_sum_is_not_mapped(changes, words):
     reason = untouched(sum_squeeze(**changes), patterns=True)
     assert all(word in reason for word in words), reason
 
@@ -624,12 +624,12 @@ def test_an_axis_that_stays_is_put_back(changes, rng):
         np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
 
 
-def test_several_axes_are_left():
+def test_several_axes_are_not_mapped():
     text = "g (float[2, 4, 3] x) => (y) <int64[2] a = {1, 2}> {y = ReduceSum <keepdims = 0> (x, a)}"
     assert "axes [1, 2]" in untouched(parse(text), patterns=True)
 
 
-def test_a_sum_of_unknown_rank_is_left():
+def test_a_sum_of_unknown_rank_is_not_mapped():
     text = "g (x) => (y) <int64[1] a = {1}> {t = foo.Foo (x) y = ReduceSum <keepdims = 0> (t, a)}"
     assert "unknown rank" in untouched(parse(text, domains=("foo",)), patterns=True)
 

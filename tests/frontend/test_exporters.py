@@ -122,7 +122,7 @@ FALLTHROUGH = [
 
 @pytest.mark.parametrize("mode", ["ONNX_FALLTHROUGH", "ONNX_ATEN_FALLBACK"])
 @pytest.mark.parametrize(("function", "arguments", "op"), FALLTHROUGH)
-def test_a_node_that_the_older_exporter_leaves(function, arguments, op, mode):
+def test_node_of_the_older_exporter(function, arguments, op, mode):
     if mode == "ONNX_ATEN_FALLBACK" and op == "ConvTbcBackward":
         pytest.skip("the exporter refuses functions of several outputs in this mode")
     mode = getattr(torch.onnx.OperatorExportTypes, mode)
@@ -130,7 +130,7 @@ def test_a_node_that_the_older_exporter_leaves(function, arguments, op, mode):
     converted(model, arguments, function, op)
 
 
-def test_index_put_of_the_older_exporter_means_something_else():
+def test_index_put_of_the_older_exporter_is_another_operation():
     function = lambda g: torch.zeros(3, 5).index_put((IDS,), g, accumulate=True)  # noqa: E731  # one line is clearer
     conversion = convert(export(function, tensors((6, 5)), dynamo=False, opset=16), patterns=True)
     assert not conversion.changed

@@ -292,7 +292,7 @@ def test_an_unchanged_source_keeps_its_bytes(tmp_path):
     assert load_model(path).data == path.read_bytes()
 
 
-def test_a_gradient_of_impossible_shapes_is_left():
+def test_a_gradient_of_impossible_shapes_is_not_mapped():
     model = training_model()
     for tensor in model.graph.initializer:
         tensor.ClearField("external_data")

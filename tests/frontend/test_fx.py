@@ -103,7 +103,7 @@ def test_a_size_that_another_node_reads_is_known_only_at_run_time():
     assert left.reason == "num_weights must be constant; 'sym_size_int' is an input"
 
 
-def test_outputs_are_picked_by_getitem_and_an_unused_one_has_a_name_of_its_own():
+def test_outputs_are_selected_by_getitem_and_unused_ones_get_a_name():
     graph = Graph()
     types = {"g": (6, 2, 4), "x": (6, 2, 3), "w": (3, 3, 4), "b": (4,)}
     values = graph.inputs(**{name: tensor("float16", *shape) for name, shape in types.items()})
@@ -156,7 +156,7 @@ def test_the_lengths_of_nsa_are_a_list_and_a_keyword():
     assert conversion.model.graph.node[-1].input[3]
 
 
-def test_lengths_that_break_a_rule_leave_the_node():
+def test_lengths_that_violate_a_constraint_are_not_mapped():
     graph = Graph()
     values = graph.inputs(g=tensor("float16", 8, 2, 16), x=tensor("float16", 300, 2, 16), w=tensor("float16", 64, 2))
     graph.add("call_function", "nsa", "npu.npu_nsa_compress_grad.default", *values, 64, 16, actual_seq_len=[100, 299])
@@ -234,7 +234,7 @@ def test_rows_added_by_repeated_ids(rng):
     ("changes", "words"),
     [({"zeros": "aten.ones.default"}, "not known to be zero"), ({"dim": 1}, "along dim 1")],
 )
-def test_other_additions_of_rows_are_left(changes, words):
+def test_other_additions_of_rows_are_not_mapped(changes, words):
     conversion = from_fx(index_add(**changes), patterns=True)
     (left,) = conversion.left
     assert (left.node, conversion.mapped) == ("sums", [])
@@ -247,7 +247,7 @@ def test_ids_in_any_order_go_to_the_operator_for_any_order():
 
 
 @pytest.mark.parametrize(("rows", "mapped"), [(6, 1), (1, 0)])
-def test_values_that_index_put_repeats_are_left(rows, mapped):
+def test_values_repeated_by_index_put_are_not_mapped(rows, mapped):
     graph = Graph()
     g, ids = graph.inputs(g=tensor("float32", rows, 5), i=tensor("int64", 6))
     base = graph.add("call_function", "zeros", "aten.zeros.default", [3, 5], val=tensor("float32", 3, 5))
@@ -336,7 +336,7 @@ def test_functions_of_torch_and_methods(calls, rng):
         ("index_add_", {}, "overwrites its input"),
     ],
 )
-def test_why_a_method_is_left(target, options, words):
+def test_reason_of_an_unmapped_method(target, options, words):
     conversion = from_fx(sums(target, "zeros", 0, "i", "g", **options), patterns=True)
     (left,) = conversion.left
     assert (left.node, conversion.mapped) == ("sums", [])

@@ -54,7 +54,7 @@ STANDARD = [
 
 
 @pytest.mark.parametrize("nodes", STANDARD)
-def test_standard_operators_come_back(nodes, tmp_path):
+def test_standard_operators_are_read_back(nodes, tmp_path):
     model = parse(f"(float[3, 4] x, float[3, 4] w) => (y) {{{nodes}}}")
     arrays = {"i": np.array([3, 0]), "axes": np.array([1]), "shape": np.array([2, 6]), "size": np.array([2, 3, 4])}
     model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in arrays.items())
@@ -211,7 +211,7 @@ def test_wrong_graphs(old, new, words, tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"\x00" * 100, b"graph { " * 5000, b"\xff\xfe\x00", b"op {" + b"a{" * 3000])
 @pytest.mark.parametrize("name", ["m.air", "m.pbtxt", "m.txt"])
-def test_files_that_are_no_graph(content, name, tmp_path):
+def test_files_without_a_graph(content, name, tmp_path):
     (tmp_path / name).write_bytes(content)
     result = opforge("check", tmp_path / name)
     assert isinstance(result.exception, UserError), result.output

@@ -159,17 +159,17 @@ def test_an_empty_part_is_a_group_without_rows(feed):
         ),
     ],
 )
-def test_other_joins_are_left(model, words):
+def test_other_joins_are_not_mapped(model, words):
     left(model, words)
 
 
-def test_sizes_that_are_an_input_are_left():
+def test_sizes_that_are_an_input_are_not_mapped():
     model = split(SPLIT, EACH, head=HEAD.replace("g)", "g, int64[3] sizes)").replace("[6, 5]", "[N, 5]"))
     del model.graph.initializer[[tensor.name for tensor in model.graph.initializer].index("sizes")]
     left(model, "the sizes of the parts of 'g' are not known")
 
 
-def test_parts_of_unknown_width_that_are_reshaped_are_left(rng):
+def test_parts_of_unknown_width_that_are_reshaped_are_not_mapped(rng):
     each = "r{n} = Reshape (p{n}, shape{n}) s{n} = ReduceSum <keepdims = 1> (r{n}, rows)"
     shapes = {f"shape{n}": [rows, -1] for n, rows in enumerate((1, 1, 2))}
     head = "(float[4, H] g) => (float[3, W] y)"
@@ -178,12 +178,12 @@ def test_parts_of_unknown_width_that_are_reshaped_are_left(rng):
     fused(plain, {"g": rng.normal(size=(6, 5)).astype(np.float32)}, "FuseSplitGroups")
 
 
-def test_integers_and_dynamic_rows_are_left():
+def test_integers_and_dynamic_rows_are_not_mapped():
     left(split(SPLIT, EACH, head=HEAD.replace("float", "int64")), "[C2]")
     left(split(SPLIT, EACH, head=HEAD.replace("[6, 5]", "[N, 5]")), "needs all rows")
 
 
-def test_slices_with_a_gap_or_a_step_are_left():
+def test_slices_with_a_gap_or_a_step_are_not_mapped():
     text = PARTS[-1][0]
     left(split(text.replace("(g, n3", "(g, n2"), EACH), "expected them from 3 on")
     left(split(text.replace("n3, n0, n1)", "n3, n0, n2)"), EACH), "by 1")
@@ -246,7 +246,7 @@ def test_ids_that_repeat_other_values_are_in_any_order(inputs):
     assert (entry.op, entry.inputs) == ("EmbeddingDenseBackward", ["g", "r"])
 
 
-def test_masked_ids_that_are_no_group(feed):
+def test_masked_ids_outside_the_groups(feed):
     mask = "a = GreaterOrEqual (ids, zero) b = Less (ids, three) m = And (a, b) v = Where (m, g, nothing)"
     body = f'{mask} y = ScatterND <reduction = "add"> (table, ids, v)'
     model = scatter(body, ids=[[-1], [0], [0], [1], [2], [2]], three=3, nothing=np.float32(0))

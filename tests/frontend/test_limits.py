@@ -146,14 +146,14 @@ def test_the_variable_allows_more(monkeypatch):
         parse_model(data, "m.onnx")
 
 
-def test_reading_leaves_the_limits_of_the_process_as_they_were(tmp_path):
+def test_reading_restores_the_limits_of_the_process(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_DATA)
     with pytest.raises(UserError):
         parse_model(b"\x3a\xff\xff\xff\xff\x07", "m.onnx")
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
 
 
-def test_larger_files_may_take_more():
+def test_limits_grow_with_the_file_size():
     assert limits_for(10 * MIB) == limits_for(64 * MIB)
     assert limits_for(500 * MIB).memory > 2000 * MIB
 
@@ -270,7 +270,7 @@ def value_size(constants, scope, name):
         return 0
 
 
-def test_an_answer_that_is_given_often_does_not_grow():
+def test_cached_reason_has_constant_traceback_depth():
     view = GraphView(typed("(float[6, 3] x) => (float[6, 3] y) {y = Relu (x)}"))
     constants = Constants(ValueTypes(view))
     depths = set()

@@ -250,7 +250,7 @@ def test_external_folder_that_is_a_file(external):
 
 
 @pytest.mark.parametrize("location", ["", ".", "./", "w.bin\0", "a" * 5000])
-def test_external_locations_that_name_nothing(external, location):
+def test_external_locations_without_a_file(external, location):
     edit(external, lambda tensor: setattr(entry(tensor, "location"), "value", location))
     refused(external, "'w'")
 
@@ -362,7 +362,7 @@ def test_cycle_through_a_subgraph():
     view_refused(model_of([node]), "'c'", "cycle")
 
 
-def test_unsorted_nodes_are_no_cycle():
+def test_unsorted_nodes_are_not_reported_as_a_cycle():
     view = GraphView(model_of([relu("t", "y", "b"), relu("x", "t", "a")]))
     assert view.main.makers["t"] == 1
 

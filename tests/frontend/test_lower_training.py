@@ -79,13 +79,13 @@ def require_same_types_and_numbers(converted, expected, feed, *, half):
         np.testing.assert_allclose(array, wanted, rtol=precision, atol=precision, err_msg=output)
 
 
-def test_unasked_it_is_only_mentioned():
+def test_candidate_is_only_listed_by_default():
     model = parse(BATCH_NORM.format("dx") + " {dx = com.microsoft.BatchNormalizationGrad (g, x, w, m, s)}")
     (left,) = convert(model).left
     assert "--lower-training" in left.reason
 
 
-def test_batch_norm_is_left():
+def test_batch_norm_is_not_mapped():
     text = BATCH_NORM.format("dx") + " {dx = com.microsoft.BatchNormalizationGrad (g, x, w, m, s)}"
     reason(parse(text.replace("5, 2] x", "C, 2] x")), "channels")
 
@@ -163,7 +163,7 @@ def test_a_first_layer_needs_no_gradient_of_its_input():
         ({"strides": '[1], auto_pad = "SAME_UPPER"'}, "auto_pad 'SAME_UPPER', expected NOTSET"),
     ],
 )
-def test_conv_is_left(change, words):
+def test_conv_is_not_mapped(change, words):
     reason(parse(CONV.format(**(FORM | change))), words)
 
 
@@ -175,7 +175,7 @@ def test_another_conv_becomes_standard_nodes():
 
 
 @pytest.mark.parametrize("name", {**NODES, **UPDATES, **OPTIMIZERS})
-def test_a_node_without_one_of_its_inputs_is_left_or_needs_it_not(name):
+def test_node_without_an_input_is_mapped_only_if_the_input_is_optional(name):
     model = node_model({**NODES, **UPDATES, **OPTIMIZERS}[name])
     for position in range(len(model.graph.node[-1].input)):
         bare = onnx.ModelProto.FromString(model.SerializeToString())
@@ -186,7 +186,7 @@ def test_a_node_without_one_of_its_inputs_is_left_or_needs_it_not(name):
 
 
 @pytest.mark.parametrize("name", {**NODES, **UPDATES, **OPTIMIZERS})
-def test_an_attribute_of_another_type_leaves_the_node(name):
+def test_attribute_of_another_type_is_not_mapped(name):
     model = node_model({**NODES, **UPDATES, **OPTIMIZERS}[name])
     attributes = model.graph.node[-1].attribute
     for entry in attributes:
@@ -282,7 +282,7 @@ def test_a_batch_of_unknown_size(name, rng):
         (BATCHES["MaxPoolGrad"].replace("[N, 2, 5, 5]", "[N, M, 5, 5]"), "needs a known shape"),
     ],
 )
-def test_other_unknown_sizes_are_left(text, words):
+def test_other_unknown_sizes_are_not_mapped(text, words):
     model = node_model(text)
     left = convert(model, lower_training=True).left
     assert not words or all(
@@ -301,13 +301,13 @@ def test_other_unknown_sizes_are_left(text, words):
         ([1, 1, 1], "kernel_shape = [2], strides = [2]", "expected that of an AveragePool"),
     ],
 )
-def test_an_average_pool_is_left(dy, attributes, words):
+def test_an_average_pool_is_not_mapped(dy, attributes, words):
     text = f"(float{dy} dy) => (float[1, 1, 6] r) {{r = AveragePoolGrad <{attributes}> (dy)}}"
     reason(node_model(text), words)
     reason(node_model(text.replace("float[1, 1, 6] r", "float[1, 1, N] r")), "needs a known dim 2")
 
 
-def test_a_quotient_of_unknown_sizes_is_left():
+def test_a_quotient_of_unknown_sizes_is_not_mapped():
     """An unknown size may be 1."""
     text = "(float[N, 4] dy, float{} a, float{} b) => (float[N, 4] r) {{r = m.DivGrad (dy, a, b)}}"
     reason(node_model(text.format("[N, 4]", "[M, 4]")), "needs a known shape")
@@ -379,7 +379,7 @@ def test_running_statistics_are_written_over_their_inputs(outputs, dims, rng):
     assert all(entry.same for entry in verify(model, convert(model, lower_training=True)))
 
 
-def test_running_statistics_of_two_layers_are_left():
+def test_running_statistics_of_two_layers_are_not_mapped():
     text = """(float[4, 3] x, float[3] w, float[3] b, float[3] u, float[3] v) => (float[4, 3] y) <float[4, 3] z>
         {z = m.BatchNormInternal (x, w, b, u, v) y = m.BatchNormInternal (z, w, b, u, v)}"""
     left = convert(node_model(text), lower_training=True).left
@@ -420,11 +420,11 @@ def test_a_norm_alone_keeps_its_opset():
     ("options", "kind", "words"),
     [("", "int64", "known float type"), ("<noop_with_empty_axes = 1>", "float", "noop_with_empty_axes 1")],
 )
-def test_a_norm_is_left(options, kind, words):
+def test_a_norm_is_not_mapped(options, kind, words):
     reason(parse(f"({kind}[3, 4] x) => (r) {{r = ReduceL2 {options} (x)}}"), words)
 
 
-def test_nodes_that_the_conversion_made_are_not_left():
+def test_nodes_of_the_conversion_are_not_listed_as_unmapped():
     text = (
         "(float[4, 3] dy, float[4, 3] y) => (float[4, 3] r, float[3] s) {r = m.SoftmaxGrad_13 (dy, y) [mine] s = REST}"
     )
@@ -516,11 +516,11 @@ def test_gradients_of_half_precision(name, rng):
         ),
     ],
 )
-def test_mixed_types_are_left(text, words):
+def test_mixed_types_are_not_mapped(text, words):
     reason(node_model(text), words)
 
 
-def test_indices_along_columns_are_left():
+def test_indices_along_columns_are_not_mapped():
     text = BATCHES["MaxPoolGrad"].replace("MaxPool <", "MaxPool <storage_order = 1, ")
     reason(node_model(text), "storage_order 1")
 
@@ -553,7 +553,7 @@ def test_a_step_down_the_gradient(rng):
         np.testing.assert_allclose(results[w], feed[w] - feed["rate"] * feed[g], rtol=1e-6, atol=1e-6)
 
 
-def test_two_sums_into_one_buffer_are_left():
+def test_two_sums_into_one_buffer_are_not_mapped():
     text = """(float[2] b, float[2] g, float[2] h) => (bool u, bool w)
         {u = com.microsoft.InPlaceAccumulatorV2 (b, g) w = com.microsoft.InPlaceAccumulatorV2 (b, h)}"""
     conversion = convert(parse(text), lower_training=True)
@@ -569,7 +569,7 @@ def test_a_sum_of_numbers_keeps_its_rank():
     assert "Reshape" in entry.into
 
 
-def test_nodes_that_formulas_made_are_not_called_left():
+def test_nodes_of_formulas_are_not_listed_as_unmapped():
     text = """(float[2, 4, 6] g, float[2, 4, 6] x, float[6] w, float[2, 4, 1] m, float[2, 4, 1] s)
         => (float[2, 4, 6] dx, float[6] dw, float[6] db, float[2, 4] r) <int64[1] last = {2}> {
             dx, dw, db = com.microsoft.LayerNormalizationGrad (g, x, w, m, s)

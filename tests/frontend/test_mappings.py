@@ -120,11 +120,11 @@ def test_a_shared_scalar_stays_while_somebody_reads_it(embedding_feed):
         ('ATen <operator = "embedding_dense_backward", overload_name = "out"> (g, i, n, p, s)', SCALARS[:3], ["'out'"]),
     ],
 )
-def test_aten_embedding_is_left(call, scalars, words):
+def test_aten_embedding_is_not_mapped(call, scalars, words):
     reason(parse(f"{EMBEDDING} {{y = org.pytorch.aten.{call}}}", initializers=scalars), words)
 
 
-def test_a_scalar_that_is_an_input_leaves_the_node():
+def test_scalar_that_is_an_input_is_not_mapped():
     model = parse(
         "(float[4, 3, 5] g, int64[4, 3] i, int64 n) => (float[N, 5] y)"
         " {y = org.pytorch.aten.embedding_dense_backward (g, i, n, p, s)}",
@@ -169,7 +169,7 @@ def test_two_gathers_share_a_shape():
     assert left.reason == "axis is 1, expected 0"
 
 
-def test_the_type_of_a_gradient_that_nobody_declares_comes_from_the_table():
+def test_undeclared_gradient_type_comes_from_the_table():
     model = parse(
         "(float16[7, 5] W, int64[4] i, h) => (y) {s = Shape (W) g = com.microsoft.FooGrad (h)"
         " t = com.microsoft.GatherGrad (s, i, g) y = com.microsoft.Bar (t)}"
@@ -204,7 +204,7 @@ def test_the_type_of_a_gradient_that_nobody_declares_comes_from_the_table():
         ),
     ],
 )
-def test_gather_grad_is_left(text, values, words):
+def test_gather_grad_is_not_mapped(text, values, words):
     reason(parse(text, initializers=values), words)
 
 
@@ -253,7 +253,7 @@ def test_half_data_keeps_its_type_beside_float_statistics(batch_norm_feed):
     same(batch_norm("float16"), feed, tolerance=5e-3)
 
 
-def test_half_statistics_are_left():
+def test_half_statistics_are_not_mapped():
     model = batch_norm("float16")
     for value in model.graph.input[2:7]:
         value.type.tensor_type.elem_type = TensorProto.FLOAT16
@@ -364,7 +364,7 @@ def test_the_custom_nsa_node(names):
         ({"block": 16}, ["[C4]"]),
     ],
 )
-def test_nsa_that_breaks_a_rule_is_left_with_its_label(change, words):
+def test_nsa_node_that_violates_a_constraint_is_not_mapped(change, words):
     values = dict([*NSA_SCALARS, ENDS]) | change
     model = parse(
         f"{NSA} {{dx, dw = npu.npu_nsa_compress_grad (g, x, w, block, stride, ends)}}", initializers=values.items()
@@ -372,7 +372,7 @@ def test_nsa_that_breaks_a_rule_is_left_with_its_label(change, words):
     reason(model, words)
 
 
-def test_lengths_that_are_an_input_leave_the_node():
+def test_lengths_that_are_an_input_are_not_mapped():
     text = NSA.replace(") =>", ", int64[5] ends) =>")
     reason(
         parse(

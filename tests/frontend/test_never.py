@@ -84,7 +84,7 @@ NEVER = [
 
 
 @pytest.mark.parametrize(("text", "words"), NEVER)
-def test_it_stays_whatever_is_asked(text, words):
+def test_node_is_not_mapped_with_any_option(text, words):
     model = parse(text)
     before = model.SerializeToString()
     conversion = convert(model, patterns=True, lower_training=True)

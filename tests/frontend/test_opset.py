@@ -95,7 +95,7 @@ def test_nodes_inside_a_branch_are_respelled_too(x):
         (17, "[n] w = ReduceL1 (x)", "ATC has a parser for node 'n' (ReduceL1) only in opset 17"),
     ],
 )
-def test_a_node_that_cannot_follow_keeps_the_model_where_it_is(opset, node, words):
+def test_unconvertible_node_keeps_the_opset_of_the_model(opset, node, words):
     conversion = convert(parse(f"{HEAD}) => (float[2, 3] y, w) {{{OURS} {node}}}", opset))
     assert conversion.mapped
     assert conversion.model.opset_import[0].version == opset

@@ -127,7 +127,7 @@ def test_nodes_and_constants_of_a_match():
     assert (found.nodes, found.constants) == ([2, 0, 1], {"c": np.float32(0.5)})
 
 
-def test_a_failed_alternative_leaves_nothing():
+def test_failed_alternative_adds_no_nodes():
     pattern = op.Add(op.Mul("p", 2), "q") | op.Add("q", op.Abs("r"))
     found = match(pattern, "s = Mul (a, half) t = Abs (b) y = Add (s, t)")
     assert (found.names, found.nodes) == ({"q": "s", "r": "b"}, [2, 1])

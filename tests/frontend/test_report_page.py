@@ -55,7 +55,7 @@ def step(request, tmp_path_factory):
     return folder, source, report(source, folder, *options)
 
 
-def test_the_page_of_a_training_step_stands_alone(step):
+def test_page_of_a_training_step_is_self_contained(step):
     _, _, text = step
     page = WebPage(text)
     assert page.open == []
@@ -130,7 +130,7 @@ def test_change_lists_removed_and_added_nodes():
     assert rewritten_places(GraphView(model), conversion, 0) == []
 
 
-def test_places_in_branches_are_found_there():
+def test_positions_in_branches():
     branch = onnx.parser.parse_graph(f"b () => (float[G, 3] t) {{[n] t = {NODE} (x, i)}}")
     model = parse("(float[6, 3] x, int64[3] i, bool c) => (float[3, 3] y) {}")
     model.graph.node.append(helper.make_node("If", ["c"], ["y"], "if", then_branch=branch, else_branch=branch))
@@ -181,7 +181,7 @@ def test_the_page_of_a_huge_model_is_bounded(tmp_path):
     assert len(text) < 1_000_000
 
 
-def test_one_box_stands_for_many_alike(tmp_path):
+def test_equal_nodes_share_one_box(tmp_path):
     parts, count = [f"p{number}" for number in range(200)], 200
     sums = " ".join(f"s{part} = ReduceSum <keepdims = 1> ({part}, axis)" for part in parts)
     text = report(

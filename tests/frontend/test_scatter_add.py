@@ -145,7 +145,7 @@ BARE = 'z = ConstantOfShape (dims) j = Unsqueeze (i, last) y = ScatterND <reduct
         (PLAIN.format(grad="g").replace("k = Not (u)", "k = Identity (u)"), {}, "has a mask 'k', expected"),
     ],
 )
-def test_near_misses_are_left(text, changes, words):
+def test_near_misses_are_not_mapped(text, changes, words):
     model = parse(text, **changes)
     conversion = convert(model, patterns=True)
     assert not conversion.changed
@@ -163,7 +163,7 @@ SQUARE = "g (float[5, 5] g, int64[5] i) => (float[7, 5] y)"
         ("k = Not (m)", "float32 [5, 5], by 'k', which is bool [5]; expected one condition for each row"),
     ],
 )
-def test_a_mask_of_columns_is_left(mask, words):
+def test_a_mask_of_columns_is_not_mapped(mask, words):
     text = PLAIN.format(grad="g").replace("u = Unsqueeze (m, last)", "").replace("k = Not (u)", mask)
     conversion = convert(parse(text, SQUARE, first=[0]), patterns=True)
     assert not conversion.changed
@@ -205,7 +205,7 @@ def test_masks_become_padding_idx(mask, feed):
     assert [node.op_type for node in conversion.model.graph.node] == ["EmbeddingDenseBackward"]
 
 
-def test_a_mask_without_axes_is_left():
+def test_a_mask_without_axes_is_not_mapped():
     text = (
         'e = Equal (i, n2) v = Where (e, zero, g) j = Unsqueeze (i, last) y = ScatterND <reduction = "add"> (z, j, v)'
     )
@@ -220,7 +220,7 @@ def test_a_mask_without_axes_is_left():
 
 
 @pytest.mark.parametrize("columns", [3, 5])
-def test_a_scatter_of_elements_that_leaves_some_out_is_left(columns):
+def test_partial_scatter_of_elements_is_not_mapped(columns):
     text = 'y = ScatterElements <reduction = "add"> (table, j, g)'
     ids = np.repeat([[0], [1], [1], [2]], columns, 1)
     model = parse(text, "g (float[6, 5] g) => (float[7, 5] y)", j=ids, table=np.zeros((7, 5), np.float32))
@@ -235,7 +235,7 @@ def test_a_scatter_of_elements_that_leaves_some_out_is_left(columns):
         ("g (float[2, 5] g) => (float[7, 5] y)", {"t": np.zeros((7, 5), np.float32), "i": [-1, 3]}, "from -1 to 3"),
     ],
 )
-def test_other_tables_are_left(head, changes, words):
+def test_other_tables_are_not_mapped(head, changes, words):
     conversion = convert(
         parse(BARE.replace("z = ConstantOfShape (dims)", "").replace("(z, j", "(t, j"), head, **changes), patterns=True
     )

@@ -65,7 +65,7 @@ class Unknown:
 
 
 @pytest.mark.parametrize("nodes", NODES)
-def test_a_type_is_that_of_onnx_or_left_to_it(nodes, monkeypatch):
+def test_types_agree_with_onnx_or_are_unknown(nodes, monkeypatch):
     near = types(nodes, monkeypatch, without="onnx")
     assert near in (value_types.ValueType(), types(nodes, monkeypatch, without="near"))
 

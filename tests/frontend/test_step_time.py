@@ -291,7 +291,7 @@ def plain(tmp_path):
         (("--inputs", "in.npz", "--trace", "in.npz"), "cannot write the trace over in.npz"),
     ],
 )
-def test_a_mistake_is_named_and_nothing_is_written(plain, monkeypatch, arguments, message):
+def test_error_is_reported_and_nothing_is_written(plain, monkeypatch, arguments, message):
     monkeypatch.chdir(plain)
     (plain / "cut.npz").write_bytes((plain / "in.npz").read_bytes()[:100])
     np.savez(plain / "wrong.npz", xx=np.ones((6, 3), np.float32), x=np.ones((6, 3), np.float32), i=np.arange(3))
@@ -305,7 +305,7 @@ def test_a_mistake_is_named_and_nothing_is_written(plain, monkeypatch, arguments
     assert {path.name: path.read_bytes() for path in plain.iterdir()} == before
 
 
-def test_arrays_that_nobody_can_make_up_are_one_line(plain):
+def test_arrays_that_cannot_be_generated_are_one_line(plain):
     model = onnx.load(plain / "m.onnx")
     model.graph.input.append(helper.make_tensor_value_info("big", 1, [1 << 20, 1 << 20]))
     onnx.save(model, plain / "m.onnx")

@@ -42,7 +42,7 @@ def test_a_whole_step(name, is_reset):
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_the_training_graph_alone(name):
+def test_training_graph_without_other_nodes(name):
     """What it writes over its buffers becomes an output of the same type, in the place of the flag if there is one."""
     training = onnx.load(HERE / f"{name}_training.onnx")
     conversion = convert(training, lower_training=True)
@@ -114,7 +114,7 @@ def test_plain_descent_is_compared():
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_atc_would_take_it(name, tmp_path):
+def test_result_is_accepted_by_the_atc_check(name, tmp_path):
     step = whole(name)
     path = tmp_path / "step.onnx"
     onnx.save(convert(step, lower_training=True).model, path)

@@ -178,7 +178,7 @@ def test_generated_weights_preserve_the_scale_of_activations():
     ("dims", "problem"),
     [([1 << 40, 1 << 30], f"got {1 << 70} elements, expected at most"), ([1] * 70, "got the shape [1, 1, 1,")],
 )
-def test_an_input_of_which_there_is_no_array_is_one_line(tmp_path, dims, problem):
+def test_missing_input_array_is_one_line(tmp_path, dims, problem):
     model = parse(GATHER)
     model.graph.input.append(onnx.helper.make_tensor_value_info("big", 1, dims))
     onnx.save(model, tmp_path / "m.onnx")

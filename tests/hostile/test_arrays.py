@@ -160,7 +160,7 @@ def test_a_damaged_file_is_one_line(tmp_path, kind):
     ],
     ids=["shape", "size in the archive", "header"],
 )
-def test_sizes_that_a_file_only_claims_take_no_memory(tmp_path, make):
+def test_sizes_stated_by_a_file_allocate_no_memory(tmp_path, make):
     path = tmp_path / "in.npz"
     path.write_bytes(make())
     tracemalloc.start()

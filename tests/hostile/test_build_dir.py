@@ -64,7 +64,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("kind", FOLDERS)
-def test_a_place_that_is_no_folder_is_named(refused, project, tmp_path, kind):
+def test_path_that_is_not_a_folder_is_named(refused, project, tmp_path, kind):
     make, says = FOLDERS[kind]
     make(tmp_path / "out")
     said = refused(project, "build", OPFORGE_BUILD_DIR=str(tmp_path / "out"))
@@ -74,7 +74,7 @@ def test_a_place_that_is_no_folder_is_named(refused, project, tmp_path, kind):
 
 @pytest.mark.parametrize("command", ["flags", "generate"])
 @pytest.mark.parametrize("kind", NAMES)
-def test_a_name_that_cannot_be_used_is_shown_escaped_and_cut(refused, project, command, kind):
+def test_invalid_name_is_shown_escaped_and_shortened(refused, project, command, kind):
     said = refused(project, command, OPFORGE_BUILD_DIR=NAMES[kind])
     assert "OPFORGE_BUILD_DIR" in said
     assert "\x1b" not in said
@@ -134,7 +134,7 @@ def test_a_damaged_owner_is_another_project(refused, project, tmp_path, content)
 
 
 @pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "folder"])
-def test_an_owner_that_is_no_plain_file_is_refused(refused, project, tmp_path, kind):
+def test_owner_must_be_a_regular_file(refused, project, tmp_path, kind):
     out, mine = tmp_path / "out", tmp_path / "mine.txt"
     out.mkdir()
     mine.touch()

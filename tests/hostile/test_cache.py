@@ -103,7 +103,7 @@ def test_a_damaged_record_is_made_again(library, capfd, kind, file):
 
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("kind", PLACES)
-def test_something_else_in_the_place_of_a_file_is_replaced(library, capfd, kind, file):
+def test_other_entry_at_the_path_of_a_file_is_replaced(library, capfd, kind, file):
     place = library.path.parent / file
     _replaced(place, PLACES[kind])
     assert build(library) == file.startswith("answer.o")
@@ -157,7 +157,7 @@ def test_a_digest_is_remembered_of_settled_files_only(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "ring", "link to a device", "folder"])
-def test_an_input_that_is_no_file_is_no_reason_to_wait(library, tmp_path, kind):
+def test_special_file_as_former_input_does_not_block(library, tmp_path, kind):
     """The object was made of a header that the source no longer includes."""
     library.units[0].source.write_text('extern "C" int answer() { return 4; }\n', encoding="utf-8")
     _replaced(tmp_path / "answer.h", PLACES[kind])
@@ -177,7 +177,7 @@ def test_objects_of_another_source_are_not_reused(library, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["link", "hard link", "pipe", "folder", "link to a device"])
-def test_a_lock_that_is_no_plain_file_is_refused(library, tmp_path, kind):
+def test_lock_must_be_a_regular_file(library, tmp_path, kind):
     mine = tmp_path / "mine.txt"
     mine.write_text("mine", encoding="utf-8")
     lock = library.path.parent / ".lock"
@@ -246,7 +246,7 @@ DEPFILES = {
 
 
 @pytest.mark.parametrize("text", DEPFILES)
-def test_lists_of_inputs_are_read_as_make_reads_them(tmp_path, text):
+def test_input_lists_are_parsed_like_make(tmp_path, text):
     path = tmp_path / "x.d"
     path.write_text(text, encoding="utf-8")
     if DEPFILES[text] is None:

@@ -105,7 +105,7 @@ def test_an_empty_path_is_refused(command, option):
 
 
 @pytest.mark.parametrize(("command", "option"), [pair for pair in path_parameters() if pair[1] != "--json"])
-def test_a_dash_is_no_path(command, option):
+def test_dash_is_not_accepted_as_a_path(command, option):
     result = CliRunner().invoke(app, with_path(command, option, "-"))
     assert result.exit_code == 2
     assert "got '-', expected a path" in result.output
@@ -140,7 +140,7 @@ READERS += [["run", "m.onnx", "--inputs", "{}"], ["profile", "Foo", "--inputs", 
 
 @pytest.mark.parametrize("file", FILES, ids=ascii)
 @pytest.mark.parametrize("words", READERS, ids=" ".join)
-def test_files_that_are_none_are_refused(refused, words, file):
+def test_paths_that_are_not_files_are_rejected(refused, words, file):
     if file == "empty" and words[:2] == ["generate", "{}"]:
         assert "got an empty file" in refused(["generate", "empty"])
         return

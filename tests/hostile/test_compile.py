@@ -156,7 +156,7 @@ def cxx(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", COMPILERS)
-def test_a_program_that_is_no_compiler_is_a_missing_tool(place, cxx, monkeypatch, kind):
+def test_other_program_is_reported_as_missing_compiler(place, cxx, monkeypatch, kind):
     text, says = COMPILERS[kind]
     monkeypatch.setattr(compiler, "_VERSION_LIMITS", Limits(1, 500, 1))
     program = place / "cxx"

@@ -167,7 +167,7 @@ PIPES = [
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "device", "huge", "socket"])
 @pytest.mark.parametrize("file", PIPES)
-def test_files_of_other_kinds_block_nobody(place, file, kind):
+def test_special_files_do_not_block(place, file, kind):
     path = place.root / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
@@ -198,7 +198,7 @@ MANIFEST_FILES = [
 
 
 @pytest.mark.parametrize(("name", "says"), MANIFEST_FILES)
-def test_manifest_opens_nothing_outside(place, capsys, name, says):
+def test_manifest_opens_no_files_outside(place, capsys, name, says):
     place.write("vendors/acme/manifest.json", json.dumps({"operators": [], "files": {name: "0" * 64}}))
     found = said(place.faults())
     assert says in found
@@ -206,7 +206,7 @@ def test_manifest_opens_nothing_outside(place, capsys, name, says):
     assert all(line.isprintable() for line in capsys.readouterr().out.split("\n"))
 
 
-def test_descriptions_open_nothing_outside(place):
+def test_descriptions_open_no_files_outside(place):
     place.write(f"vendors/acme/{TBE}/acme_impl/dynamic/x.py", "")
     for value in ("/etc/passwd", "../../../x", "f" * 5000, "a\0b", "\n"):
         described = {"A": {"opFile": {"value": value}}}
@@ -348,7 +348,7 @@ CONSTRUCTORS = {
 
 
 @pytest.mark.parametrize("kind", CONSTRUCTORS)
-def test_a_library_that_does_something_when_it_is_loaded(tmp_path, monkeypatch, kind):
+def test_library_with_a_constructor(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(libraries, "SECONDS", 1)
     code, says = CONSTRUCTORS[kind]
     head = "#include <signal.h>\n#include <unistd.h>\nstatic char text[65536];\n"
@@ -365,7 +365,7 @@ def test_a_library_that_does_something_when_it_is_loaded(tmp_path, monkeypatch, 
             assert str(library) not in place.read_text(encoding="utf-8", errors="replace")
 
 
-def test_places_answer_for_anything(tmp_path):
+def test_queries_at_any_position_return_a_result(tmp_path):
     assert why_unusable("") == why_unusable("/nowhere") == ""
     assert children(tmp_path / "x" / ("y" * 300)) == []
     assert children(Path("a\0b")) == []

@@ -255,7 +255,7 @@ def test_a_module_on_pythonpath_that_replaces_another_is_named(opforge, project,
     assert not (project / "o.onnx").exists()
 
 
-def test_other_modules_on_pythonpath_are_no_fault(project, tmp_path):
+def test_other_modules_on_pythonpath_are_accepted(project, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "tbe.py").touch()
     environment = os.environ | {"PYTHONPATH": f"{tmp_path}/absent::{tmp_path}/mine"}

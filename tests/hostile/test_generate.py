@@ -103,7 +103,7 @@ HOSTILE_ENTRIES = {
 
 
 @pytest.mark.parametrize("entry", HOSTILE_ENTRIES.values(), ids=HOSTILE_ENTRIES)
-def test_an_entry_of_the_manifest_that_leads_elsewhere_removes_nothing(tmp_path, entry):
+def test_manifest_entry_outside_the_folder_removes_nothing(tmp_path, entry):
     out, outside = tmp_path / "out", tmp_path / "outside"
     out.mkdir()
     outside.mkdir()
@@ -133,7 +133,7 @@ def test_a_manifest_that_lists_files_of_the_user_removes_none(tmp_path):
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
-def test_an_entry_that_is_no_file_stays(tmp_path, make):
+def test_entry_that_is_not_a_regular_file_stays(tmp_path, make):
     make(tmp_path / "d")
     (tmp_path / MANIFEST).write_text(json.dumps({"d": "foo"}))
     write(Tree({"a.h": MARK}, {"a.h": "foo"}, is_complete=True), tmp_path)
@@ -353,7 +353,7 @@ def test_a_hostile_configuration_is_one_message(said, project, text):
     assert said("pack", "--no-build").count("\n") == 1
 
 
-def test_new_leaves_nothing_beside_a_folder_that_it_cannot_make(tmp_path):
+def test_failed_new_leaves_no_files(tmp_path):
     shutil.copytree(Path(__file__).parent, tmp_path / f".bar.{os.getpid()}")
     before = files_of(tmp_path)
     with pytest.raises(UserError, match="File name too long"):

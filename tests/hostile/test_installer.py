@@ -99,7 +99,7 @@ def test_damaged_payload_is_one_message_and_exit_code_2(package, run, tmp_path, 
 
 
 @pytest.mark.parametrize("payload", [b"", b"no gzip", b"\x1f\x8b\x08\0damaged"])
-def test_payload_that_is_no_archive(package, run, tmp_path, payload):
+def test_payload_without_an_archive(package, run, tmp_path, payload):
     result = run(with_payload(package, tmp_path / "x.run", payload), "--verify")
     assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)
     assert "the payload is no archive" in result.stderr
@@ -280,7 +280,7 @@ def test_work_folder_of_somebody_else_stays(package, run, target, kind):
     assert [path.name for path in vendors.iterdir()] == [work.name]
 
 
-def test_pipes_in_an_installed_folder_block_nobody(package, run, target):
+def test_pipes_in_an_installed_folder_do_not_block(package, run, target):
     place = f"--install-path={target}"
     vendor = target / "vendors/opforge"
     for name in ("version.info", "SHA256SUMS", "package.info", "manifest.json"):

@@ -416,7 +416,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("kind", PLACES)
-def test_something_else_in_the_place_of_a_kept_source_is_replaced(tmp_path, kind):
+def test_other_entry_at_the_path_of_a_kept_source_is_replaced(tmp_path, kind):
     source, mine = f"// {kind}\n{NOTHING}", tmp_path / "mine"
     mine.write_text("mine", encoding="utf-8")
     home = Project(BUILTIN_ROOT).build_dir / "twin" / "launch"
@@ -479,7 +479,7 @@ def test_a_trace_replaces_regular_files_only(tmp_path, monkeypatch, kind):
     assert mine.read_text(encoding="utf-8") == "mine"
 
 
-def test_the_temporary_file_of_a_trace_is_nobody_elses(tmp_path, monkeypatch):
+def test_temporary_file_of_a_trace_is_unique(tmp_path, monkeypatch):
     mine, trace = tmp_path / "mine", tmp_path / "trace.json"
     mine.write_text("mine", encoding="utf-8")
     (tmp_path / "trace.json.partial").symlink_to(mine)

@@ -364,7 +364,7 @@ BAD_TARGETS = (
 
 
 @pytest.mark.parametrize("target", BAD_TARGETS, ids=lambda target: target[:20])
-def test_an_output_lands_on_nothing_else(good, monkeypatch, target):
+def test_invalid_output_path_changes_no_file(good, monkeypatch, target):
     monkeypatch.chdir(good.parent)
     before = contents(good.parent)
     for command in OUTPUTS:

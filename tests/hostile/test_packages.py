@@ -304,7 +304,7 @@ def test_many_problems_are_cut(package, tmp_path):
         ("pipe", "a pipe"),
     ],
 )
-def test_paths_that_are_no_package(tmp_path, name, says):
+def test_paths_without_a_package(tmp_path, name, says):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match=says) as refused:
         verify(tmp_path / name)

@@ -83,7 +83,7 @@ ARRAYS = {
 
 
 @pytest.mark.parametrize("kind", ARRAYS)
-def test_arrays_that_are_no_numbers_are_one_line(tmp_path, kind):
+def test_non_numeric_arrays_are_one_line(tmp_path, kind):
     array, words = ARRAYS[kind]
     np.savez(tmp_path / "in.npz", group_idx=array)
     assert f"--inputs: group_idx: {words}" in refused(OP, *SHAPE, "--inputs", tmp_path / "in.npz")
@@ -115,7 +115,7 @@ TARGETS = (
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target[:20])
-def test_an_output_lands_on_nothing_else(folder, monkeypatch, target):
+def test_invalid_output_path_changes_no_file(folder, monkeypatch, target):
     before = contents(folder.parent)
     for option, what in (("--html", "page"), ("--trace", "trace"), ("--json", "report")):
         text = refused(OP, "--inputs", folder / "in.npz", option, folder / target)

@@ -133,7 +133,7 @@ def test_a_closed_input_does_no_harm(folder):
     assert (folder / "i.onnx").read_bytes() == (folder / "m.onnx").read_bytes()
 
 
-def test_a_message_that_stderr_refuses_goes_to_stdout(opforge, folder):
+def test_message_goes_to_stdout_if_stderr_is_full(opforge, folder):
     done = opforge("check", "absent.onnx", cwd=folder, stderr="/dev/full")
     assert (done.returncode, done.stdout.count("\n")) == (2, 1)
     assert "absent.onnx: cannot read the model" in done.stdout

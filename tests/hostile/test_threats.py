@@ -17,7 +17,7 @@ def rows(text, columns):
     return found[1:]
 
 
-def test_each_threat_has_a_giver_a_place_and_a_test():
+def test_each_threat_has_a_source_a_location_and_a_test():
     model = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     threats = rows(model, 5)
     assert len(threats) >= 12

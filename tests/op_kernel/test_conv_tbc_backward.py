@@ -312,7 +312,7 @@ def test_strided_inputs():
     agree(doubled, attrs)
 
 
-def test_strided_outputs_leave_their_neighbours_alone():
+def test_strided_outputs_keep_other_elements():
     inputs, attrs = problem(20, 3, (12, 10))
     around = {
         "grad_input": np.full((21, 4, 25), 9, np.float16),

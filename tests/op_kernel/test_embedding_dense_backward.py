@@ -155,7 +155,7 @@ LIMITS_INT64 = [2**32, 2**32 + 3, -(2**32) + 3, 2**31, 2**63 - 1, -(2**63), 2**4
 
 @pytest.mark.parametrize("padding", [-1, 0, 39])
 @pytest.mark.parametrize("index_dtype", INDEX_DTYPES)
-def test_indices_that_are_no_row_are_skipped(index_dtype, padding):
+def test_out_of_range_indices_are_skipped(index_dtype, padding):
     numbers = [0, 3, 39, 39, *LIMITS, *(LIMITS_INT64 if index_dtype is np.int64 else [])]
     indices = np.random.default_rng(0).choice(np.array(numbers, np.int64), 3000).astype(index_dtype)
     agree(values((3000, 33)), indices, 40, padding_idx=padding, scale=True)
@@ -172,7 +172,7 @@ def test_table_without_any_index_is_zeroed(rows, index, padding):
 
 
 @pytest.mark.parametrize("padding", [-2, -1819776, 76, 392092, 2**63 - 1, -(2**63)])
-def test_padding_that_is_no_row_means_none(padding):
+def test_padding_index_out_of_range_is_no_padding(padding):
     agree(values((300, 16)), uniform(300, 76), 76, padding_idx=padding)
 
 
@@ -216,7 +216,7 @@ def test_tensors_in_the_middle_of_a_storage(storage_offset):
     agree(values((300, 37), np.float16), zipf(300, 90, np.int64), 90, storage_offset=storage_offset)
 
 
-def test_strided_output_leaves_its_neighbours_alone():
+def test_strided_output_keeps_other_elements():
     surroundings = np.full((2 * 9 + 1, 2 * 40 + 3), 9.0, np.float32)
     output = surroundings[1::2, 1:81:2]
     agree(values((90, 40)), uniform(90, 9), 9, outputs={"grad_weight": output})

@@ -238,7 +238,7 @@ def test_strided_inputs():
     agree(values((6, 40, 50), np.float16).transpose(2, 1, 0))
 
 
-def test_strided_output_leaves_its_neighbours_alone():
+def test_strided_output_keeps_other_elements():
     surroundings = np.full((2 * 5 + 1, 2 * 40 + 3), 9.0, np.float32)
     output = surroundings[1::2, 1:81:2]
     agree(values((90, 40), np.float32), ends_list(90, 5), outputs={"grad_bias": output})

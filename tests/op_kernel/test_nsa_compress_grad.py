@@ -204,7 +204,7 @@ def test_windows_that_no_or_several_numbers_of_sequences_have(rows, windows, cou
         agree({**inputs, "act_seq_len": np.array([48, 96, 144])}, attrs)
 
 
-def test_rows_in_no_window_get_zeros_and_count_for_nothing():
+def test_rows_outside_all_windows_have_zero_gradient_and_no_effect():
     inputs, attrs = problem([100, 20, 45], 3, 64)
     outside = np.r_[96:100, 100:120, 152:165]
     inputs["input"][outside] = np.nan
@@ -259,7 +259,7 @@ def test_strided_inputs():
     agree(doubled, attrs)
 
 
-def test_strided_outputs_leave_their_neighbours_alone():
+def test_strided_outputs_keep_other_elements():
     inputs, attrs = problem([90, 70], 4, 48)
     around = {"input_grad": np.full((161, 5, 100), 9, np.float16), "weight_grad": np.full((33, 12), 9, np.float16)}
     views = {"input_grad": around["input_grad"][1:, :4, 1:97:2], "weight_grad": around["weight_grad"][:32, ::3]}
@@ -295,7 +295,7 @@ def test_traffic_is_one_pass_and_evenly_shared():
         assert report.traffic_balance <= 1.1
 
 
-def test_few_blocks_for_a_tiny_problem_and_whole_heads_for_few_rows():
+def test_block_count_of_tiny_problems_and_few_rows():
     assert agree(*problem([64], 2, 16)).report.blocks == 1
     many_heads = agree(*problem([64], 64, 128)).report
     assert many_heads.blocks >= 16

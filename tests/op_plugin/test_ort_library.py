@@ -269,7 +269,7 @@ def test_the_page_runs(tmp_path, monkeypatch):
         np.testing.assert_array_equal(names["session"].run(None, feeds)[1], np.full((2, 3), 4))
 
 
-def test_a_process_that_ends_prints_nothing(library, tmp_path):
+def test_exiting_process_prints_nothing(library, tmp_path):
     onnx.save(parse(GROUPED), tmp_path / "m.onnx")
     code = f"""
 import numpy, onnxruntime

@@ -126,7 +126,7 @@ def test_a_host_list_becomes_a_constant(torchair, tmp_path):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_an_operator_that_this_torch_lacks_is_left_out(name, torchair, tmp_path):
+def test_operators_missing_in_this_torch_are_skipped(name, torchair, tmp_path):
     sys.modules["torch"].ops = SimpleNamespace(aten=SimpleNamespace(), npu=SimpleNamespace())
     module_of(name, tmp_path)
     assert torchair == {}

@@ -91,7 +91,7 @@ def test_newer_generation_and_uninstall_of_built_files(small_package, run, tmp_p
     assert not vendors.exists()
 
 
-def test_variables_of_other_builds_lead_nowhere(small_package, run, tmp_path, vendors):
+def test_variables_of_other_builds_have_no_effect(small_package, run, tmp_path, vendors):
     toolkit = MockToolkit(tmp_path / "new", "9.1")
     other = tmp_path / "elsewhere"
     variables = {"DESTDIR": str(other), "CXX": "g++ -m64"}
@@ -193,7 +193,7 @@ def test_missing_program_is_named_and_nothing_is_done(small_package, run, toolki
     assert content(vendors / "opforge") == before
 
 
-def test_variable_that_names_no_toolkit_is_refused_where_it_is_to_build(small_package, run, tmp_path, vendors):
+def test_variable_without_a_toolkit_is_rejected_if_it_is_used(small_package, run, tmp_path, vendors):
     place = f"--install-path={vendors.parent}"
     wrong = f"ASCEND_HOME_PATH: got '{tmp_path}', expected the folder of a CANN toolkit"
     refused = run(small_package, place, ASCEND_HOME_PATH=str(tmp_path))
@@ -299,7 +299,7 @@ def test_a_signal_ends_the_build_with_its_compilers(small_package, run, begin, t
     assert "libcust_opapi.so: already done" in resumed.stdout
 
 
-def test_a_build_that_is_killed_goes_on_where_it_was(small_package, run, toolkit, vendors, tmp_path):
+def test_killed_build_continues(small_package, run, toolkit, vendors, tmp_path):
     """Kill installer and build at every step of the build; the next run continues after the finished steps."""
     place = f"--install-path={vendors.parent}"
     run(small_package, place)

@@ -346,7 +346,7 @@ def test_build_with_cann_2026(vendor, tmp_path):
     assert exported(tree / "op_api/lib/libcust_opapi.so") == FUNCTIONS
 
 
-def test_a_toolkit_that_makes_no_kernels_is_noticed(vendor, tmp_path):
+def test_toolkit_without_kernel_output_is_reported(vendor, tmp_path):
     toolkit = MockToolkit(tmp_path / "cann", "9.1")
     toolkit.write("tools/kernels", '#!/bin/sh\nmkdir -p "$1"\n', executable=True)
     with pytest.raises(StepError, match="no kernel of GroupedBiasAddGrad for ascend910b was built"):

@@ -181,7 +181,7 @@ def test_dynamic_impl_fails_loudly_without_its_kernel(written, compiler):
         load(written).grouped_bias_add_grad(half, None, half)
 
 
-def test_three_lists_say_the_same():
+def test_three_lists_agree():
     made = lists({"vendor": "v", "operators": ["A", "B"]}, {"b/c": b"", "a.h": b"x"})
     manifest = json.loads(made["manifest.json"])
     assert list(manifest["files"]) == ["a.h", "b/c", "package.info"]

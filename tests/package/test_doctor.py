@@ -755,7 +755,7 @@ def test_unreadable_files_are_named_with_a_fix(compiled, monkeypatch, path, mode
 
 
 @pytest.mark.parametrize("link", ["toolkit", VENDOR, "toolkit/opp/built-in", f"{VENDOR}/op_api"])
-def test_link_to_where_this_user_may_not_look(compiled, monkeypatch, link):
+def test_link_to_an_unreadable_folder(compiled, monkeypatch, link):
     monkeypatch.setattr("opforge.package.doctor.library_checks.load", lambda *_: iter(()))
     with tempfile.TemporaryDirectory() as shared:
         root = Path(shared)
@@ -900,7 +900,7 @@ def test_directory_of_a_chip_is_read_from_the_toolkit(tmp_path):
     assert find_device({"SOC_VERSION": "Ascend910B2"}, []) == ("Ascend910B2", "ascend910b", "SOC_VERSION")
 
 
-def test_the_driver_is_asked_for_the_soc(tree, monkeypatch, tmp_path):
+def test_soc_is_read_from_the_driver(tree, monkeypatch, tmp_path):
     program = tmp_path / "npu-smi"
     program.write_text(f"#!/bin/sh\ncat <<'E'\n{TABLE.format(name='Ascend910')}    NPU Name : 9391\nE\n")
     program.chmod(0o755)

@@ -298,7 +298,7 @@ def test_killed_installation_is_recovered(package, run, target):
     assert {path.name for path in vendors.iterdir()} == kept
 
 
-def test_folder_without_manifest_is_left_to_its_owner(package, run, target):
+def test_folder_without_manifest_is_unchanged(package, run, target):
     vendor = target / "vendors" / "opforge"
     vendor.mkdir(parents=True)
     (vendor / "data").write_text("mine")
@@ -390,7 +390,7 @@ def test_no_space_to_unpack_is_one_line(package, target, tmp_path):
 
 
 @pytest.mark.parametrize("stdout", [">/dev/full", ">&-"])
-def test_output_that_goes_nowhere_changes_no_result(package, target, stdout):
+def test_unused_output_changes_no_result(package, target, stdout):
     def call(*options):
         command = ["sh", "-c", f'exec "$@" {stdout}', "-", str(package), *options]
         return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
@@ -464,7 +464,7 @@ def test_toolkit_folder_keeps_the_order_of_other_vendors(package, run, opp):
     assert tree(opp) == before
 
 
-def test_toolkit_itself_is_no_target(package, run, opp):
+def test_toolkit_folder_is_rejected_as_target(package, run, opp):
     (opp / "built-in").mkdir()
     refused = run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp.parent))
     assert (refused.returncode, f"expected its folder opp; give --install-path={opp}" in refused.stderr) == (2, True)
@@ -502,7 +502,7 @@ def test_writing_the_list_follows_no_link(package, run, opp, tmp_path):
     assert (opp / "vendors/config.ini").read_text() == "load_priority=opforge,alpha,beta\nother=1\n"
 
 
-def test_list_of_vendors_that_is_no_file_is_refused(package, run, opp):
+def test_vendor_list_must_be_a_regular_file(package, run, opp):
     (opp / "vendors/config.ini").unlink()
     (opp / "vendors/config.ini").mkdir()
     refused = run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp))

@@ -194,7 +194,7 @@ def test_damaged_package_is_refused(package, run, tmp_path, place):
     assert not target.exists()
 
 
-def test_head_that_was_cut_off_is_no_success(package, tmp_path):
+def test_truncated_head_is_an_error(package, tmp_path):
     head = package.read_bytes().removesuffix(payload(package))
     lines = [len(b"".join(head.splitlines(keepends=True)[:count])) for count in range(2, head.count(b"\n") + 1)]
     cut = tmp_path / package.name
@@ -213,7 +213,7 @@ def test_missing_makeself_is_named_with_its_remedy(project, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("kind", ["a file", "not writable", "package is a folder"])
-def test_unusable_out_is_one_message_and_leaves_nothing(project, tmp_path, kind):
+def test_invalid_output_folder_is_one_message_without_files(project, tmp_path, kind):
     out = Path("/proc/opforge") if kind == "not writable" else tmp_path / "out"
     if kind == "a file":
         out.write_text("mine")
@@ -313,7 +313,7 @@ def test_unusable_vendor_of_a_project_is_named_with_its_file(tmp_path, text, sai
         _ = Project(tmp_path).vendor + Project(tmp_path).version
 
 
-def test_suffix_renames_the_operators_and_hides_nothing(project, tmp_path):
+def test_suffix_renames_the_operators_and_hides_no_builtin(project, tmp_path):
     suffixed = Project(project.root, "Custom")
     contents = gather(suffixed, None, ["GroupedBiasAddGradCustom"], "opforge")
     files = layout(contents)

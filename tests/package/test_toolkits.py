@@ -88,7 +88,7 @@ def test_a_broken_version_file_is_refused_with_one_message(folder, content):
     assert in_shell("no_toolkit", root) == message
 
 
-def test_a_folder_without_a_version_file_is_refused_with_the_same_message_everywhere(tmp_path):
+def test_folder_without_version_file_gives_the_same_message_everywhere(tmp_path):
     with pytest.raises(ToolkitError, match="expected the folder of a CANN toolkit, in which") as refused:
         read_toolkit(tmp_path)
     assert in_shell("no_toolkit", tmp_path) == str(refused.value)

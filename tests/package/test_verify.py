@@ -110,7 +110,7 @@ def _of_vendor(name):
     return lambda files: files | {path: files[path].replace(*change) for path, change in changes.items()}
 
 
-def test_installer_refuses_a_vendor_name_that_leads_elsewhere(package, run, tmp_path):
+def test_installer_rejects_a_vendor_name_with_a_path(package, run, tmp_path):
     changed = repacked(package, tmp_path / "changed.run", _of_vendor("../../x"))
     changed.chmod(0o755)
     refused = run(changed, f"--install-path={tmp_path / 'opp'}")

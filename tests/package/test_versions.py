@@ -183,7 +183,7 @@ def slowed(tools, name, script):
     return {"PATH": f"{tools}:/usr/bin:/bin", "TMPDIR": str(tools)}
 
 
-def test_first_installers_at_once_leave_each_others_work_alone(versions, vendors, tmp_path):
+def test_concurrent_first_installers_do_not_interfere(versions, vendors, tmp_path):
     reached, go = tmp_path / "reached", tmp_path / "go"
     # The script waits after the search for the folder and before the comparison with the manifest; another installer
     # runs then.
@@ -206,7 +206,7 @@ def test_first_installers_at_once_leave_each_others_work_alone(versions, vendors
     assert list(vendors.iterdir()) == [stage]
 
 
-def test_lock_on_a_folder_that_was_removed_meanwhile_is_none(versions, vendors, tmp_path):
+def test_lock_on_a_removed_folder_is_not_held(versions, vendors, tmp_path):
     vendors.mkdir(parents=True)
     environment = slowed(tmp_path / "tools", "flock", f'rmdir "{vendors}" && mkdir "{vendors}"')
     command = [str(versions["1.10"]), f"--install-path={vendors.parent}"]
@@ -304,7 +304,7 @@ def test_killed_at_every_step(versions, run, vendors, tmp_path, moment, can_exch
     assert number > 6
 
 
-def test_removal_that_is_killed_leaves_all_or_nothing(versions, run, vendors, tmp_path):
+def test_killed_removal_is_atomic(versions, run, vendors, tmp_path):
     vendors.mkdir(parents=True)
     config, tools, place = vendors / "config.ini", tmp_path / "tools", {"ASCEND_OPP_PATH": str(vendors.parent)}
     config.write_text("load_priority=other\n")
@@ -366,7 +366,7 @@ def test_a_signal_before_the_switch_changes_nothing(versions, run, begin, vendor
 
 
 @pytest.mark.parametrize("tell", [os.kill, os.killpg])
-def test_a_signal_behind_the_switch_comes_too_late(versions, run, begin, vendors, tmp_path, tell):
+def test_signal_after_the_switch_has_no_effect(versions, run, begin, vendors, tmp_path, tell):
     place = f"--install-path={vendors.parent}"
     run(versions["1.9"], place)
     reached = tmp_path / "reached"

@@ -115,7 +115,7 @@ def test_a_value_of_another_kind_is_one_line(op_type, inputs, attrs, message):
     assert "\n" not in str(refused.value)
 
 
-def test_an_output_whose_elements_share_memory_is_refused():
+def test_output_with_overlapping_elements_is_rejected():
     shared = np.lib.stride_tricks.as_strided(np.zeros(8, np.float32), (2, 4), (4, 4))
     with pytest.raises(UserError, match="share memory"):
         run(OP, ROWS, outputs={"grad_bias": shared})

@@ -35,7 +35,7 @@ def library(tmp_path):
     return Library(tmp_path / "out" / "libanswer.so", (Unit(source, tmp_path / "out" / "answer.o", (), "answer"),))
 
 
-def test_nothing_changed_nothing_compiled(library):
+def test_unchanged_sources_compile_nothing(library):
     assert build([library]) == 1
     assert build([library]) == 0
 
@@ -116,7 +116,7 @@ def test_a_damaged_output_is_made_again(library, name):
     assert ctypes.CDLL(str(library.path)).answer() == 1
 
 
-def test_a_record_of_an_older_version_is_not_believed(library):
+def test_record_of_an_older_version_is_not_used(library):
     build([library])
     for stamp in library.path.parent.glob("*.json"):
         recorded = json.loads(stamp.read_text())

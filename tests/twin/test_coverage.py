@@ -94,7 +94,7 @@ def test_sources_of_other_chips_are_listed_with_a_reason(first):
     assert "ascend950" in reasons["right_op_apt"]
 
 
-def test_the_page_has_every_row_and_loads_nothing(first):
+def test_page_has_every_row_and_loads_no_files(first):
     page = (first[0] / "page.html").read_text()
     assert all(row["path"] in page for row in first[1]["sources"])
     assert "<script" not in page

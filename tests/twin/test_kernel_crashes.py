@@ -174,7 +174,7 @@ def test_a_crash_becomes_a_finding(kernels, name, strict, record_planted):
     assert SOURCE.splitlines()[int(line) - 1].strip()
 
 
-def test_many_crashes_on_many_threads_leave_the_process_whole(kernels):
+def test_process_survives_many_crashes_on_many_threads(kernels):
     kinds: list[set[str]] = []
 
     def crash():

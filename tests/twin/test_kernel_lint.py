@@ -174,7 +174,7 @@ def test_tokens_keep_their_lines():
     ]
 
 
-def test_text_that_is_no_program_is_read_to_its_end():
+def test_any_text_is_read_to_its_end():
     for text in ("}}}} ] ) ;", "template <", "if (", "{ [ (", "#define", "/* no end", "operator", "if (TILING_KEY_IS("):
         assert isinstance(lint_text(text, "k.h"), list)
 

@@ -202,7 +202,7 @@ ORIGINS = [
 
 
 @pytest.mark.parametrize(("name", "instructions"), ORIGINS)
-def test_undefined_bytes_have_the_place_of_their_instruction(kernels, name, instructions):
+def test_undefined_bytes_have_the_location_of_their_instruction(kernels, name, instructions):
     found, *_ = _launch(kernels, name, 1)
     places = re.findall(r"(?:undefined: |; )([\w:]+) at ([^ :]+):(\d+) ", found[0]["message"])
     lines = [(call, Path(path).read_text(encoding="utf-8").splitlines()[int(line) - 1]) for call, path, line in places]
@@ -212,7 +212,7 @@ def test_undefined_bytes_have_the_place_of_their_instruction(kernels, name, inst
 
 
 @pytest.mark.parametrize("misalignment", [4, 32, 96, 508])
-def test_cores_whose_lines_are_their_own_only_at_a_good_address(kernels, misalignment):
+def test_cores_share_cache_lines_at_unaligned_addresses(kernels, misalignment):
     """A tensor starts anywhere that its elements may: lines of 64 bytes do not start where its rows do."""
     found, *_ = _launch(kernels, "clean", 3, misalignment=misalignment)
     assert {entry["kind"] for entry in found} == {"shared_cache_line"}

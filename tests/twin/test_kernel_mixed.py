@@ -310,7 +310,7 @@ def test_a_product_stays_in_l1_for_the_next(kernels):
     np.testing.assert_array_equal(c, x.astype(np.float32) @ square)
 
 
-def test_the_cube_unit_takes_its_cycles_and_vector_cores_wait_for_it(kernels):
+def test_vector_cores_wait_for_the_cycles_of_the_cube_unit(kernels):
     y = np.zeros((3, 2, 64), np.float32)
     report = kernels.run("handover", y, blocks=3)
     np.testing.assert_array_equal(y, 1)

@@ -485,7 +485,7 @@ def test_reductions_of_repeats(kernels):
     np.testing.assert_array_equal(best[:, 1].copy().view(np.uint32), rows[:, :60].argmax(axis=1))
 
 
-def test_extremes_come_with_the_first_index(kernels):
+def test_extremes_return_the_first_index(kernels):
     a = _random(F32, 203)
     a[[50, 150]] = 99
     got = _call(kernels, "reduce_max", a, np.zeros(64, F32), np.zeros(2, F32))

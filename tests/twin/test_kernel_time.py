@@ -164,7 +164,7 @@ def _latency(blocks):
     return MODEL["dma_read_latency_cycles"] + crowded, MODEL["dma_write_latency_cycles"] + crowded
 
 
-def test_a_copy_takes_its_bytes_over_the_rate_of_the_port(kernels):
+def test_copy_time_is_bytes_divided_by_port_rate(kernels):
     tiles = 100
     report = _run(kernels, "copy", tiles * TILE, tiles, buffers=4, workers=1)
     core = _cycles(report["phases"][0]["core_us"])
@@ -243,7 +243,7 @@ L2_TILES = SOCS["Ascend910B4"].l2 // (TILE * 4)
         pytest.param(L2_TILES + 32, 1, 2, 2, id="cores_that_read_the_same_share_it"),
     ],
 )
-def test_bytes_leave_l2_when_as_many_came_after_them(kernels, tiles, workers, blocks, passes_from_memory):
+def test_bytes_are_evicted_from_l2_by_later_bytes(kernels, tiles, workers, blocks, passes_from_memory):
     report = _run(kernels, "reread", tiles * TILE, tiles, buffers=2, workers=workers, blocks=blocks, **SMALL_L2)
     nbytes = tiles * TILE * 4
     moved = 2 * nbytes * (blocks // workers)
@@ -302,7 +302,7 @@ def test_all_cores_together_are_held_by_global_memory(kernels):
     assert report["estimate_us"] == pytest.approx(MODEL["launch_seconds"] * 1e6 + bound, rel=1e-4)
 
 
-def test_results_leave_l2_when_much_comes_after_them(kernels):
+def test_results_are_evicted_from_l2_by_later_bytes(kernels):
     tiles = L2_TILES
     report = _run(kernels, "copy", tiles * TILE, tiles, workers=8, blocks=8, **SMALL_L2)
     nbytes = tiles * TILE * 4

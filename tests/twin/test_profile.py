@@ -106,7 +106,7 @@ def pages(tmp_path_factory):
     return page
 
 
-def test_the_page_stands_alone_and_shows_the_figures(pages):
+def test_page_is_self_contained_and_shows_the_figures(pages):
     page, text, figures = pages("grad_y=8192x512,group_idx=60")
     assert page.loaded == []
     assert page.open == []
@@ -131,7 +131,7 @@ def test_the_page_stands_alone_and_shows_the_figures(pages):
     assert "limited by the slowest core" in page.text
 
 
-def test_the_roofline_has_the_point_where_the_definition_puts_it(pages):
+def test_roofline_point_agrees_with_its_definition(pages):
     _, text, figures = pages("grad_y=4096x256,group_idx=8")
     (launch,) = figures["launches"]
     busy_us = sum(core["busy"].get("V", 0.0) for core in launch["cores"])
@@ -144,7 +144,7 @@ def test_the_roofline_has_the_point_where_the_definition_puts_it(pages):
     assert y == pytest.approx(282 - decades_y * math.log10(at_work / 0.1), abs=0.1)
 
 
-def test_a_call_that_launches_nothing_has_a_page(pages):
+def test_page_of_a_call_without_launches(pages):
     page, _, figures = pages("grad_y=0x3x8")
     assert figures["launches"] == []
     assert page.open == []
@@ -152,7 +152,7 @@ def test_a_call_that_launches_nothing_has_a_page(pages):
 
 
 @pytest.mark.parametrize(("option", "what"), [("--trace", "trace"), ("--html", "page"), ("--json", "report")])
-def test_a_place_that_cannot_be_written_is_named(tmp_path, option, what):
+def test_unwritable_path_is_named(tmp_path, option, what):
     for place in (tmp_path, tmp_path / "missing" / "file"):
         arguments = ["profile", "GroupedBiasAddGrad", "--shape", "grad_y=4x3x8", option, str(place)]
         done = CliRunner().invoke(app, arguments)
@@ -171,7 +171,7 @@ def test_the_command_prints_and_writes(tmp_path):
     assert figures["minimal_bytes"] == (40 * 3 * 30 + 40 * 30) * 2
 
 
-def test_arrays_take_the_place_of_shapes(tmp_path):
+def test_arrays_replace_shapes(tmp_path):
     arrays, out = tmp_path / "skewed.npz", tmp_path / "figures.json"
     np.savez(arrays, group_idx=np.array([1, 2, 2, 4096]))
     command = [
@@ -215,6 +215,6 @@ def test_wrong_arguments_are_named(shape, options, says):
     assert says in str(result.exception)
 
 
-def test_a_shape_that_is_none():
+def test_invalid_shape_is_rejected():
     with pytest.raises(UserError, match="expected name=4x8"):
         parse_shapes(["grad_y:4"])

@@ -272,7 +272,7 @@ def test_entries(tmp_path):
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "21\n", "")
 
 
-def test_output_that_is_no_new_program(tmp_path):
+def test_output_path_without_a_new_program(tmp_path):
     source = tmp_path / "program.asc"
     source.write_text("int main() {}\n")
     os.mkfifo(tmp_path / "pipe")

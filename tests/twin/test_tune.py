@@ -98,7 +98,7 @@ def test_findings_and_other_numbers_are_not_accepted(first):
     assert rows[64, 1, 1]["status"] == "not faster"
 
 
-def test_a_second_run_takes_the_rows_of_the_state(project, first):
+def test_second_run_reuses_rows_of_the_state_file(project, first):
     state = project / "build" / "twin" / "tune" / "state.jsonl"
     before = state.read_bytes()
     state.write_bytes(b'{"key"\n\xff\xfe\n[]\n' + before)  # lines that are no rows

@@ -65,7 +65,7 @@ def test_level0_pad_slice_and_transpose(device, mode):
         ("pad with device values", "Pad: paddings is on the device"),
     ],
 )
-def test_impossible_level0_calls_say_why(device, mode, message):
+def test_impossible_level0_calls_report_the_reason(device, mode, message):
     planned = device.plan(device.tensor(numbers(2, 8)), device.tensor(numbers(2, 8)), mode=mode)
     assert planned.status == 561103
     assert message in planned.message

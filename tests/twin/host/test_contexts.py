@@ -142,10 +142,10 @@ def test_range_inference_that_refuses(host_call):
     assert "shape range inference function refused" in call.infer_range()["error"]
 
 
-def test_operator_that_nobody_registered(host_call):
+def test_unregistered_operator(host_call):
     assert host_call("NoSuchOperator").infer() == {"error": "NoSuchOperator: nothing is registered"}
 
 
-def test_folder_that_is_no_package(acl, tmp_path):
+def test_folder_without_a_package(acl, tmp_path):
     assert acl.library.opforgeTwinLoadPackage(str(tmp_path / "missing").encode()) == 2
     assert "expected a vendor directory" in acl.message()

@@ -124,7 +124,7 @@ def test_pinned_memory_in_use_cannot_be_freed(device, acl):
     assert acl.library.aclrtFreeHost(pinned) == 0
 
 
-def test_handles_that_are_no_streams(device, acl):
+def test_invalid_stream_handles(device, acl):
     stream = device.stream()
     acl.call("aclrtDestroyStream", stream)
     for function in ("aclrtSynchronizeStream", "aclrtDestroyStream"):
