@@ -22,8 +22,8 @@ struct GmArgument {
     uint64_t misalignment = 0;  ///< bytes from the previous 512-byte boundary to `data` on the device
     std::vector<int64_t> shape{};
     int64_t elementBytes = 0;  ///< 0: the shape is not known
-    bool isHostList = false;   ///< the host functions read the values, so the kernel need not
-    bool hasPadding = false;   ///< the format has elements that no value belongs to
+    bool isHostList = false;   ///< the host functions read the values, so the kernel may ignore them
+    bool hasPadding = false;   ///< the format has elements without a value
     uint64_t address = 0;      ///< the address that the kernel uses; 0: the launch selects one
 };
 
@@ -67,11 +67,11 @@ struct PipeShare {
     double us = 0.0;
 };
 
-/// What a stretch of time goes into.
+/// The uses of a time span.
 enum class TimeCause : uint8_t {
     kWork,       ///< a pipe issues or computes
     kBandwidth,  ///< bytes limit a pipe
-    kLatency,    ///< a DMA instruction is finished later than its pipe
+    kLatency,    ///< a DMA instruction finishes later than its pipe
     kDrain,      ///< the vector unit finishes its last instruction
     kFlag,       ///< a flag or barrier
 };
@@ -80,7 +80,7 @@ inline constexpr size_t kTimeCauses = 5;
 /// A run of instructions or waits of one line.
 struct LineStep {
     uint32_t line = 0;  ///< in LineTimes::lines
-    std::string pipe;   ///< that works, or that is waited for
+    std::string pipe;   ///< the working pipe, or the pipe that is waited for
     TimeCause cause = TimeCause::kWork;
     double us = 0.0;
 };
@@ -175,7 +175,7 @@ struct Options {
     std::string unread{};  ///< inputs that a kernel may leave unread, separated by commas
 };
 
-/// Runs the kernel on the CPU. Kernel errors become findings of the report; they do not throw exceptions.
+/// Runs the kernel on the CPU. Kernel errors become findings of the report; they are not exceptions.
 LaunchReport Launch(const LaunchRequest& request, const Options& options);
 
 }  // namespace opforge::twin

@@ -11,7 +11,7 @@ namespace opforge::twin::kernel {
 /// Whether each core has a cube and a vector unit.
 inline constexpr bool kIsCoupled = OPFORGE_TWIN_IS_COUPLED;
 
-/// Stands for a value in a gate: gates depend on a type, so that only calls fail.
+/// A value that depends on a type: only calls fail to compile, not the template.
 template <auto value>
 struct ValueType {};
 

@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <type_traits>
 
-// The architecture that a kernel is compiled for; the twin's own library has the value of Ascend 910B.
+// The architecture of the kernel; the library of the twin has the value of Ascend 910B.
 #ifdef OPFORGE_TWIN_ARCH
 #define __NPU_ARCH__ OPFORGE_TWIN_ARCH
 #else
@@ -49,7 +49,7 @@
 #define __fbuf__
 #define __local_mem__
 
-// The first word of each function that reports its place (Location): each call of it has a return address of its own.
+// The first word of each function that reports its location: each call of it has a separate return address.
 #if defined(__clang__)
 #define OPFORGE_API __attribute__((noinline, nomerge))
 #else
@@ -68,8 +68,8 @@
 
 namespace opforge::twin::kernel {
 
-/// A place in the kernel: the address at which a call of an API function returns. The line table of the kernel library
-/// has the source line. API functions therefore have exactly the documented parameters.
+/// A location in the kernel: the return address of a call of an API function. The line table of the kernel library has
+/// the source line. API functions therefore have exactly the documented parameters.
 struct Location {
     const void* address = nullptr;
 
@@ -82,13 +82,13 @@ const void* OutermostCall(const void* address);
 bool BeginComposedCall(const void* address);
 void EndComposedCall();
 
-/// The call of the API function in whose body this is.
+/// The call of the API function with this body.
 __forceinline__ Location Here()
 {
     return {OutermostCall(__builtin_return_address(0))};
 }
 
-/// A variable at the start of an API function that calls other API functions: their place is the call of this one.
+/// A variable at the start of an API function that calls other API functions: their location is the call of this one.
 class ComposedCall {
 public:
     __forceinline__ ComposedCall() : isOutermost_(BeginComposedCall(__builtin_return_address(0))) {}

@@ -178,7 +178,7 @@ inline int64_t GetTaskRation()
     return twin::SubBlockCount();
 }
 
-/// As on the device, the argument is ignored: the user part starts behind that of the system.
+/// As on the device, the argument is ignored: the user part starts after the system part.
 inline __gm__ uint8_t* GetUserWorkspace(__gm__ uint8_t* /*workspace*/)
 {
     return twin::UserWorkspace();

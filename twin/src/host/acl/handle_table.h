@@ -37,7 +37,7 @@ public:
     bool IsLive(const void* object) const { return Share(object) != nullptr; }
 
     /// Returns the object, or null if it is not live. The result keeps the object alive even if it is destroyed
-    /// meanwhile.
+    /// concurrently.
     std::shared_ptr<T> Share(const void* object) const
     {
         const std::lock_guard<std::mutex> guard(lock_);

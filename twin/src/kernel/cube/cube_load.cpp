@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kBiasBlockBytes = 64;
 
-/// Ends the block unless `dst` is L0A or L0B; returns which.
+/// Ends the block unless `dst` is L0A or L0B; returns the memory.
 LocalUnit::Id RequireL0(Block& block, const LocalView& dst, const Call& call)
 {
     const LocalUnit& unit = block.checks.UnitOf(dst, Pipe::kMte1, "dst", call);
@@ -37,7 +37,7 @@ void NoteLoad(Block& block, int64_t address, int64_t bytes, const Call& call)
     block.checks.TouchOrder({Pipe::kMte1, Memory::kOnChip, AccessKind::kRead, address, bytes, "src", call});
 }
 
-/// Where the columns of fractals of a row of global memory go.
+/// The destination of the columns of fractals of a row of global memory.
 void ScatterRow(Block& block, const uint8_t* from, uint64_t address, int64_t bytes, int64_t to, int64_t columnStride,
                 const Call& call)
 {
@@ -63,8 +63,7 @@ void TransposeRows(uint8_t* dst, const uint8_t* src, int64_t rows)
     }
 }
 
-/// At most as many rows as 32 bytes have elements: the part of a matrix that stays together when it is transposed. Of
-/// 1-byte types, the first 16 columns.
+/// At most as many rows as 32 bytes have elements: the unit of a transposition. For 1-byte types, the first 16 columns.
 void Transpose(uint8_t* dst, const uint8_t* src, int64_t rows, int64_t size)
 {
     size == 1   ? TransposeRows<uint8_t>(dst, src, rows)
@@ -129,7 +128,7 @@ void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad&
         block->Warn("no_effect", Pipe::kMte1, call, "repeatTimes is 0: the instruction does nothing");
         return;
     }
-    // A transposed piece is a square: of float it takes two fractals side by side.
+    // A transposed unit is a square: two adjacent fractals of float.
     const int64_t pieces = load.isTransposed && src.size == 4 ? 2 : 1;
     const int64_t pieceBytes = pieces * kFractalBytes;
     const int64_t fractalPitch = (1 + (pieces == 2 ? load.dstFractalGap : 0)) * kFractalBytes;
@@ -157,7 +156,7 @@ void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad&
                 std::memcpy(bytes + target, bytes + source, static_cast<size_t>(kFractalBytes));
                 return;
             }
-            // One part of 2-byte types; of float four, two of each fractal.
+            // One part for 2-byte types; four for float, two of each fractal.
             const int64_t partBytes = kFractalBytes / pieces;
             for (int64_t from = 0; from < pieces; ++from) {
                 for (int64_t to = 0; to < pieces; ++to) {

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kBiasAlignment = 64;
 constexpr int64_t kRowBytes = 32;         // of a fractal of L0A and L0B
 constexpr double kInt8Speed = 2.0;        // relative to half: a fractal has twice as many elements
-constexpr int64_t kOrderedFractals = 10;  // a Mmad of so many waits for the sums of the one before it
+constexpr int64_t kOrderedFractals = 10;  // a Mmad with this number of fractals waits for the sums of the previous one
 
 void RequireUnit(Block& block, const LocalView& view, LocalUnit::Id id, const char* position, const char* operand,
                  const Call& call)
@@ -52,7 +52,7 @@ struct Factor {
     }
 };
 
-/// Rows up to the last one of which anything was written: m may count padding, whose sums are undefined then.
+/// Rows up to the last written row: m may include padding, whose sums are undefined.
 int64_t DefinedRows(const Block& block, const Factor& factor)
 {
     int64_t rows = factor.rows;
@@ -70,8 +70,8 @@ int64_t DefinedRows(const Block& block, const Factor& factor)
     return rows;
 }
 
-/// The cube unit leaves out what lies beyond the real rows and k; all else must have been written, but for rows at the
-/// end of the left factor. Returns how many rows are defined.
+/// The cube unit skips rows and k beyond the real sizes. All other elements must be written, except rows at the end of
+/// the left factor. Returns the number of defined rows.
 int64_t ReadFactor(Block& block, const Factor& factor, const Call& call)
 {
     const int64_t rowFractals = CeilDiv(factor.rows, kFractalRows);
@@ -93,7 +93,7 @@ int64_t ReadFactor(Block& block, const Factor& factor, const Call& call)
     return rows;
 }
 
-/// With one row the left factor is a plain vector.
+/// With one row, the left factor is a plain vector.
 void ReadVector(Block& block, const LocalView& view, int64_t kBytes, const Call& call)
 {
     block.checks.Use(view, kBytes, Pipe::kCube, AccessKind::kRead, kFractalBytes, "fm", call);
@@ -153,7 +153,7 @@ public:
     }
 
 private:
-    /// The defined part of the tile in dense pieces.
+    /// The defined part of the tile as dense segments.
     template <typename Do>
     void ForRows(const Do& act)
     {
@@ -193,7 +193,7 @@ private:
     int64_t columns_;
 };
 
-/// A product of a tile that a Fixpipe with the flag has not stored yet would wait forever.
+/// A product would wait forever for a tile that no Fixpipe with the flag has stored.
 void PassUnitFlag(Block& block, const LocalView& dst, int64_t bytes, const Product& product, const Call& call)
 {
     const auto known = block.ordering.Tiles().find(dst.address);
@@ -216,7 +216,7 @@ void PassUnitFlag(Block& block, const LocalView& dst, int64_t bytes, const Produ
         block.Fail("unit_flag", Pipe::kCube, call, Text("unitFlag is ", product.unitFlag, ", expected 0, 2 or 3"));
     }
     if (wasFlagged && known->second.flag == kUnitFlagOff) {
-        // A Fixpipe with the flag has taken the tile: the cube unit waits for it by itself.
+        // A Fixpipe with the flag has read the tile: the cube unit waits for it without another flag.
         block.checks.ForgetOrder(dst.address, bytes);
         block.timeline.Wait(Pipe::kCube, known->second.done);
     }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-/// A quantization: which sums it takes, and the dtypes that it stores.
+/// A quantization: its type of sums, and the dtypes that it stores.
 struct QuantRow {
     uint32_t mode;
     const char* name;
@@ -44,7 +44,7 @@ constexpr QuantRow kQuantRows[] = {
     {VQF322B8_PRE, "VQF322B8_PRE", Dtype::kFloat, Dtype::kInt8, Dtype::kUint8, true, true},
 };
 
-/// The parameter of a quantization: a float of which the device keeps 19 bits, and an offset of 9 bits.
+/// The parameter of a quantization: a float with the 19 bits that the device uses, and an offset of 9 bits.
 struct Quantization {
     float scale = 1.0F;
     int32_t offset = 0;
@@ -61,7 +61,7 @@ struct Quantization {
     }
 };
 
-/// What becomes of sums on their way out of L0C.
+/// The conversion of sums that are stored from L0C.
 struct Conversion {
     const QuantRow& row;
     Dtype dtype;  ///< of dst
@@ -96,7 +96,7 @@ void StoreAs(Dtype dtype, float value, uint8_t* to)
     }
 }
 
-/// `first`: the column of the matrix of the first sum.
+/// `first`: the matrix column of the first sum.
 void Convert(const Conversion& conversion, const float* from, uint8_t* to, int64_t size, int64_t count, int64_t first)
 {
     const bool isInteger = conversion.row.from == Dtype::kInt32;
@@ -122,7 +122,7 @@ void Convert(const Conversion& conversion, const float* from, uint8_t* to, int64
     }
 }
 
-/// The flag replaces M_FIX: the tile must have had its last product with it.
+/// The flag replaces M_FIX: the last product of the tile must have used it.
 void PassUnitFlag(Block& block, const LocalView& src, const ProductStore& store, const Call& call)
 {
     const auto known = block.ordering.Tiles().find(src.address);
@@ -178,12 +178,12 @@ public:
         const int64_t at = src_.address + column * columnBytes_ + row * kSumRowBytes;
         return reinterpret_cast<const float*>(block_.local.At(at));
     }
-    /// Cycles that L0C takes to give it.
+    /// Cycles to read the tile from L0C.
     double Cycles() const
     {
         return static_cast<double>(store_.rows * Columns() * kSumRowBytes) / time_model::kL0cOutBytesPerCycle;
     }
-    /// The tile may be used again.
+    /// Makes the tile available again.
     void End() const
     {
         if (store_.unitFlag != kUnitFlagOff) {
@@ -208,7 +208,7 @@ bool IsNothing(Block& block, const ProductStore& store, const Call& call)
     return store.rows == 0 || store.columns == 0;
 }
 
-/// The parameters of a quantization for each column, which an instruction reads from L1.
+/// The parameters of a quantization for each column, read from L1.
 std::vector<Quantization> ColumnsOf(Block& block, const LocalView& view, int64_t count, const Call& call)
 {
     constexpr auto size = static_cast<int64_t>(sizeof(uint64_t));
@@ -282,7 +282,7 @@ Conversion ConversionOf(Block& block, Dtype to, Dtype from, const ProductStore& 
         Text("quantPre is ", store.quantMode, ", dst needs ", expected, "; it is not derived from the type of dst"));
 }
 
-/// A row of the matrix, or a column of fractals, as dst is to hold it.
+/// A row of the matrix, or a column of fractals, in the format of dst.
 void Narrow(const Tile& tile, const ProductStore& store, bool asRow, int64_t index, const Conversion& conversion,
             int64_t size, uint8_t* to)
 {

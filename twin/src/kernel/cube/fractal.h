@@ -1,4 +1,4 @@
-// Fractals: 16 rows of 32 bytes, the pieces in which cube cores keep matrices. Of L0C: 16 rows of 16 float.
+// Fractals: blocks of 16 rows of 32 bytes, the matrix format of cube cores. In L0C: 16 rows of 16 floats.
 #ifndef OPFORGE_TWIN_KERNEL_CUBE_FRACTAL_H
 #define OPFORGE_TWIN_KERNEL_CUBE_FRACTAL_H
 

@@ -15,7 +15,7 @@ namespace {
 using Eight = float __attribute__((vector_size(32)));
 
 constexpr int64_t kTileRows = 6;
-constexpr uint32_t kHf32Dropped = 0xFFF;  // bits of a float that HF32 has not
+constexpr uint32_t kHf32Dropped = 0xFFF;  // bits of a float that HF32 does not have
 
 Eight LoadEight(const float* from)
 {

@@ -1,7 +1,8 @@
-// Products of matrices as the cube unit makes them, on factors and sums in fractals.
+// Matrix products of the cube unit, on factors and sums in fractals.
 //
-// The order of the sum over k inside a Mmad is not documented. Here it is the order of k: each product is rounded to
-// float (those of half, bfloat16_t and HF32 factors are exact), then each sum, to nearest even. Nothing is fused.
+// The order of the sum over k inside a Mmad is not documented. The twin adds in the order of k. Each product is rounded
+// to float (products of half, bfloat16_t and HF32 are exact), then each sum, to nearest even. There are no fused
+// operations.
 #ifndef OPFORGE_TWIN_KERNEL_CUBE_PRODUCT_H
 #define OPFORGE_TWIN_KERNEL_CUBE_PRODUCT_H
 
@@ -11,10 +12,10 @@
 
 namespace opforge::twin::kernel {
 
-/// A float that a factor may be rounded to before it is multiplied.
+/// The type that a float factor is rounded to before the multiplication.
 enum class FactorRounding : uint8_t { kNone, kHf32ToEven, kHf32Truncated };
 
-/// With the mantissa cut to the 11 bits of HF32.
+/// A mantissa of the 11 bits of HF32.
 float RoundedFactor(float value, FactorRounding rounding);
 
 struct ProductShape {

@@ -99,7 +99,7 @@ void AccumulateAs(Dtype dtype, AtomicOp op, uint8_t* to, const uint8_t* from, in
     }
 }
 
-/// Adds a row to global memory piece by piece: cores that add to the same sector take turns.
+/// Adds a row to global memory by sectors: cores that add to the same sector do so one after another.
 void AtomicRow(Block& block, uint64_t address, uint8_t* to, const uint8_t* from, int64_t bytes)
 {
     const AtomicMode& mode = block.registers.atomic;
@@ -177,7 +177,7 @@ void StoreRows(Block& block, const GlobalView& dst, int64_t src, const Rows& row
     block.accounting.EndDma(Pipe::kMte3, call);
 }
 
-/// Rows that are copied within the unified buffer lie apart from each other: the unit reads while it writes.
+/// Rows that are copied within the unified buffer must not overlap: the unit reads while it writes.
 void CheckRowsApart(Block& block, const LocalView& dst, const Layout& to, const LocalView& src, const Layout& from,
                     const Rows& rows, const Call& call)
 {
@@ -222,7 +222,7 @@ void CheckPadding(Block& block, const Padding& padding, int64_t size, const Call
     }
 }
 
-/// The pipe of a copy between memories of a core. The cube unit's memories are in reach on cores with both units only.
+/// The pipe of a copy between memories of a core. Only cores with both units can access the memories of the cube unit.
 Pipe PipeOfCopy(Block& block, const LocalView& dst, const LocalView& src, const Call& call)
 {
     using Id = LocalUnit::Id;
@@ -297,7 +297,7 @@ void CopyOut(const GlobalView& dst, const LocalView& src, const Rows& rows, bool
     }
     RequireAtomicDtype(*block, dst.dtype, Pipe::kMte3, call);
     const Layout layout = LayOut(rows.count, padded ? RoundUp(rows.bytes, kBlockBytes) : rows.bytes, rows.srcGap);
-    // The end of the last row is read to the byte, not to the block.
+    // The end of the last row is read exactly, not to the end of the block.
     const int64_t extent = (rows.count - 1) * layout.pitch + rows.bytes;
     block->checks.Use(src, extent, Pipe::kMte3, AccessKind::kRead, kBlockBytes, "src", call);
     StoreRows(*block, dst, src.address, rows, layout.pitch, call);
@@ -369,7 +369,7 @@ void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call
         StoreRows(*block, part, begin, {1, std::min(piece, bytes - done), 0, 0}, 0, call);
     }
     block->local.Poison(begin, piece, {call, "used it as scratch"});
-    block->checks.ForgetOrder(begin, piece);  // the API waits for its own stores
+    block->checks.ForgetOrder(begin, piece);  // the API waits for its stores
 }
 
 void SetAtomic(AtomicOp op, Dtype dtype, const Call& call)

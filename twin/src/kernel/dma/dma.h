@@ -7,9 +7,9 @@
 namespace opforge::twin::kernel {
 
 void RequireAtomicDtype(Block& block, Dtype dtype, Pipe pipe, const Call& call);
-/// The atomic mode holds for every store of the core: a second tensor is seldom intended.
+/// The atomic mode applies to every store of the core: a second tensor is rarely intended.
 void WatchAtomicMode(Block& block, const GlobalView& dst, Pipe pipe, const Call& call);
-/// A row of a store, from memory of the host; the instruction ends with Block::EndDma.
+/// Stores a row from host memory; the instruction ends with Block::EndDma.
 void StoreRow(Block& block, const GlobalView& dst, uint64_t address, const uint8_t* from, int64_t bytes, Pipe pipe,
               const Call& call);
 /// L1 to the bias table, in multiples of 64 bytes.

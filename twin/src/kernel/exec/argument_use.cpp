@@ -75,7 +75,7 @@ std::vector<Finding> ArgumentUse::Check(const LaunchState& launch) const
             findings.push_back({"output_not_written", -1, "", "", place + problem, false});
         }
     }
-    // With an empty tensor there may be nothing to compute from the others. An absent one has no shape.
+    // With an empty tensor, the computation may not need the other tensors. An absent tensor has no shape.
     const bool isEmpty = std::any_of(arguments.begin(), arguments.end(), [](const GmArgument& argument) {
         return argument.bytes == 0 && (argument.data != nullptr || !argument.shape.empty());
     });

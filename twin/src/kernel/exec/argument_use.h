@@ -1,4 +1,4 @@
-// The checks of the arguments of a launch that has ended: outputs that were not written, inputs that were not read.
+// The checks of the arguments of a finished launch: outputs that were not written, inputs that were not read.
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_ARGUMENT_USE_H
 #define OPFORGE_TWIN_KERNEL_EXEC_ARGUMENT_USE_H
 
@@ -11,9 +11,9 @@ namespace opforge::twin::kernel {
 
 class ArgumentUse {
 public:
-    /// The accesses of a core that has ended.
+    /// The accesses of a finished core.
     void Add(const AccessedArguments& core);
-    /// The findings about a launch whose cores have all come to their ends, errors first.
+    /// The findings about a launch whose cores have all finished, errors first.
     std::vector<Finding> Check(const LaunchState& launch) const;
 
 private:

@@ -1,4 +1,4 @@
-// One block of a launch: the core that it runs on, with everything that its instructions read and change.
+// One block of a launch: its core, with all state that its instructions read and change.
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_BLOCK_H
 #define OPFORGE_TWIN_KERNEL_EXEC_BLOCK_H
 
@@ -34,13 +34,13 @@ public:
         diagnostics.Fail(kind, pipe, call, message);
     }
 
-    /// KERNEL_TASK_TYPE_DEFAULT; ends the block when the launch has other cores than the type.
+    /// KERNEL_TASK_TYPE_DEFAULT; ends the block if the launch has other cores than the type.
     void Declare(const TaskType& type, const Call& call);
     /// The declared type, or that of the launch.
     const TaskType& Type() const { return declared_ == nullptr ? launch.layout.Type() : *declared_; }
     /// TILING_KEY_IS
     bool HasTilingKey(uint64_t key);
-    /// Checks the state that the kernel leaves when its function has returned.
+    /// Checks the state of the core after the kernel function has returned.
     void Finish();
 
     LaunchState& launch;
@@ -61,10 +61,10 @@ private:
     std::set<uint64_t> askedKeys_;
 };
 
-/// The block that runs on this thread, null outside of a launch.
+/// The block that runs on this thread; null outside of a launch.
 Block*& CurrentBlock();
 
-/// Every function that a kernel calls starts with one: it finds the block and lets the watchdog in.
+/// The first statement of every API function: finds the block and checks for a request of the watchdog to stop.
 class Entry {
 public:
     explicit Entry(const Call& call);

@@ -1,4 +1,4 @@
-// Which cores a launch takes, by its task type: their kinds, their numbers, and which of them form an AI core.
+// The cores of a launch, by its task type: their kinds, their numbers, and their AI cores.
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_CORE_LAYOUT_H
 #define OPFORGE_TWIN_KERNEL_EXEC_CORE_LAYOUT_H
 
@@ -20,10 +20,10 @@ struct TaskType {
     uint32_t cubes;    ///< of an AI core: 0 or 1
     uint32_t vectors;  ///< of an AI core that has a cube core: 0..2; else 1
     bool hasBarrier;   ///< the device can synchronize its cores
-    bool isCoupled;    ///< its "vector" cores have a cube unit, too
+    bool isCoupled;    ///< its "vector" cores also have a cube unit
 };
 
-/// Null when there is no such type, or no core of this kind runs it.
+/// Null if the type does not exist or no core of this kind runs it.
 const TaskType* FindTaskType(const std::string& name, bool isCoupled);
 
 /// A core of a launch as the kernel sees it.
@@ -46,11 +46,12 @@ public:
     /// Cores of a kind, of one AI core or of all.
     std::vector<uint32_t> CoresOf(CoreKind kind, uint32_t group) const;
     std::vector<uint32_t> CoresOf(CoreKind kind) const;
-    /// "block 3", or "AIC block 3" where both kinds run.
+    /// "block 3", or "AIC block 3" if both kinds run.
     std::string NameOf(uint32_t core) const;
     /// Cores of the SoC that the launch could use: cube cores first, then vector cores.
     uint32_t PhysicalCount(const SocFigures& soc) const;
-    /// The core of the SoC that runs a core of the launch: those beyond the number of cores follow each other.
+    /// The core of the SoC that runs a core of the launch. Blocks beyond the number of cores run after earlier blocks
+    /// of the same core.
     uint32_t PhysicalOf(uint32_t core, const SocFigures& soc) const;
     CoreKind PhysicalKind(uint32_t physical, const SocFigures& soc) const;
     /// Whether all run at once.

@@ -21,7 +21,7 @@ std::string Formatted(const char* format, va_list arguments)
     return text;
 }
 
-/// One call, so that lines of other blocks do not come between.
+/// One call, so that lines of other blocks are not inserted.
 void Write(const std::string& text)
 {
     std::fwrite(text.data(), 1, text.size(), stdout);

@@ -6,7 +6,7 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-constexpr size_t kMaxFindings = 100;  // of one block; a broken loop reports the same mistake again and again
+constexpr size_t kMaxFindings = 100;  // of one block; a broken loop repeats the same error
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The findings of one block, and the checks that depend on the kind of its core only.
+// The findings of one block, and the checks that depend only on the kind of its core.
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_DIAGNOSTICS_H
 #define OPFORGE_TWIN_KERNEL_EXEC_DIAGNOSTICS_H
 
@@ -11,7 +11,7 @@
 
 namespace opforge::twin::kernel {
 
-/// Name of the call in findings about the state that a kernel leaves.
+/// Name of the call in findings about the final state of a kernel.
 inline constexpr const char* kKernelEnd = "end of the kernel";
 
 class Diagnostics {
@@ -21,11 +21,11 @@ public:
     {
     }
 
-    /// Records a mistake; the block goes on.
+    /// Records an error; the block continues.
     void Report(const char* kind, Pipe pipe, const Call& call, const std::string& message);
-    /// Records a warning: no mistake in itself, but rarely intended.
+    /// Records a warning: not an error, but rarely intended.
     void Warn(const char* kind, Pipe pipe, const Call& call, const std::string& message);
-    /// Records a mistake after which no result is defined, and ends the block.
+    /// Records an error after which results are undefined, and ends the block.
     [[noreturn]] void Fail(const char* kind, Pipe pipe, const Call& call, const std::string& message);
     /// Ends the block without a finding.
     [[noreturn]] void Stop();

@@ -1,5 +1,5 @@
-// The thread that runs a block: its progress, its stack, and the ways out of the kernel. The watchdog and the signal
-// handlers read it from outside.
+// The thread that runs a block: its progress, its stack, and the ways to leave the kernel. The watchdog and the signal
+// handlers read this state.
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_EXECUTION_H
 #define OPFORGE_TWIN_KERNEL_EXEC_EXECUTION_H
 
@@ -13,19 +13,19 @@
 
 namespace opforge::twin::kernel {
 
-/// Thrown through the kernel's frames to end its block.
+/// Thrown through the stack frames of the kernel to end its block.
 struct Stopped {};
 
 /// The part of the thread's stack that the kernel uses; it grows downwards.
 struct KernelStack {
-    StackGuard guard;     ///< between the twin's frames and the kernel's
-    uintptr_t base = 0;   ///< where the kernel's frames begin
+    StackGuard guard;     ///< between the stack frames of the twin and of the kernel
+    uintptr_t base = 0;   ///< start of the stack frames of the kernel
     uintptr_t limit = 0;  ///< lowest allowed address of the frames
 };
 
 class Execution {
 public:
-    /// Counts an instruction of the kernel; an instruction without a place keeps that of the one before.
+    /// Counts an instruction of the kernel; an instruction without a location keeps the previous one.
     void Issue(const Call& call)
     {
         instructions_.fetch_add(1, std::memory_order_relaxed);
@@ -34,33 +34,33 @@ public:
         }
     }
     uint64_t Instructions() const { return instructions_.load(std::memory_order_relaxed); }
-    /// Number of the instruction that runs, over all pipes of the core.
+    /// Number of the running instruction, over all pipes of the core.
     uint32_t Now() const { return static_cast<uint32_t>(Instructions()); }
-    /// The last instruction with a place in the sources; no place if there is none.
+    /// The last instruction with a source location; no location if there is none.
     const Call& LastCall() const { return lastCall_; }
 
-    /// Marks whether the thread runs the kernel's own code; signal handlers see it in this order.
+    /// Marks whether the thread runs code of the kernel; signal handlers see it in this order.
     void SetInKernel(bool isIn)
     {
         isInKernel_.store(isIn, std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);
     }
-    /// In the kernel's own code, which may be left by a jump.
+    /// Whether the thread runs code of the kernel, which a jump may leave.
     bool IsInKernel() const { return isInKernel_.load(std::memory_order_relaxed); }
 
-    /// Marks the code of a high-level API, whose own order the queues of the kernel do not know and which owns the
-    /// system part of the workspace.
+    /// Marks the code of a high-level API. Queues of the kernel do not record its order, and it uses the system part of
+    /// the workspace.
     void EnterLibrary() { ++libraryDepth_; }
     void LeaveLibrary() { --libraryDepth_; }
     bool IsInLibrary() const { return libraryDepth_ > 0; }
 
     void Stop() { isStopped_ = true; }
     bool IsStopped() const { return isStopped_; }
-    /// Asks the block to end at its next instruction.
+    /// Requests that the block ends at its next instruction.
     void Interrupt() { isInterrupted_ = true; }
     bool IsInterrupted() const { return isInterrupted_.load(std::memory_order_relaxed); }
 
-    /// Where Leave continues: for sigsetjmp.
+    /// The target of Leave, for sigsetjmp.
     sigjmp_buf& Escape() { return escape_; }
     [[noreturn]] void Leave(int reason)
     {

@@ -27,7 +27,7 @@ uintptr_t LowestStackAddress()
     return reinterpret_cast<uintptr_t>(lowest);
 }
 
-/// The last instruction, as text that follows the description of an event.
+/// The last instruction, as text after the description of an event.
 std::string After(const Block& block)
 {
     const Call& last = block.execution.LastCall();
@@ -113,7 +113,7 @@ __attribute__((noinline)) void CallBelowGuard(Block& block, const std::function<
     block.execution.SetInKernel(false);
 }
 
-/// Calls the kernel; returns 0, or why it had to be left.
+/// Calls the kernel; returns 0, or the reason for leaving it.
 int Enter(Block& block, const std::function<void()>& kernel)
 {
     const int left = sigsetjmp(block.execution.Escape(), 1);
@@ -123,7 +123,7 @@ int Enter(Block& block, const std::function<void()>& kernel)
         try {
             CallBelowGuard(block, kernel);
         } catch (const Stopped&) {
-            block.execution.Stop();  // its finding is in the block
+            block.execution.Stop();  // the finding is already in the block
         } catch (const std::exception& error) {
             block.execution.SetInKernel(false);
             block.execution.Stop();
@@ -137,7 +137,7 @@ int Enter(Block& block, const std::function<void()>& kernel)
     return left;
 }
 
-/// The block whose kernel is to be left without running through its frames; its finding is made by the caller.
+/// The block whose kernel is left without unwinding; the caller adds the finding.
 Block& Left()
 {
     Block* block = CurrentBlock();
@@ -176,7 +176,7 @@ void CallGuarded(Block& block, const std::function<void()>& kernel)
 {
     block.execution.stack.limit = LowestStackAddress() + kStackReserve;
     CurrentBlock() = &block;
-    EndComposedCall();  // which a block that was left by a jump may have begun
+    EndComposedCall();  // a block that was left by a jump may have started one
     const int left = Enter(block, kernel);
     CurrentBlock() = nullptr;
     const bool isNew = !block.execution.IsStopped();

@@ -1,4 +1,4 @@
-// Runs the kernel function of one block: whatever happens in it ends as a finding.
+// Runs the kernel function of one block: every failure becomes a finding.
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_GUARDED_CALL_H
 #define OPFORGE_TWIN_KERNEL_EXEC_GUARDED_CALL_H
 
@@ -11,7 +11,7 @@ namespace opforge::twin::kernel {
 /// Stack of a kernel on the device.
 inline constexpr uint64_t kDeviceStackBytes = 32768;
 
-/// Calls `kernel` as `block`, which is marked as stopped if it did not return.
+/// Calls `kernel` as `block`. Marks the block as stopped if the kernel did not return.
 void CallGuarded(Block& block, const std::function<void()>& kernel);
 
 }  // namespace opforge::twin::kernel

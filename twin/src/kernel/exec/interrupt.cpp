@@ -23,8 +23,8 @@ bool IsOurs(const Block* block, const siginfo_t& info)
     if (block == nullptr || info.si_code == SI_USER) {
         return false;
     }
-    // A finding that has to leave a noexcept function of the kernel ends in abort(), one that has to leave frames which
-    // the kernel has overwritten may end anyhow.
+    // A finding that leaves a noexcept function of the kernel ends in abort(). A finding that leaves overwritten stack
+    // frames can end in any signal.
     return block->execution.IsInKernel() || block->execution.IsStopped();
 }
 
@@ -39,7 +39,7 @@ void PassOn(int signal, siginfo_t* info, void* context)
     } else {
         sigaction(signal, &previous, nullptr);
         if (info->si_code <= 0) {
-            raise(signal);  // sent, not caused: it will not come again by itself
+            raise(signal);  // the signal was sent, not caused by an instruction, so it is not repeated
         }
     }
 }

@@ -20,11 +20,11 @@ struct Fault {
     uintptr_t address = 0;
 };
 
-/// From here on a fault of a kernel's own code and Interrupt end the block instead of the process. Once for all: a
-/// signal may still be on its way when a launch has ended.
+/// Installs handlers: a fault in kernel code, or Interrupt, then ends the block instead of the process. They stay
+/// installed, because a signal can be pending when a launch has ended.
 void InstallHandlers();
 
-/// While one lives, the handlers run on a stack of their own: a kernel may have used up the thread's.
+/// While an instance exists, the handlers run on a separate stack: a kernel may have used up the stack of the thread.
 class SignalStack {
 public:
     SignalStack();
@@ -37,8 +37,7 @@ private:
     stack_t previous_{};
 };
 
-/// Ends the block that runs on `thread`, unless it is inside the runtime, which looks at Execution::IsInterrupted
-/// itself.
+/// Ends the block that runs on `thread`, unless it is inside the runtime, which checks Execution::IsInterrupted.
 void Interrupt(pthread_t thread);
 
 }  // namespace opforge::twin::kernel

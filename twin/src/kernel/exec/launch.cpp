@@ -1,4 +1,4 @@
-// The launch: arguments into their address space, blocks through the scheduler, findings into the report.
+// The launch: maps arguments into the address space, runs blocks with the scheduler, and adds findings to the report.
 #include "opforge_twin/launch.h"
 
 #include <array>
@@ -80,7 +80,7 @@ LaunchReport Titled(const LaunchRequest& request)
     return report;
 }
 
-/// Cores with both units run one type of task, which no kernel declares.
+/// Cores with both units run one task type, which kernels do not declare.
 const kernel::TaskType* TaskTypeOf(const LaunchRequest& request, const SocFigures& soc)
 {
     const std::string& wanted = request.taskType;

@@ -31,11 +31,11 @@ struct LaunchState {
     bool hasLines = false;    ///< whether times are recorded by line
     Chains chains{};
     bool computes = true;                            ///< false: only times count, no instruction moves or changes data
-    bool isDeclared = false;                         ///< the layout is that of the type which the kernel has declared
-    std::atomic<const TaskType*> declared{nullptr};  ///< with other cores than the layout has: the launch starts anew
+    bool isDeclared = false;                         ///< the kernel has declared the task type of the layout
+    std::atomic<const TaskType*> declared{nullptr};  ///< a type with other cores than the layout: the launch restarts
     std::atomic<uint64_t> dmaCount{0};
 
-    /// DMA instructions whose traffic is recorded until the launch has ended: 150 MB of records.
+    /// Maximum number of DMA instructions whose traffic is recorded until the launch ends: 150 MB of records.
     static constexpr uint64_t kMostRecords = uint64_t{2} << 20;
 };
 

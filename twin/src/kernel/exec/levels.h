@@ -1,4 +1,5 @@
-// The levels in which a check is on: twin/check_levels.json. Checks that are not in the table are on in all levels.
+// The levels in which a check is active: twin/check_levels.json. Checks that are not in the table are active in all
+// levels.
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_LEVELS_H
 #define OPFORGE_TWIN_KERNEL_EXEC_LEVELS_H
 

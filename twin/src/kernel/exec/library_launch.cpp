@@ -1,4 +1,4 @@
-// opforgeTwinLaunch: any kernel library on any buffers, the report as JSON.
+// opforgeTwinLaunch: runs any kernel library on any buffers and returns the report as JSON.
 #include "opforge_twin/control.h"
 
 #include <dlfcn.h>

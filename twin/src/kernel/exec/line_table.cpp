@@ -143,7 +143,7 @@ LineTable::LineTable(const std::string& content)
         Reader unit = reader.Part(bytes);
         ReadUnit(unit);
     }
-    // Where one sequence ends and another one starts, the latter counts.
+    // If a sequence starts at the end of another one, its row is used.
     std::stable_sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
         return std::pair(a.address, a.line != 0) < std::pair(b.address, b.line != 0);
     });

@@ -18,7 +18,7 @@ public:
     };
 
     LineTable() = default;
-    /// `content`: the whole file. A file without a table, or with a damaged one, has no rows from there on.
+    /// `content`: the whole file. A file without a table has no rows; a damaged table has no rows after the damage.
     explicit LineTable(const std::string& content);
 
     /// Null if the address has no line.

@@ -16,10 +16,10 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-// A block that issues nothing for this long, or runs for this long in all, will not end.
+// A block without instructions for this time, or with this total time, is treated as endless.
 constexpr double kQuietSeconds = 20.0;
 constexpr double kBlockSeconds = 600.0;
-constexpr size_t kMostPhases = 10000;  // each takes 7 KB; a kernel with so many would do nothing but synchronize
+constexpr size_t kMostPhases = 10000;  // each takes 7 KB; a kernel with more phases would only synchronize
 constexpr std::chrono::milliseconds kWatchInterval{250};
 
 double TimeLimit()
@@ -49,7 +49,7 @@ MinimalBytes MinimalBytesOf(const LaunchRequest& request)
     return bytes;
 }
 
-/// One finding per kind and place, warnings last: the blocks of a launch make the same mistake together.
+/// One finding per kind and location, warnings last: the blocks of a launch make the same error.
 std::vector<Finding> Merge(std::vector<Finding> findings)
 {
     std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
@@ -142,7 +142,7 @@ bool Scheduler::Spawn()
     try {
         threads_.emplace_back([this] { Work(); });
     } catch (const std::system_error&) {
-        return false;  // those that run go on with the blocks that are left
+        return false;  // running blocks continue with the remaining blocks
     }
     ++running_;
     ++alive_;
@@ -386,7 +386,7 @@ bool Scheduler::Take(Block& server, Mail& mail)
         return std::all_of(senders.begin(), senders.end(), [&](uint32_t core) { return endedAfter_.count(core) != 0; });
     };
     if (!WaitUntil(lock, [&] { return next() != mails.end() || hasEnded(); })) {
-        server.diagnostics.Stop();  // the vector cores report why they do not go on
+        server.diagnostics.Stop();  // the vector cores report the reason
     }
     const auto found = next();
     if (found == mails.end()) {
@@ -446,7 +446,7 @@ void Scheduler::WatchOver()
     auto before = std::chrono::steady_clock::now();
     while (!finished_.wait_for(lock, kWatchInterval, [&] { return alive_ == 0; })) {
         const auto now = std::chrono::steady_clock::now();
-        // A process that was stopped for a while has blocked nowhere.
+        // If the process was stopped for a while, no thread was blocked.
         const double elapsed = std::chrono::duration<double>(
                                    std::min<std::chrono::steady_clock::duration>(now - before, 2 * kWatchInterval))
                                    .count();
@@ -465,7 +465,7 @@ bool Scheduler::IsOverdue(Watched& watched, double elapsed, double limit)
     const double cpuSeconds = CpuSeconds(watched.thread);
     const uint64_t instructions = watched.block->execution.Instructions();
     double spent = cpuSeconds - watched.cpuSeconds;
-    // Without any CPU time the thread is blocked: by the twin until other blocks come, else by a call of the kernel.
+    // A thread without CPU time is blocked: by the twin until other blocks arrive, or by a call of the kernel.
     if (spent == 0.0 && watched.block->execution.IsInKernel()) {
         spent = elapsed;
     }

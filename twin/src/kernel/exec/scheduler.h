@@ -23,14 +23,15 @@ namespace opforge::twin::kernel {
 
 class Scheduler {
 public:
-    /// `body` runs the kernel for a block; it returns when the block has ended, however it did.
+    /// `body` runs the kernel for a block; it returns when the block has ended, for any reason.
     Scheduler(LaunchState& launch, std::function<void(Block&)> body);
 
-    /// Runs all blocks to their ends; the calling thread watches over them. Findings and counters go to `report`.
+    /// Runs all blocks to their ends, with the calling thread as watchdog. Adds findings and counters to `report`.
     void Run(LaunchReport& report);
 
     // For blocks, on their own threads:
-    /// The block's next SyncAll: returns when every block of the launch, or every one on a vector core, has come to it.
+    /// The next SyncAll of the block: returns when every block of the launch, or every block on a vector core, has
+    /// reached it.
     void Barrier(Block& block, bool isAivOnly, const Call& call);
     /// CrossCoreSetFlag and CrossCoreWaitFlag.
     void SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, const Call& call);
@@ -47,7 +48,7 @@ public:
         Signal signal;
     };
     void Post(Block& sender, const MatmulJob& job, const Call& call);
-    /// Waits for the next mail of a cube core; false if its vector cores have ended. A core whose tile stays in L0C
+    /// Waits for the next request to a cube core; false if its vector cores have ended. A core whose tile stays in L0C
     /// is served until it has stored the tile.
     bool Take(Block& server, Mail& mail);
     void Answer(Block& server, const Mail& mail);
@@ -61,7 +62,7 @@ private:
         Block* block;
         pthread_t thread;
         uint64_t instructions;
-        double cpuSeconds;  ///< of the thread, when the watchdog last looked
+        double cpuSeconds;  ///< of the thread, at the last check of the watchdog
         double quietSeconds =
             0;  ///< since the block last made progress: computing, or blocked in the kernel's own code
         double spentSeconds = 0;  ///< the same in all
@@ -73,19 +74,19 @@ private:
         Signal signal;
     };
 
-    /// What parts the times of all cores ends their phase; what some of them do holds up those.
+    /// A barrier of all cores ends their phase; a barrier of some cores delays only those.
     bool EndsPhase(bool isAivOnly) const { return !isAivOnly || !launch_.layout.IsMixed(); }
     void ReportLeftFlags();
     void Work();
     void RunOne(uint32_t index);
     void Collect(Block& block);
-    /// Starts a worker; false when the system has no thread for it.
+    /// Starts a worker; false if the system has no thread for it.
     bool Spawn();
-    /// Ends the launch without its blocks that have not begun, because the system lacks something.
+    /// Ends the launch without starting the remaining blocks, because the system lacks a resource.
     void Abandon(const std::string& problem);
-    /// Charges a block for the time since the watchdog last looked; true when it has used up its time.
+    /// Charges a block for the time since the last check of the watchdog; true if its time limit is exceeded.
     static bool IsOverdue(Watched& watched, double elapsed, double limit);
-    /// Gives the slot up until `ready`; false when no block can ever make it so.
+    /// Releases the execution slot until `ready`; false if no block can ever make it ready.
     bool WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready);
     void ReleaseIfStuck();
     [[noreturn]] static void GiveUp(Block& block, const Call& call, const std::string& message, bool silent);
@@ -98,13 +99,13 @@ private:
     uint32_t slots_;
 
     std::mutex mutex_;
-    std::condition_variable changed_;   ///< something a waiting block may be waiting for
+    std::condition_variable changed_;   ///< a condition of a waiting block may have changed
     std::condition_variable finished_;  ///< a worker has ended
     size_t next_ = 0;
     uint32_t running_ = 0;
     uint32_t alive_ = 0;
     bool stuck_ = false;
-    bool isAftermath_ = false;  ///< of a mistake that was named: nothing more to say
+    bool isAftermath_ = false;  ///< an error was reported: later errors are its consequences
     bool someoneStopped_ = false;
     std::vector<const Ready*> waiting_;
     std::vector<Watched> watched_;
@@ -112,7 +113,7 @@ private:
     std::array<std::vector<BarrierState>, 2> barriers_;  ///< the n-th SyncAll
     CrossCoreFlags flags_;
     std::map<uint64_t, Signal> gmFlags_;
-    std::map<uint32_t, std::deque<Mail>> mails_;      ///< by AI core
+    std::map<uint32_t, std::deque<Mail>> mails_;      ///< requests by AI core
     std::map<uint32_t, uint32_t> holders_;            ///< by AI core: the vector core whose tile is in L0C
     std::map<uint32_t, std::deque<Signal>> answers_;  ///< by vector core
     std::map<uint32_t, SyncCounts> endedAfter_;       ///< SyncAlls of each ended block

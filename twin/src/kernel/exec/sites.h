@@ -1,4 +1,4 @@
-// Numbers for places in the kernel's sources. Records of accesses keep the numbers and stay small.
+// Numbers for source locations in the kernel. Records of accesses store the numbers to stay small.
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_SITES_H
 #define OPFORGE_TWIN_KERNEL_EXEC_SITES_H
 
@@ -13,14 +13,14 @@
 
 namespace opforge::twin::kernel {
 
-/// An operand of an instruction at one place of the sources.
+/// An operand of an instruction at one source location.
 struct Site {
     const char* name = "";
     Location at;
     const char* operand = "";
 };
 
-/// The places of a launch.
+/// The source locations of a launch.
 class Sites {
 public:
     static constexpr uint32_t kMost = 4095;  ///< later ones share the last number
@@ -34,7 +34,7 @@ private:
     std::vector<Site> sites_;
 };
 
-/// Looks places up for one block, most of the time without asking the launch.
+/// Caches the numbers of locations for one block, without locking the launch in most cases.
 class SiteCache {
 public:
     explicit SiteCache(Sites& sites) : sites_(sites) {}

@@ -1,4 +1,4 @@
-// Hardware figures of the SoCs the twin can play.
+// Hardware parameters of the SoCs that the twin emulates.
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_SOC_H
 #define OPFORGE_TWIN_KERNEL_EXEC_SOC_H
 
@@ -23,18 +23,18 @@ struct SocFigures {
 
     /// Whether each core has a cube and a vector unit.
     bool IsCoupled() const { return arch == 1001; }
-    /// Bytes of a workspace that belong to the system.
+    /// Bytes of a workspace that are reserved for the system.
     uint64_t SystemWorkspaceBytes() const { return uint64_t{IsCoupled() ? 2U : 16U} << 20; }
     /// Event ids of a pair of pipes.
     int64_t EventIds() const { return IsCoupled() ? 4 : 8; }
-    /// Buffers of all queues of one position.
+    /// The maximum number of buffers of all queues of one position.
     int64_t MostQueueBuffers() const { return IsCoupled() ? 4 : INT64_MAX; }
 };
 
-/// The SoC of a process that names none.
+/// The default SoC of a process.
 const SocFigures& DefaultSoc();
 
-/// Null when there is no such SoC.
+/// Null if the SoC does not exist.
 const SocFigures* FindSoc(const std::string& name);
 
 }  // namespace opforge::twin

@@ -15,7 +15,7 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-/// The call of the outermost API function that consists of others; null outside of one.
+/// The call of the outermost composite API function; null outside of one.
 thread_local const void* composedCall = nullptr;
 
 /// The loaded library or program that contains an address.

@@ -13,10 +13,10 @@ struct SourceLine {
     int line = 0;  ///< 0: not known
 };
 
-/// Reads the line table of a library when an address in it is looked up for the first time.
+/// Reads the line table of a library at the first lookup of an address in it.
 SourceLine LineOf(const Location& at);
 
-/// "file:line", empty if the place is not known.
+/// "file:line"; empty if the location is not known.
 std::string Where(const Location& at);
 
 }  // namespace opforge::twin::kernel

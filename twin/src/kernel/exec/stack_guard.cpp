@@ -6,7 +6,7 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-constexpr uintptr_t kMargin = 32 << 10;  // for the calls that raise and lift it; a multiple of any page size up to it
+constexpr uintptr_t kMargin = 32 << 10;  // for the calls that install and remove it; a multiple of the page size
 
 void* Pointer(uintptr_t address)
 {

@@ -1,5 +1,5 @@
-// Pages of a thread's stack that nobody may touch: a kernel that writes beyond its own frames faults before it reaches
-// the twin's.
+// Guard pages in the stack of a thread: a kernel that writes beyond its stack frames faults before it reaches those of
+// the twin.
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_STACK_GUARD_H
 #define OPFORGE_TWIN_KERNEL_EXEC_STACK_GUARD_H
 
@@ -9,13 +9,13 @@ namespace opforge::twin::kernel {
 
 class StackGuard {
 public:
-    /// Stack that the caller sets aside, the guard and what keeps it away from the frames on both sides.
+    /// Stack that the caller reserves: the guard, and margins on both sides.
     static constexpr uint64_t kBytes = 256 << 10;
 
-    /// Closes the middle of `kBytes` at `lowest`, which stay the caller's until `Lift`.
+    /// Protects the middle of the `kBytes` at `lowest` until `Lift`; the caller keeps the memory.
     void Raise(void* lowest);
     void Lift();
-    /// Whether a fault at `address` came from running into it.
+    /// Whether a fault at `address` was caused by the guard.
     bool Contains(uintptr_t address) const { return address >= begin_ && address < end_; }
 
 private:

@@ -12,7 +12,8 @@ namespace {
 
 constexpr int64_t kBits = 8;
 
-/// Operands: dst, src, mask. Sizes: rows, columns, mask columns, mode. Numbers: the probability of an element to stay.
+/// Operands: dst, src, mask. Sizes: rows, columns, mask columns, mode. Numbers: the probability that an element is
+/// kept.
 void Drop(Composite& run)
 {
     const int64_t rows = run.Size(0);

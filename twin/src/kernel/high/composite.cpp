@@ -123,7 +123,7 @@ void Composite::Write(size_t operand, const char* name, const Numbers& values, i
 
 void Composite::TakeTmp(int64_t rowElements)
 {
-    block_.ordering.PassBarrier(Pipe::kVector);  // the function waits for its own instructions
+    block_.ordering.PassBarrier(Pipe::kVector);  // the function waits for its instructions
     const int64_t unit = row_.unit == TmpUnit::kStep ? kRepeatBytes : RoundUp(rowElements * kFloatBytes, kBlockBytes);
     const int64_t needed = row_.unit == TmpUnit::kNone ? 0 : row_.buffers * unit;
     if (needed == 0) {

@@ -1,4 +1,4 @@
-// What all high-level functions share: checks of operands and temporary memory, numbers in double, the charged time.
+// Common parts of high-level functions: checks of operands and temporary memory, numbers in double, the charged time.
 #ifndef OPFORGE_TWIN_KERNEL_HIGH_COMPOSITE_IMPL_H
 #define OPFORGE_TWIN_KERNEL_HIGH_COMPOSITE_IMPL_H
 

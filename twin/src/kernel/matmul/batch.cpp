@@ -9,7 +9,7 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-/// Where the matrices of a batch are: rows of a layout with heads are apart from each other.
+/// The positions of the matrices of a batch: in a layout with heads, rows are not adjacent.
 struct BatchPlace {
     int64_t stride;  ///< from matrix to matrix, in elements
     int64_t pitch;   ///< from row to row; 0: dense

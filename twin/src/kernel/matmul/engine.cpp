@@ -41,7 +41,7 @@ MatmulBuffers& BuffersOf(Block& block)
     return *block.matmul;
 }
 
-/// The columns that a product computes: squares of int8_t that are transposed have 32.
+/// The number of columns that a product computes: transposed squares of int8_t have 32.
 int64_t ComputedColumns(const MatmulJob& job, int64_t columns)
 {
     return job.b.size == 1 && !job.b.isTransposed ? RoundUp<int64_t>(columns, kBlockBytes) : columns;
@@ -105,7 +105,7 @@ private:
         return job_.hasOwnTile ? Part(job_.ownTile, 0, dtype, 4) : Part(object_.co1, slot * TileBytes(job_), dtype, 4);
     }
 
-    /// Sets the flags that say that L0 is free.
+    /// Sets the flags that mark L0 as free.
     void Begin()
     {
         if (job_.multiplies) {
@@ -221,7 +221,7 @@ private:
             const LocalView a2 = Half(buffers_.a2, id, tiling_.dbL0A, job_.a);
             const LocalView b2 = Half(buffers_.b2, id, tiling_.dbL0B, job_.b);
             Wait(HardEvent::M_MTE1, id, call_);
-            if (tiling_.dbL0A != 2 || tiling_.dbL0B != 2) {  // one buffer: the product before must have ended
+            if (tiling_.dbL0A != 2 || tiling_.dbL0B != 2) {  // one buffer: the previous product must have ended
                 Wait(HardEvent::M_MTE1, 1 - id, call_);
                 Set(HardEvent::M_MTE1, 1 - id, call_);
             }
@@ -290,7 +290,7 @@ private:
         return job_.storePitch != 0 ? job_.storePitch : job_.orgKc != 0 ? job_.orgKc : job_.orgN;
     }
 
-    /// The place of a tile in C.
+    /// The position of a tile in C.
     GlobalView PlaceOf(const MatmulTile& tile, int64_t index, bool isFractal, int64_t pitch) const
     {
         GlobalView dst = job_.c.global;
@@ -309,7 +309,7 @@ private:
 
     bool HasIntegers() const { return job_.a.dtype == Dtype::kInt8; }
 
-    /// Completes the values of a store: the scales of its columns are read before.
+    /// Adds the scales of the columns to a store; they are read before.
     ProductStore Scaled(ProductStore store, const MatmulTile& tile)
     {
         store.isInteger = HasIntegers();

@@ -28,7 +28,7 @@ struct MatmulBuffers {
 void RequireTiling(Block& block, const MatmulJob& job, const Call& call);
 /// Reserves the buffers of a job's object on this cube core.
 void ReserveBuffers(Block& block, const MatmulJob& job, const Call& call);
-/// Computes tiles on this cube core, and stores them, as the job demands.
+/// Computes tiles on this cube core, and stores them if the job requires it.
 void RunMatmul(Block& block, const MatmulJob& job, const Call& call);
 
 }  // namespace opforge::twin::kernel

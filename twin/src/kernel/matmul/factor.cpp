@@ -77,7 +77,7 @@ Factor::Factor(Block& block, const MatmulJob& job, Side side, const LocalView& l
     const int64_t pad = PadTo(operand_.size);
     slotBytes_ = RoundUp<int64_t>(outerStep_, pad) * RoundUp<int64_t>(kStep_, pad) * operand_.size;
     if (operand_.place == MatmulPlace::kL1) {
-        // The kernel's own tensor has the whole factor.
+        // The tensor of the kernel has the whole factor.
         tilesPerStep_ = CeilDiv<int64_t>(single_, isLeft ? tiling.baseM : tiling.baseN);
         outerStep_ = single_;
         kBlocksPerStep_ = CeilDiv<int64_t>(job.singleK, BlockOfK(job));
@@ -120,7 +120,7 @@ Factor::Slot& Factor::Load(int64_t outerTile, int64_t kBlock)
 {
     Slot& slot = *std::min_element(slots_.begin(), slots_.end(),
                                    [](const Slot& left, const Slot& right) { return left.used < right.used; });
-    // All loads to L0 so far have read the block that this one replaces.
+    // All previous loads to L0 have read the block that this one replaces.
     Set(HardEvent::MTE1_MTE2, freedId_, call_);
     Wait(HardEvent::MTE1_MTE2, freedId_, call_);
     slot.outerGroup = outerTile / tilesPerStep_;

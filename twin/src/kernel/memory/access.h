@@ -1,4 +1,4 @@
-// One access of one instruction to memory: the single form in which all of them are seen.
+// One access of one instruction to memory: the common form of all accesses.
 #ifndef OPFORGE_TWIN_KERNEL_MEMORY_ACCESS_H
 #define OPFORGE_TWIN_KERNEL_MEMORY_ACCESS_H
 
@@ -15,7 +15,7 @@ enum class AccessKind : uint8_t { kRead, kWrite, kAtomic };
 
 const char* Name(Pipe pipe);
 
-/// Some pipes.
+/// A set of pipes.
 struct PipeSet {
     uint32_t bits = 0;
 

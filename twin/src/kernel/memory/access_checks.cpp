@@ -64,9 +64,9 @@ void AccessChecks::CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, 
     const Queue& queue = local_.queues[buffer.queue - local_.firstQueue];
     const bool filling = buffer.state == BufferState::kAllocated;
     const Pipe owner = filling ? queue.producer : queue.consumer;
-    const bool isScalar = pipe == Pipe::kScalar;  // the compiler orders the accessors of tensors
+    const bool isScalar = pipe == Pipe::kScalar;  // the compiler orders the element accesses of tensors
     const bool onlyReads = kind == AccessKind::kRead;
-    // Without DataCopyPad, the scalar unit moves the ends of rows; races are found by the order of accesses.
+    // Without DataCopyPad, the scalar unit moves the ends of rows; the order of accesses detects races.
     if (pipe == owner || (isScalar && launch_.soc.IsCoupled()) || (isScalar && (onlyReads || owner == Pipe::kVector)) ||
         (!filling && onlyReads && pipe == Pipe::kVector) || !kQueuePosition.Has(launch_.options.level)) {
         return;
@@ -192,7 +192,7 @@ void AccessChecks::TouchContents(const Access& access)
         return;
     }
     int64_t unwritten = local_.FirstUnwritten(access.begin, access.bytes);
-    // Vector instructions over whole blocks compute with these bytes, too; a store of them is still a finding.
+    // Vector instructions over whole blocks also compute with these bytes; a store of them is still a finding.
     const bool mayRead = access.pipe == Pipe::kVector && !kRowTail.Has(launch_.options.level);
     for (const int64_t end = access.begin + access.bytes; mayRead && unwritten >= 0;) {
         const Origin* origin = local_.OriginOf(unwritten);

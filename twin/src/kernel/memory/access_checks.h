@@ -22,36 +22,36 @@ public:
     AccessChecks(LaunchState& launch, uint32_t core, const Execution& execution, Diagnostics& diagnostics,
                  LocalMemory& local, CoreOrder& order);
 
-    /// The buffer that `view` was taken from, if it still is that buffer.
+    /// The source buffer of `view`, if the view is still valid.
     Buffer& LiveBuffer(const LocalView& view, Pipe pipe, const char* operand, const Call& call);
     /// The memory of a tensor; ends the block if it has none.
     const LocalUnit& UnitOf(const LocalView& view, Pipe pipe, const char* operand, const Call& call);
-    /// Checks that `pipe` may use `view` now, and that `bytes` from its address on belong to it.
+    /// Checks that `pipe` may use `view` now, and that the view contains `bytes` from its address.
     void Use(const LocalView& view, int64_t bytes, Pipe pipe, AccessKind kind, int64_t alignment, const char* operand,
              const Call& call);
-    /// Checks `bytes` at `address` against the argument that they belong to; returns their place on the host.
+    /// Checks `bytes` at `address` against the argument that contains them; returns their position on the host.
     uint8_t* Resolve(const GlobalView& view, uint64_t address, uint64_t bytes, Pipe pipe, AccessKind kind,
                      const char* operand, const Call& call);
 
     /// Checks the contents and the order of an access whose range was checked.
     void Touch(const Access& access);
-    /// Checks the contents of an access alone, and the order alone.
+    /// Checks only the contents of an access, or only its order.
     void TouchContents(const Access& access);
     void TouchOrder(const Access& access);
-    /// Checks a read of an instruction that moves bytes to another place. In levels without the check undefined_lanes,
-    /// the bytes may be undefined: they stay so in that place. Returns their state.
+    /// Checks a read of an instruction that moves bytes. In levels without the check undefined_lanes, the bytes may be
+    /// undefined; they stay undefined at the destination. Returns their state.
     uint8_t TouchMoved(const Access& access);
     /// Checks a read of bytes that DMA stores at `address`. In levels without the check undefined_lanes, undefined
-    /// bytes are a finding only if they are left in an argument at the end.
+    /// bytes are a finding only if an argument still has them at the end.
     void TouchStored(const Access& access, uint64_t address);
-    /// Makes the bytes at `to` undefined that were undefined in global memory.
+    /// Marks the bytes at `to` as undefined that were undefined in global memory.
     void CopyUndefined(uint64_t address, int64_t bytes, int64_t to, const Call& call);
-    /// The API that used these bytes last orders their next use.
+    /// Notes that the API which used these bytes last orders their next use.
     void ForgetOrder(int64_t begin, int64_t bytes) { localOrder_.Forget(begin, bytes); }
 
-    /// Checks that a load of the scalar unit cannot find an old line in its cache.
+    /// Checks that the cache of the scalar unit cannot have an old line for a load.
     void LoadCached(const GlobalView& view, uint64_t address, const Call& call);
-    /// Checks that no other core has the line of a store in its cache; the line must be written back.
+    /// Checks that no other core has the line of a store in its cache; such a line must be written back first.
     void StoreCached(const GlobalView& view, uint64_t address, const Call& call);
     /// DataCacheCleanAndInvalid of a line, or of all.
     void DropCache(const GlobalView& view, bool isWhole);
@@ -76,7 +76,7 @@ private:
     void ReportUndefinedStores();
     void CheckUnit(const LocalUnit& unit, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
     void CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, const char* operand, const Call& call);
-    /// Where the buffer begins that holds `address`.
+    /// The start of the buffer that contains `address`.
     int64_t BufferAt(int64_t address) const;
     /// The instructions that left the byte at `address` undefined, and wrote the byte before it in the same read.
     std::string DescribeUndefined(int64_t address, int64_t readBegin);

@@ -1,4 +1,4 @@
-// The buffers of a memory as a text for messages about its budget.
+// The buffers of a memory as text, for messages about its limit.
 #ifndef OPFORGE_TWIN_KERNEL_MEMORY_BUFFER_LIST_H
 #define OPFORGE_TWIN_KERNEL_MEMORY_BUFFER_LIST_H
 
@@ -17,7 +17,7 @@ struct BufferRequest {
     Location at;
 };
 
-/// The calls that divided `unit` until now.
+/// The calls that have divided `unit` so far.
 std::vector<BufferRequest> RequestsOf(const LocalMemory& local, const LocalUnit& unit);
 /// "x_ VECIN 2 x 4096 bytes (kernel.h:12), VECCALC 1 x 512 bytes (kernel.h:13)".
 std::string Describe(const std::vector<BufferRequest>& requests);

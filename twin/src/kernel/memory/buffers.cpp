@@ -57,7 +57,7 @@ Pipe ConsumerOf(TPosition destination)
     }
 }
 
-/// " at file:line", nothing when the place is not known.
+/// " at file:line"; empty if the location is not known.
 std::string Place(const Location& at)
 {
     return !at ? std::string() : Text(" at ", Where(at));
@@ -97,7 +97,7 @@ bool HasFlags(const Queue& queue)
     return queue.producer != queue.consumer;
 }
 
-/// Reports buffers that need more than the tiling plan has counted.
+/// Reports buffers that exceed the total of the tiling plan.
 void CheckPlan(Block& block)
 {
     const LocalMemory& local = block.local;
@@ -113,7 +113,7 @@ void CheckPlan(Block& block)
                       Describe(RequestsOf(local, unit))));
 }
 
-/// Reports a queue whose buffers, with those of other queues of its position, are too many.
+/// Reports a queue if the queues of its position have too many buffers.
 void RequireQueueBuffers(Block& block, TPosition position, int64_t buffers, const Call& call)
 {
     const LocalMemory& local = block.local;
@@ -128,7 +128,7 @@ void RequireQueueBuffers(Block& block, TPosition position, int64_t buffers, cons
     }
 }
 
-/// The end of a TPipe waits for the flags of its queues; buffers must be back by then.
+/// The end of a TPipe waits for the flags of its queues; all buffers must be freed before.
 void ReleaseAll(Block& block, const Call& call, bool checked)
 {
     if (checked) {

@@ -11,7 +11,7 @@ void RequireBudget(Block& block, LocalUnit& unit, const BufferRequest& request, 
 uint32_t AddBuffer(Block& block, LocalUnit& unit, const BufferRequest& request, BufferState state, uint32_t queue,
                    const Call& call);
 LocalView ViewOf(const LocalMemory& local, uint32_t index);
-/// Ends the flags of a buffer, and reports a tensor that the kernel has not given back.
+/// Ends the flags of a buffer, and reports a tensor that the kernel has not freed.
 void EndBuffer(Block& block, Buffer& buffer, const Call& call, bool checked);
 /// The memory that a TPipe (kNoBuffer) or a TBufPool divides into `buffers` more buffers.
 LocalUnit& ArenaOf(Block& block, uint32_t pool, AscendC::TPosition position, int64_t buffers, const Call& call);

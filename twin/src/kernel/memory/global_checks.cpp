@@ -92,8 +92,8 @@ void AccessChecks::CheckGlobalContents(const Access& access)
     region->written->Mark(begin, end);
 }
 
-/// DMA goes by the scalar unit's cache: it does not see what SetValue has left there, and what it writes to such a line
-/// is lost when the line is written back.
+/// DMA bypasses the cache of the scalar unit: it does not see values of SetValue that are still in the cache, and the
+/// write-back of such a line overwrites the bytes of the DMA.
 void AccessChecks::CheckUnflushed(const Access& access)
 {
     const auto begin = static_cast<uint64_t>(access.begin);
@@ -199,7 +199,7 @@ void AccessChecks::DropCache(const GlobalView& view, bool isWhole)
 void AccessChecks::ReportLeft()
 {
     ReportUndefinedStores();
-    // Ascend 910 has no function that flushes; that the stores reach memory at the end of a kernel is an assumption.
+    // Ascend 910 has no flush function; that stores reach memory at the end of a kernel is an assumption.
     if (cache_.DirtyLines() != 0 && !launch_.soc.IsCoupled()) {
         diagnostics_.Report(
             "cache_not_flushed", Pipe::kScalar, {kKernelEnd, cache_.DirtyAt()},

@@ -114,7 +114,7 @@ uint64_t GlobalMemory::FirstTouch(Region& region, uint64_t offset, uint64_t byte
         const uint64_t before = region.touched[word].fetch_or(wanted, std::memory_order_relaxed);
         uint64_t added = wanted & ~before;
         fresh += static_cast<uint64_t>(__builtin_popcountll(added)) * kSectorBytes;
-        // The last sector of an argument is as long as the argument is.
+        // The last sector of an argument ends with the argument.
         const uint64_t tail = region.bytes / kSectorBytes;
         if (region.bytes % kSectorBytes != 0 && word == tail / 64 && (added >> (tail % 64) & 1U) != 0) {
             fresh -= kSectorBytes - region.bytes % kSectorBytes;

@@ -1,4 +1,4 @@
-// Global memory of one launch: its arguments at addresses of the launch's own, far apart from each other.
+// Global memory of one launch: its arguments at separate addresses, far apart from each other.
 #ifndef OPFORGE_TWIN_KERNEL_MEMORY_GLOBAL_MEMORY_H
 #define OPFORGE_TWIN_KERNEL_MEMORY_GLOBAL_MEMORY_H
 
@@ -16,8 +16,8 @@
 
 namespace opforge::twin::kernel {
 
-/// One kernel argument. The kernel never sees `host`: it computes with `base`, so that whatever it adds to a pointer
-/// can be distinguished from the other arguments.
+/// One kernel argument. The kernel uses addresses from `base`, never `host`: the twin can therefore distinguish
+/// out-of-range pointers from other arguments.
 struct Region {
     std::string name;
     uint8_t* host = nullptr;
@@ -26,7 +26,7 @@ struct Region {
     bool writable = true;
     uint64_t misalignment = 0;  ///< distance of the first byte from a multiple of kAlignment
     bool isPlaced = false;      ///< `base` was given
-    /// One bit per 128-byte sector that some DMA has touched.
+    /// One bit per 128-byte sector that DMA has accessed.
     std::unique_ptr<std::atomic<uint64_t>[]> touched;
     /// The last accesses; null if the region is read-only or order is not checked.
     std::unique_ptr<GlobalOrder> order;
@@ -44,20 +44,20 @@ public:
     GlobalMemory(const GlobalMemory&) = delete;
     GlobalMemory& operator=(const GlobalMemory&) = delete;
 
-    /// Before Reserve; returns the index of the region.
+    /// Call it before Reserve; returns the index of the region.
     uint32_t Add(Region region);
-    /// Gives every region its address in a range that no access of the process can reach.
+    /// Assigns an address to every region, in a range without access rights.
     void Reserve();
 
     uint64_t AddressOf(uint32_t region) const { return regions_[region].base; }
-    /// The region whose surroundings `address` lies in, null when there is none.
+    /// The region with `address` inside it or near it; null if there is none.
     Region* Find(uint64_t address);
     uint32_t IndexOf(const Region& region) const { return static_cast<uint32_t>(&region - regions_.data()); }
     const std::vector<Region>& Regions() const { return regions_; }
     bool Contains(uint64_t address) { return IsReserved(address) || FindPlaced(address) != nullptr; }
     /// Returns the bytes of the untouched sectors in [offset, offset + bytes), and marks them.
     static uint64_t FirstTouch(Region& region, uint64_t offset, uint64_t bytes);
-    /// Serialises read-modify-write by DMA on one sector.
+    /// Serializes read-modify-write operations by DMA on one sector.
     std::mutex& SectorLock(uint64_t address) { return locks_[address / kSectorBytes % locks_.size()]; }
 
 private:

@@ -70,7 +70,7 @@ Transfer L2Cache::Move(const DmaRecord& record)
             if (Touch(touchedIn[sector], isWritten, transfer)) {
                 transfer.l2Bytes += kSectorBytes;
             } else {
-                // The last sector of an argument is as long as the argument is.
+                // The last sector of an argument ends with the argument.
                 const uint64_t bytes = std::min(kSectorBytes, end - sector * kSectorBytes);
                 transfer.firstTouchBytes += bytes;
                 transfer.gmBytes += isWritten ? 0 : bytes;

@@ -1,5 +1,5 @@
-// Which bytes of a launch come from global memory and which from L2, by the rule of twin/npu_model.json: a sector is a
-// first touch when no core touched it in this launch, or when more than the size of L2 was touched since.
+// Decides whether the bytes of a launch come from global memory or L2, by the rule of twin/npu_model.json: a sector is
+// a first touch if no core touched it in this launch, or if more than the size of L2 was touched since.
 #ifndef OPFORGE_TWIN_KERNEL_MEMORY_L2_CACHE_H
 #define OPFORGE_TWIN_KERNEL_MEMORY_L2_CACHE_H
 
@@ -11,18 +11,18 @@
 
 namespace opforge::twin::kernel {
 
-/// L2 with the sectors that were touched last in it. Touches are distinguished in groups of `kEpochSectors`.
+/// L2 with the most recently touched sectors. Touches are grouped in epochs of `kEpochSectors`.
 class L2Cache {
 public:
     L2Cache(const GlobalMemory& memory, uint64_t bytes);
 
-    /// The sectors of a DMA instruction, in the order in which instructions come to L2.
+    /// The sectors of a DMA instruction, in the order of the instructions at L2.
     Transfer Move(const DmaRecord& record);
 
 private:
     static constexpr uint64_t kEpochSectors = 1024;
 
-    /// A sector: the epoch of its last touch, 0 for none, and whether global memory lacks what was written to it.
+    /// A sector: the epoch of its last touch (0 for none), and whether its content is not yet written to global memory.
     struct Sector {
         uint32_t epoch : 31;
         uint32_t isDirty : 1;
@@ -32,7 +32,7 @@ private:
         uint64_t dirty = 0;    ///< of them
     };
 
-    /// Whether the sector was in L2; it is now.
+    /// Returns whether the sector was in L2, and adds it.
     bool Touch(Sector& sector, bool isWritten, Transfer& transfer);
 
     const GlobalMemory& memory_;

@@ -15,7 +15,7 @@ using AscendC::TPosition;
 using Id = LocalUnit::Id;
 
 constexpr int64_t kBiasTableBytes = 1024;
-// The platform reports a little less than the unified buffer has, which is a multiple of this.
+// The platform reports slightly less than the size of the unified buffer, which is a multiple of this.
 constexpr int64_t kSizeStep = 1024;
 
 std::vector<LocalUnit> UnitsOf(CoreKind kind, const SocFigures& soc, Level level)

@@ -1,5 +1,5 @@
-// The memories of one core in one range of addresses: bytes, which of them were ever written, and the buffers and
-// queues that divide them.
+// The memories of one core in one range of addresses: bytes, their written state, and the buffers and queues that
+// divide them.
 #ifndef OPFORGE_TWIN_KERNEL_MEMORY_LOCAL_MEMORY_H
 #define OPFORGE_TWIN_KERNEL_MEMORY_LOCAL_MEMORY_H
 
@@ -48,7 +48,7 @@ struct Queue {
     Pipe consumer = Pipe::kVector;
     int64_t depth = 1;
     std::vector<uint32_t> buffers;
-    size_t next = 0;  ///< the buffer to be given out next: they take turns
+    size_t next = 0;  ///< the next buffer of AllocTensor; buffers are used in turn
     std::deque<uint32_t> filled;
 };
 
@@ -58,14 +58,14 @@ struct LocalUnit {
 
     Id id;
     const char* name;
-    const char* budgetKind;  ///< of findings
+    const char* budgetKind;  ///< kind of the findings
     const char* rangeKind;
     const char* alignmentKind;
     PipeSet writers;
     PipeSet readers;
     int64_t begin;   ///< address on the core
-    int64_t bytes;   ///< that the memory has
-    int64_t budget;  ///< that buffers may take
+    int64_t bytes;   ///< of the memory
+    int64_t budget;  ///< maximum total of the buffers
     int64_t used = 0;
     int64_t planned = 0;  ///< bytes of all buffers in the tiling plan; 0: not known
 
@@ -84,24 +84,24 @@ public:
     static constexpr int64_t kMaxBuffers = 64;
     static constexpr uint8_t kWritten = 1;  ///< the state of a byte that is defined
 
-    /// `shadowed` keeps a byte per byte that tells whether it was written.
+    /// `shadowed`: the memory keeps a state for each byte.
     LocalMemory(CoreKind kind, const SocFigures& soc, Level level, bool shadowed, uint8_t poison);
 
     uint8_t* At(int64_t address) { return bytes_.data() + address; }
     /// Makes the contents undefined.
     void Poison(int64_t begin, int64_t bytes, const Origin& origin);
     void MarkWritten(int64_t begin, int64_t bytes);
-    /// Address of the first undefined byte of the range, -1 when there is none.
+    /// Address of the first undefined byte of the range; -1 if there is none.
     int64_t FirstUnwritten(int64_t begin, int64_t bytes) const;
     /// The instruction that made a byte undefined; null if no instruction did, or if too many did.
     const Origin* OriginOf(int64_t address) const;
     /// Adds the states of `count` elements of `size` bytes to `states`; those stay empty if all bytes are defined.
     void CollectUndefined(int64_t begin, int64_t count, int64_t size, std::vector<uint8_t>& states) const;
-    /// Makes the elements at `begin` undefined that are so in `states`.
+    /// Marks the elements at `begin` as undefined that are undefined in `states`.
     void PropagateUndefined(int64_t begin, int64_t size, const std::vector<uint8_t>& states);
     /// The state of the first undefined byte of the range, or that of defined bytes.
     uint8_t StateOf(int64_t begin, int64_t bytes) const;
-    /// Makes the range undefined if `state` is that of undefined bytes.
+    /// Marks the range as undefined if `state` is that of undefined bytes.
     void PassState(int64_t begin, int64_t bytes, uint8_t state);
     bool HasWritten(int64_t begin, int64_t bytes) const;
 
@@ -116,12 +116,12 @@ public:
     }
 
     int64_t Bytes() const { return static_cast<int64_t>(bytes_.size()); }
-    /// The memory behind a TPosition; null when the core has none there.
+    /// The memory of a TPosition; null if the core does not have it.
     LocalUnit* UnitAt(AscendC::TPosition position);
     const LocalUnit& UnitOf(int64_t address) const;
-    /// Of a core with a vector unit.
+    /// For a core with a vector unit.
     LocalUnit& UnifiedBuffer() { return units_.front(); }
-    /// The TPipe ends at `at`, and its tensors and queues with it.
+    /// Ends the TPipe with its tensors and queues, at `at`.
     void FreeAll(const Location& at);
 
     void* pipe = nullptr;  ///< the live TPipe
@@ -129,7 +129,7 @@ public:
     std::vector<Queue> queues;
     std::deque<Pool> pools;
 
-    // Tensors and queues of a TPipe that has ended must not be taken for those of a later one.
+    // Tensors and queues of an ended TPipe must be distinguishable from those of a later one.
     uint32_t generation = 0;        ///< last one given to a buffer
     uint32_t oldestGeneration = 1;  ///< of the live TPipe
     uint32_t firstQueue = 0;        ///< number of queues[0]
@@ -137,7 +137,7 @@ public:
     Location endedAt;               ///< of the last TPipe
 
 private:
-    // What `written_` has for a byte; larger values are numbers of origins.
+    // The value of `written_` for a byte; larger values are numbers of origins.
     static constexpr uint8_t kUndefined = 0;
     static constexpr uint8_t kFirstOrigin = 2;
 
@@ -149,10 +149,10 @@ private:
     std::vector<uint8_t> bytes_;
     std::vector<uint8_t> written_;
     std::vector<Origin> origins_;
-    size_t lastOrigin_ = 0;  ///< that was asked for
+    size_t lastOrigin_ = 0;  ///< of the last query
 };
 
-/// The memory behind a position; ends the block if its core does not have it.
+/// The memory of a position; ends the block if its core does not have it.
 LocalUnit& RequireUnit(Block& block, AscendC::TPosition position, const Call& call);
 
 }  // namespace opforge::twin::kernel

@@ -1,5 +1,5 @@
-// The data cache of a core's scalar unit: which lines it has to write back, and which writes of others it is sure to
-// see.
+// The data cache of the scalar unit of a core: the lines that must be written back, and the writes of other cores that
+// are visible.
 #ifndef OPFORGE_TWIN_KERNEL_MEMORY_SCALAR_CACHE_H
 #define OPFORGE_TWIN_KERNEL_MEMORY_SCALAR_CACHE_H
 
@@ -16,7 +16,7 @@ class ScalarCache {
 public:
     static constexpr uint64_t kLineBytes = 64;
 
-    /// A line that is to be written back.
+    /// A line that must be written back.
     struct DirtyLine {
         uint64_t bytes = 0;  ///< a bit for each that SetValue has changed
         Location at;         ///< of the last SetValue
@@ -25,10 +25,10 @@ public:
     void MarkDirty(uint64_t address, uint64_t bytes, const Location& at);
     size_t DirtyLines() const { return dirty_.size(); }
     const Location& DirtyAt() const { return dirtyAt_; }
-    /// A line with changed bytes in [begin, end), or, with `whole`, any line there that is to be written back.
+    /// A line with changed bytes in [begin, end). With `whole`: any line in the range that must be written back.
     const DirtyLine* FindDirty(uint64_t begin, uint64_t end, bool whole) const;
 
-    /// DataCacheCleanAndInvalid at `address` of `region`, whose address is `base`: from there to the end of its line.
+    /// DataCacheCleanAndInvalid at `address` of `region`, whose address is `base`: up to the end of its line.
     void Drop(uint64_t address, uint64_t base, GlobalOrder* region);
     /// The same of all lines, by core `core` with instruction `now`.
     void DropAll(uint32_t core, uint32_t now, const CoreOrder& order);

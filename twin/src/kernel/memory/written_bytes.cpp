@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kWordBits = 64;
 constexpr uint64_t kAll = ~uint64_t{0};
 
-/// Bits of [begin, end) that lie in the word at `begin`.
+/// Bits of [begin, end) in the word at `begin`.
 uint64_t BitsOf(uint64_t begin, uint64_t end)
 {
     const uint64_t first = begin % kWordBits;

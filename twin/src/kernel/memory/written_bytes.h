@@ -1,4 +1,4 @@
-// Which bytes of an argument of unknown contents have been written: a bit per byte.
+// The written bytes of an argument with unknown contents: one bit per byte.
 #ifndef OPFORGE_TWIN_KERNEL_MEMORY_WRITTEN_BYTES_H
 #define OPFORGE_TWIN_KERNEL_MEMORY_WRITTEN_BYTES_H
 

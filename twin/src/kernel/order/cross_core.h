@@ -16,7 +16,7 @@
 
 namespace opforge::twin::kernel {
 
-/// The clocks that a core releases to others.
+/// The clocks that a core releases to other cores.
 struct Signal {
     CoreClocks released;  ///< finished instructions; empty without checks
     PhaseMoment time;
@@ -45,7 +45,7 @@ public:
 
     /// A flag without a wait.
     struct Left {
-        uint32_t core;  ///< that should have
+        uint32_t core;  ///< the core without a set flag
         size_t flag;
         Location setAt;
     };
@@ -60,7 +60,7 @@ private:
     struct Group {
         std::vector<uint32_t> members;
         std::vector<uint32_t> listeners;
-        std::map<uint32_t, size_t> setBy;  ///< how often each member has
+        std::map<uint32_t, size_t> setBy;  ///< how often each member has set it
         std::deque<Gathering> open;        ///< flags that some members have not set yet
         size_t completed = 0;
     };

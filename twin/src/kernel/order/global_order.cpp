@@ -15,7 +15,7 @@ namespace {
 
 static_assert(Sites::kMost < (1U << 12));
 
-/// A lock that is held for the time of a few hundred blocks at most.
+/// A lock that is held for a few hundred blocks at most.
 class SpinLock {
 public:
     explicit SpinLock(std::atomic_flag& flag) : flag_(flag)
@@ -109,7 +109,7 @@ std::optional<Conflict> GlobalOrder::Note(const Access& access, int64_t offset, 
         return earlier.time != now && !isSameUnit && earlier.time > before.Of(pipe);
     };
     std::optional<Conflict> found;
-    bool isOpen = true;  // the stretch of bytes that `found` describes may still grow
+    bool isOpen = true;  // the byte range of `found` may still grow
     const auto consider = [&](const Use& earlier, AccessKind kind, int64_t block) {
         if (!conflicts(earlier)) {
             return false;

@@ -14,7 +14,7 @@
 
 namespace opforge::twin::kernel {
 
-/// The shadow of one argument; memory is taken for the parts that are used.
+/// The shadow state of one argument; memory is allocated for the used parts.
 class GlobalOrder {
 public:
     explicit GlobalOrder(uint64_t bytes);
@@ -22,8 +22,7 @@ public:
     GlobalOrder(const GlobalOrder&) = delete;
     GlobalOrder& operator=(const GlobalOrder&) = delete;
 
-    /// Notes an access of block `core` to [offset, offset + access.bytes); returns an earlier one that conflicts with
-    /// it.
+    /// Records an access of block `core` to [offset, offset + access.bytes); returns an earlier conflicting access.
     std::optional<Conflict> Note(const Access& access, int64_t offset, uint32_t core, uint32_t now, uint32_t site,
                                  const CoreOrder& order);
 
@@ -36,7 +35,7 @@ public:
         uint32_t site;
         uint32_t bytes;  ///< of the block, a bit for each
     };
-    /// Considers the written blocks of [begin, end).
+    /// Checks the written blocks of [begin, end).
     std::vector<Writer> WritersOf(uint64_t begin, uint64_t end);
 
 private:
@@ -57,7 +56,7 @@ private:
 
     static constexpr int64_t kBlocksPerLock = 128;
 
-    /// `settled`: earlier accesses of the same core do not count any more.
+    /// `settled`: earlier accesses of the same core are ordered before this one.
     static void Record(Uses& uses, const Use& use, bool isWrite, uint32_t settled);
 
     uint64_t bytes_;

@@ -17,7 +17,7 @@ const LocalOrder::UserPipes& PipesOf(CoreKind kind)
     return kind == CoreKind::kCube ? cube : kind == CoreKind::kVector ? vector : coupled;
 }
 
-/// Whether any of the times is behind `known`: a plain loop, for the sake of vector registers.
+/// Whether any time is later than `known`. A plain loop, so that the compiler vectorizes it.
 bool AnyLater(const uint32_t* times, int64_t count, uint32_t known)
 {
     uint32_t later = 0;
@@ -129,7 +129,7 @@ std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uin
     std::optional<Conflict> found;
     for (size_t user = 0; user < Users(); ++user) {
         if (access.pipe == Pipe::kScalar && pipes_[user] == Pipe::kScalar) {
-            continue;  // the one unit that finishes an instruction before the next
+            continue;  // the scalar unit finishes each instruction before the next one
         }
         // Most of the time, all earlier instructions of the other pipe have finished.
         if (Of(user, true).latest > before.Of(pipes_[user])) {
@@ -140,7 +140,7 @@ std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uin
         }
     }
     const int64_t end = access.begin + access.bytes;
-    // The bytes of whole blocks are all of this access, whatever settled before.
+    // The bytes of whole blocks belong to this access, independent of `settled`.
     const bool isWhole = access.begin % kBlockBytes == 0 && end % kBlockBytes == 0;
     pending_.push_back(
         {UserOf(access.pipe), writes, access.begin, end, site, isWhole ? 0 : SettledTime(access.pipe, order)});

@@ -1,4 +1,4 @@
-// The last accesses to the memories of a core: for each 32-byte block the last write and the last read of each pipe.
+// The last accesses to the memories of a core: for each 32-byte block, the last write and the last read of each pipe.
 #ifndef OPFORGE_TWIN_KERNEL_ORDER_LOCAL_ORDER_H
 #define OPFORGE_TWIN_KERNEL_ORDER_LOCAL_ORDER_H
 
@@ -11,7 +11,7 @@
 
 namespace opforge::twin::kernel {
 
-/// An earlier access to the same bytes without an order to the current one.
+/// An earlier access to the same bytes that is not ordered before the current one.
 struct Conflict {
     uint32_t block;  ///< core of the earlier access
     Pipe pipe;
@@ -22,7 +22,7 @@ struct Conflict {
     int64_t end;
 };
 
-/// Bits of the bytes of [begin, end) that lie in the 32-byte block `block`.
+/// Bits of the bytes of [begin, end) in the 32-byte block `block`.
 uint32_t BytesIn(int64_t block, int64_t begin, int64_t end);
 
 class LocalOrder {
@@ -30,16 +30,16 @@ public:
     /// `isAutomatic`: the compiler orders some pipes.
     LocalOrder(CoreKind kind, bool isOn, bool isAutomatic);
 
-    /// Notes an access; returns an earlier one that conflicts with it. Accesses of one instruction do not. The order
-    /// gets the flags that the compiler inserts.
+    /// Records an access; returns an earlier conflicting one. Accesses of one instruction do not conflict. Adds the
+    /// flags that the compiler inserts to the order.
     std::optional<Conflict> Note(const Access& access, uint32_t now, uint32_t site, CoreOrder& order);
     /// The site of the last write to a byte before instruction `now`.
     std::optional<uint32_t> LastWriter(int64_t address, uint32_t now);
-    /// The next use of these bytes is ordered by the API that used them last.
+    /// Notes that the API which used these bytes last orders their next use.
     void Forget(int64_t begin, int64_t bytes);
 
     static constexpr size_t kMostUsers = 6;
-    using UserPipes = std::vector<Pipe>;  ///< pipes that reach these memories
+    using UserPipes = std::vector<Pipe>;  ///< pipes that access these memories
 
 private:
     /// By block, up to the last block that was used.
@@ -69,14 +69,15 @@ private:
     std::optional<Conflict> Find(const Access& access, size_t user, bool isWrite, uint32_t known);
 
     void RecordPending();
-    /// Instruction `now` runs: those before it are recorded.
+    /// Starts instruction `now`: records the accesses of earlier instructions.
     void Begin(uint32_t now);
 
     bool isOn_;
     bool isAutomatic_;
     const UserPipes& pipes_;
     uint32_t now_ = 0;
-    std::vector<Use> pending_;  ///< of instruction `now_`: its read must not hide an earlier one from its write
+    std::vector<Use> pending_;  ///< accesses of instruction `now_`: its read must not replace an earlier one before its
+                                ///< write is checked
     std::array<Uses, 2 * kMostUsers> uses_;
 };
 

@@ -88,7 +88,7 @@ void CoreOrder::Wait(Pipe pipe, const Clock& clock)
 {
     known_[static_cast<size_t>(pipe)].Join(clock);
     if (pipe == Pipe::kScalar) {
-        // Its own loads and stores are another matter: those need a flag to the pipe that is to see them.
+        // Its loads and stores need a flag to the pipe that uses the data.
         Clock issued = clock;
         issued.Of(Pipe::kScalar) = 0;
         for (Clock& known : known_) {

@@ -1,5 +1,5 @@
-// What has finished before what: one clock per pipe of a core. Pipes run on their own; only flags, barriers, queues and
-// barriers between cores order them, never the order of the program.
+// The happens-before order: one clock per pipe of a core. Only flags, barriers, queues and barriers between cores order
+// pipes; the program order does not.
 #ifndef OPFORGE_TWIN_KERNEL_ORDER_ORDER_H
 #define OPFORGE_TWIN_KERNEL_ORDER_ORDER_H
 
@@ -22,11 +22,11 @@ struct PipePair {
 
 const char* Name(AscendC::HardEvent event);
 PipePair EndsOf(AscendC::HardEvent event);
-/// The event that orders `to` behind `from`; MAX when there is none.
+/// The event that orders `to` after `from`; MAX if there is none.
 AscendC::HardEvent EventOf(Pipe from, Pipe to);
 
-/// For each pipe the number of its last instruction that has finished. Instructions of a core are numbered in program
-/// order, over all pipes.
+/// For each pipe, the number of its last finished instruction. Instructions of a core are numbered in program order,
+/// over all pipes.
 struct Clock {
     std::array<uint32_t, kPipes> finished{};
 
@@ -45,16 +45,17 @@ class CoreOrder {
 public:
     /// The finished instructions of all pipes after instruction `now` of `pipe`.
     Clock After(Pipe pipe, uint32_t now) const;
-    /// `pipe` goes on after `clock`. The scalar unit issues for all: what it waits for, they all have waited for.
+    /// `pipe` continues after `clock`. The scalar unit issues all instructions: a wait of it orders all pipes.
     void Wait(Pipe pipe, const Clock& clock);
-    /// `pipe` (or all of them) goes on after everything it was given up to `now`.
+    /// `pipe` (or every pipe) continues after all its instructions up to `now`.
     void Barrier(Pipe pipe, uint32_t now);
     /// The instructions that finish before all later instructions of `pipe`.
     const Clock& Before(Pipe pipe) const { return known_[static_cast<size_t>(pipe)]; }
 
-    /// The clocks that this core releases to others: its own after `own`, and all acquired ones.
+    /// The clocks that this core releases to other cores: its clock after `own`, and all acquired clocks.
     CoreClocks Release(uint32_t block, uint32_t blocks, const Clock& own) const;
-    /// All pipes of this core, `block`, go on after what other cores released; `byAll`: all cores of the launch do.
+    /// All pipes of this core, `block`, continue after the released instructions of other cores; `byAll`: all cores of
+    /// the launch acquire them.
     void Acquire(const CoreClocks& released, uint32_t block, bool byAll);
     /// Forgets the accesses of this core so far: all cores have acquired their ends, so no conflict is possible.
     uint32_t MetAt() const { return metAt_; }

@@ -36,8 +36,7 @@ public:
     /// SetFlag and WaitFlag.
     void SetEvent(AscendC::HardEvent event, int64_t id, const Call& call);
     void WaitEvent(AscendC::HardEvent event, int64_t id, const Call& call);
-    /// The flag of a buffer of a queue: takes a free id, and gives it back when it was waited for. An id of -1 is no
-    /// flag.
+    /// The flag of a buffer of a queue: reserves a free id, and releases it after the wait. An id of -1 is no flag.
     int32_t SetQueueEvent(Pipe from, Pipe to, const Call& call);
     void WaitQueueEvent(Pipe from, Pipe to, int32_t& id, const Call& call);
     /// The end of a TPipe waits for the flag.
@@ -46,10 +45,10 @@ public:
     void PassBarrier(Pipe pipe);
     /// Orders the instructions of a pipe that waits for its earlier ones without a barrier.
     void OrderOwn(Pipe pipe) { order_.Barrier(pipe, execution_.Now()); }
-    /// Orders `to` behind all instructions of `from`, for instructions that need no flag.
+    /// Orders `to` after all instructions of `from`, for instructions that need no flag.
     void OrderInside(Pipe from, Pipe to);
 
-    /// What other cores may acquire when `pipe` (or all of them) has finished; visible `delay` cycles later.
+    /// The clocks that other cores can acquire when `pipe` (or every pipe) has finished; visible `delay` cycles later.
     Signal Release(Pipe pipe, double delay, const Location& at) const;
     /// `byAll`: all cores of the launch acquire it.
     void Acquire(const Signal& signal, bool byAll);
@@ -69,14 +68,14 @@ private:
     struct EventState {
         std::array<bool, kIds> set{};
         std::array<bool, kIds> reserved{};
-        std::array<Location, kIds> reservedAt{};  ///< by AllocEventID; no place: by a queue
+        std::array<Location, kIds> reservedAt{};  ///< by AllocEventID; no location: by a queue
         std::array<Location, kIds> setAt{};
         std::array<Clock, kIds> clock{};  ///< finished instructions when the flag is set
-        std::array<Moment, kIds> time{};  ///< when it is seen
+        std::array<Moment, kIds> time{};  ///< time at which it becomes visible
     };
 
     EventState& Event(AscendC::HardEvent event) { return events_[static_cast<size_t>(event)]; }
-    /// The order that a flag makes, once it is set.
+    /// The order of a flag that is set.
     void PassEvent(AscendC::HardEvent event, int64_t id);
 
     const LaunchState& launch_;

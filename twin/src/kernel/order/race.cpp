@@ -6,7 +6,7 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-/// How to make the order that is missing.
+/// The fix for the missing order.
 std::string Repair(Pipe from, Pipe to, bool isSameCore)
 {
     if (!isSameCore) {

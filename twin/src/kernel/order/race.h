@@ -1,4 +1,4 @@
-// The words for two accesses that nothing orders.
+// Messages about two unordered accesses.
 #ifndef OPFORGE_TWIN_KERNEL_ORDER_RACE_H
 #define OPFORGE_TWIN_KERNEL_ORDER_RACE_H
 
@@ -9,7 +9,7 @@
 
 namespace opforge::twin::kernel {
 
-/// `other` names the block of the conflict, `memory` what its bytes, which start at `begin`, belong to.
+/// `other` names the block of the conflict; `memory` names the object that contains its bytes, which start at `begin`.
 std::string DescribeRace(const Access& access, const Conflict& conflict, const Site& earlier, bool isSameCore,
                          const std::string& other, const std::string& memory, int64_t begin);
 

@@ -1,4 +1,4 @@
-// Flags, barriers, barriers between blocks, and facts about the block and its launch.
+// Flags, barriers, barriers between blocks, and properties of the block and its launch.
 #include <cstring>
 
 #include "kernel/exec/block.h"

@@ -17,7 +17,7 @@ void Totals::operator+=(const Totals& more)
 
 namespace {
 
-/// Requests of less than 512 bytes that a row becomes: it is cut at multiples of 512, 256, 128, 64 and 32 bytes.
+/// The number of requests of less than 512 bytes in a row: it is split at multiples of 512, 256, 128, 64 and 32 bytes.
 uint32_t Fragments(uint64_t begin, uint64_t end)
 {
     constexpr uint64_t kLeast = 32;
@@ -44,7 +44,7 @@ uint32_t Fragments(uint64_t begin, uint64_t end)
 
 Transfer Uncached(uint64_t begin, uint64_t end)
 {
-    constexpr uint64_t kGmBytes = 256;  // the least that global memory moves
+    constexpr uint64_t kGmBytes = 256;  // the smallest transfer of global memory
     constexpr uint64_t kSector = GlobalMemory::kSectorBytes;
     const uint64_t sectors = RoundUp(end, kSector) - RoundDown(begin, kSector);
     return {sectors, 0, RoundUp(end, kGmBytes) - RoundDown(begin, kGmBytes)};
@@ -61,7 +61,7 @@ void Accounting::CountRow(const GlobalView& view, uint64_t address, uint64_t byt
         CeilDiv(offset + bytes, sector) - std::min(begin / sector, CeilDiv(offset + bytes, sector));
     const uint64_t fresh = GlobalMemory::FirstTouch(*region, offset, bytes);
     const bool continues = dma_.rows == 1 && offset == dma_.offset + dma_.rowBytes;
-    if (continues) {  // rows without a gap are one
+    if (continues) {  // rows without a gap are one row
         dma_.rowBytes += static_cast<uint32_t>(bytes);
         dma_.fragments = Fragments(dma_.offset, offset + bytes);
     } else if (dma_.rows == 0) {

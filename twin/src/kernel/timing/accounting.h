@@ -16,8 +16,8 @@ struct Totals {
     uint64_t bytesRead = 0;
     uint64_t bytesWritten = 0;
     uint64_t dmaCount = 0;
-    uint64_t macs = 0;        ///< products that the kernel asked the cube unit for, padding left out
-    double cubeCycles = 0.0;  ///< of them at the peak of the unit
+    uint64_t macs = 0;        ///< products of the cube unit, without padding
+    double cubeCycles = 0.0;  ///< their cycles at the peak rate of the unit
 
     void operator+=(const Totals& more);
 };
@@ -37,7 +37,7 @@ public:
     void CountProducts(uint64_t macs, double peak);
 
     const Totals& Sums() const { return sums_; }
-    /// The DMA instructions of the block; the estimate takes them over.
+    /// The DMA instructions of the block; the estimate moves them.
     std::deque<DmaRecord>& Traffic() { return traffic_; }
 
 private:
@@ -45,7 +45,7 @@ private:
     const AtomicMode& atomic_;
     Timeline& timeline_;
     Totals sums_;
-    DmaRecord dma_;  ///< the instruction that runs
+    DmaRecord dma_;  ///< the running instruction
     std::deque<DmaRecord> traffic_;
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMicro = 1e6;
 
-/// Scattered numbers: which of two cores has the lesser one differs from clock to clock.
+/// Hash values: the order of two cores differs from clock to clock.
 uint32_t Turn(uint64_t core, uint64_t clock)
 {
     return static_cast<uint32_t>((core * 0x9E3779B97F4A7C15ULL ^ clock * 0xC2B2AE3D27D4EB4FULL) >> 32);
@@ -125,7 +125,7 @@ void Estimate::Settle(const GlobalMemory& memory, bool hasAllTraffic)
             const double before = *slowest;
             AddTo(share.busy, changes[phase][core]);
             const auto busiest = std::max_element(share.busy.begin(), share.busy.end());
-            // What gets shorter is the path of the pipe that was the busiest, what gets longer that of the one that is.
+            // If the path gets shorter, its busiest pipe does; if it gets longer, the new busiest pipe does.
             const auto pipe = (*busiest < before ? slowest : busiest) - share.busy.begin();
             double& onPath = share.path[static_cast<size_t>(pipe)];
             const double change = std::max(*busiest - before, -onPath);
@@ -197,7 +197,7 @@ std::optional<LineTimes> Estimate::TimesByLine(const Sites& sites) const
 {
     LineTimes times;
     std::map<std::string, uint32_t> numbers;
-    // A line has several sites, where the compiler has copied its call.
+    // A line has several sites if the compiler has duplicated its call.
     const auto lineOf = [&](uint32_t site) {
         const auto [entry, isNew] = numbers.try_emplace(Where(sites.At(site).at), times.lines.size());
         if (isNew) {
@@ -243,7 +243,7 @@ std::optional<LineTimes> Estimate::TimesByLine(const Sites& sites) const
 void Estimate::Write(const MinimalBytes& minimal, double cubeCycles, LaunchReport& report) const
 {
     report.launchUs = time_model::kLaunchSeconds * kMicro;
-    // The last bytes that are written may stay in L2.
+    // The last written bytes may stay in L2.
     const double kept = static_cast<double>(soc_.l2Bytes) * time_model::kL2WriteBackShare;
     const double written = static_cast<double>(minimal.written);
     const double moved = static_cast<double>(minimal.read) + std::max(0.0, written - kept);

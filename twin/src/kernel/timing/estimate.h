@@ -13,13 +13,13 @@
 
 namespace opforge::twin::kernel {
 
-/// Each input and each output once.
+/// The bytes of all inputs and outputs, each counted once.
 struct MinimalBytes {
     uint64_t read = 0;
     uint64_t written = 0;
 };
 
-/// Gathers the schedules of the blocks; those on the same core of the SoC run one after the other.
+/// Collects the schedules of the blocks; blocks on the same core of the SoC run one after another.
 class Estimate {
 public:
     Estimate(const SocFigures& soc, const CoreLayout& layout);
@@ -28,19 +28,20 @@ public:
     CoreKind KindOf(size_t core) const { return layout_.PhysicalKind(static_cast<uint32_t>(core), soc_); }
     /// "core 3", or "AIC 3" where both kinds run.
     std::string NameOf(size_t core) const;
-    /// Cycles that the core of a block has spent on earlier ones, by phase.
+    /// The cycles of earlier blocks on the core of a block, by phase.
     std::vector<double> Spent(uint32_t block) const;
-    /// `traffic` moves to the estimate record by record: there may be very many.
+    /// Moves the records of `traffic` to the estimate, because there can be very many.
     void Add(uint32_t block, const std::vector<Phase>& phases, std::deque<DmaRecord>& traffic);
-    /// Decides what came from L2, now that the traffic of all cores is known, and corrects the schedules: they were
-    /// made block after block, but cores run side by side. They are taken to keep pace, byte for byte of a phase, and a
-    /// schedule grows or shrinks with its busiest pipe. Without records of all traffic the schedules stay as they are.
+    /// Decides which bytes came from L2 after the traffic of all cores is known, and corrects the schedules. The
+    /// schedules were made one block after another, but cores run concurrently. The model assumes that cores keep pace,
+    /// by bytes of a phase. A schedule grows or shrinks with its busiest pipe. Without records of all traffic, the
+    /// schedules are not changed.
     void Settle(const GlobalMemory& memory, bool hasAllTraffic);
-    /// Times and balance of the launch; `cubeCycles`: what one cube core would need for all products.
+    /// Times and balance of the launch; `cubeCycles`: the cycles of one cube core for all products.
     void Write(const MinimalBytes& minimal, double cubeCycles, LaunchReport& report) const;
     /// Cycles from the start of the kernel to the start of each phase.
     std::vector<double> PhaseStarts() const;
-    /// What settling made of a cycle of the schedule of a core.
+    /// The ratio of corrected to original cycles in the schedule of a core.
     double Stretch(size_t core, size_t phase) const;
     /// The times by line, if they were recorded.
     std::optional<LineTimes> TimesByLine(const Sites& sites) const;
@@ -48,7 +49,7 @@ public:
 private:
     /// A core in a phase.
     struct Share {
-        double scheduled = 0.0;  ///< cycles before settling
+        double scheduled = 0.0;  ///< cycles before the correction
         double cycles = 0.0;
         PathCycles path{};
         PipeCycles busy{};
@@ -64,7 +65,7 @@ private:
     static const Share& SlowestOf(const PhaseSum& phase);
     PhaseTime TimeOf(const PhaseSum& phase) const;
     Share TotalOf(size_t core) const;
-    /// How many cores of the launch have a pipe.
+    /// The number of cores of the launch with a pipe.
     double CoresWith(Pipe pipe) const;
     double CyclesPerMicro() const { return static_cast<double>(soc_.mhz); }
 

@@ -6,8 +6,8 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-/// What a pipe waits for while a chain has this step. An instruction of another pipe is awaited through a flag or
-/// barrier.
+/// The cause of the wait of a pipe while a chain has this step. A flag or barrier waits for an instruction of another
+/// pipe.
 TimeCause AwaitedCause(const Step& step)
 {
     constexpr PipeSet dma = PipeSet::Of(Pipe::kMte2, Pipe::kMte3);
@@ -148,7 +148,7 @@ const Link* LineRecorder::Idle(Pipe pipe, const Link* until, double cycles)
         cycles -= awaited;
     }
     waits[static_cast<size_t>(TimeCause::kFlag)] += std::max(cycles, 0.0);
-    // The flag belongs to the line that waits for it.
+    // The flag is counted at the line that waits for it.
     const bool isFlag = until != nullptr && until->step.cause == TimeCause::kFlag && until->step.site != site;
     return isFlag ? Add(until->before, {until->step.cycles, site, until->step.pipe, TimeCause::kFlag}) : until;
 }

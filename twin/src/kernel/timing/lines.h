@@ -1,4 +1,4 @@
-// Where the time of a launch goes, by source line. Recorded for profiles only.
+// The time of a launch by source line. Recorded for profiles only.
 #ifndef OPFORGE_TWIN_KERNEL_TIMING_LINES_H
 #define OPFORGE_TWIN_KERNEL_TIMING_LINES_H
 
@@ -20,11 +20,11 @@
 
 namespace opforge::twin::kernel {
 
-/// A stretch of a schedule: an instruction, or a wait.
+/// A part of a schedule: an instruction, or a wait.
 struct Step {
     double cycles = 0.0;
     uint32_t site = 0;
-    Pipe pipe = Pipe::kScalar;  ///< that works, or that is waited for
+    Pipe pipe = Pipe::kScalar;  ///< the working pipe, or the pipe that is waited for
     TimeCause cause = TimeCause::kWork;
 };
 
@@ -59,7 +59,7 @@ struct PhaseLines {
     void Settle(Pipe pipe, double before, double after);
 };
 
-/// The chains of a launch. They live as long as it, because chains of different cores share links.
+/// The chains of a launch. They exist as long as the launch, because chains of different cores share links.
 class Chains {
 public:
     /// The chains of a block; they have stable addresses.
@@ -83,17 +83,17 @@ public:
     {
     }
 
-    /// An instruction, and the chain that ends with it; bytes limit it for `bandwidthCycles` of its cycles.
+    /// Adds an instruction and the chain that ends with it; bytes limit it for `bandwidthCycles` of its cycles.
     const Link* Run(const Link* before, Pipe pipe, double cycles, double bandwidthCycles);
     void CountBytes(Pipe pipe, uint64_t bytes, uint64_t firstTouchBytes);
-    /// The chain after a wait that no pipe works in.
+    /// The chain after a wait during which no pipe works.
     const Link* Wait(const Link* before, Pipe pipe, TimeCause cause, double cycles);
-    /// A pipe idles for `cycles` until the chain ends.
+    /// Records that a pipe idles for `cycles` until the chain ends.
     const Link* Idle(Pipe pipe, const Link* until, double cycles);
     /// The lines of a phase, and of the chain that ends it.
     std::shared_ptr<PhaseLines> EndPhase(const Link* last);
 
-    /// The place of the running instruction.
+    /// The location of the running instruction.
     uint32_t Here() { return sites_.NumberOf({"", execution_.LastCall().at, ""}); }
 
 private:

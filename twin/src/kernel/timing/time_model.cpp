@@ -43,7 +43,7 @@ void Select(const std::string& soc)
 #undef OPFORGE_TIME_SOC
     std::istringstream pairs(replaced);
     for (std::string pair; std::getline(pairs, pair, ',');) {
-        const size_t colon = pair.find(':');  // behind the beginning of the name of a SoC
+        const size_t colon = pair.find(':');  // after the prefix of a SoC name
         if (colon != std::string::npos && soc.rfind(pair.substr(0, colon), 0) != 0) {
             continue;
         }

@@ -1,4 +1,4 @@
-// The constants of the time model for the SoC of the launch, as twin/npu_model.json states them.
+// The constants of the time model for the SoC of the launch, from twin/npu_model.json.
 #ifndef OPFORGE_TWIN_KERNEL_TIMING_TIME_MODEL_H
 #define OPFORGE_TWIN_KERNEL_TIMING_TIME_MODEL_H
 

@@ -119,7 +119,7 @@ void Timeline::Wait(Pipe to, const Moment& moment)
     const double begin = std::max(Free(to).at, Free(Pipe::kScalar).at);
     if (moment.phaseBegin == phaseBegin_) {
         Free(to) = moment;
-    } else {  // set before the barrier, and still not seen when the phase began
+    } else {  // set before the barrier, and not yet visible when the phase began
         Free(to) = After({phaseBegin_, {}, phaseBegin_}, to, TimeCause::kFlag, moment.at - phaseBegin_);
     }
     if (lines_ != nullptr) {

@@ -1,5 +1,5 @@
-// When the instructions of one block would run on the device: in-order issue on every pipe, held up by flags, barriers
-// and barriers between cores. Times are cycles of the model of twin/npu_model.json: estimates.
+// The estimated schedule of the instructions of one block on the device: in-order issue on every pipe, delayed by
+// flags, barriers and barriers between cores. Times are estimates, in cycles of the model of twin/npu_model.json.
 #ifndef OPFORGE_TWIN_KERNEL_TIMING_TIMELINE_H
 #define OPFORGE_TWIN_KERNEL_TIMING_TIMELINE_H
 
@@ -16,12 +16,12 @@ namespace opforge::twin::kernel {
 
 using PipeCycles = std::array<double, kPipes>;
 
-/// What a stretch of time went into: instructions of each pipe, and at `kWaiting` what no pipe works at (the latency of
+/// The uses of a time span: instructions of each pipe, and `kWaiting` for times without a working pipe (the latency of
 /// DMA, the drain of the vector unit, flags).
 constexpr size_t kWaiting = kPipes;
 using PathCycles = std::array<double, kPipes + 1>;
 
-/// A point in time, and the chain of instructions since the phase began that made it so late.
+/// A point in time, and the chain of instructions in the phase that determines it.
 struct Moment {
     double at = 0.0;
     PathCycles path{};
@@ -31,7 +31,7 @@ struct Moment {
     Moment After(size_t cause, double cycles) const;
 };
 
-/// A moment counted from the beginning of a phase, which all cores have in common.
+/// A point in time since the start of a phase, which is common to all cores.
 struct PhaseMoment {
     Moment moment;
     size_t phase = 0;
@@ -41,7 +41,7 @@ struct PhaseMoment {
 struct Transfer {
     uint64_t firstTouchBytes = 0;
     uint64_t l2Bytes = 0;
-    uint64_t gmBytes = 0;  ///< that global memory reads, and writes when L2 gives them up
+    uint64_t gmBytes = 0;  ///< that global memory reads, and writes when L2 evicts them
 
     void operator+=(const Transfer& more)
     {
@@ -51,10 +51,10 @@ struct Transfer {
     }
 };
 
-/// What a block did between two barriers of the cores.
+/// The schedule of a block between two barriers of all cores.
 struct Phase {
     double cycles = 0.0;  ///< of its schedule
-    PathCycles path{};    ///< the critical path: what the cycles went into
+    PathCycles path{};    ///< the critical path: cycles by use
     PipeCycles busy{};
     Transfer charged;                   ///< of all its DMA
     std::shared_ptr<PhaseLines> lines;  ///< null if not recorded
@@ -70,10 +70,10 @@ struct Span {
     Location at;
 };
 
-/// Blocks beside one that crowd the requests to L2; more do not change the time.
+/// Number of other blocks above which contention for L2 does not increase.
 inline constexpr uint32_t kMostOthers = 47;
 
-/// A DMA instruction and what it was charged for while its block ran.
+/// A DMA instruction and its charged cost.
 struct DmaRecord {
     uint64_t clock = 0;  ///< bytes that its core had moved in the phase
     uint64_t offset = 0;
@@ -83,14 +83,14 @@ struct DmaRecord {
     uint32_t phase = 0;
     uint32_t region = 0;
     uint32_t core = 0;
-    uint32_t turn = 0;  ///< of cores with the same clock the least comes first, now this one, now that
+    uint32_t turn = 0;  ///< a hash that orders cores with the same clock
     Pipe pipe = Pipe::kMte2;
     bool isAtomic = false;
     bool isCached = true;
     uint8_t others = 0;        ///< blocks of the launch beside this one, 47 at most
     uint32_t fragments = 0;    ///< requests of less than 512 bytes
     uint32_t site = 0;         ///< if lines are recorded
-    float leastCycles = 0.0F;  ///< that the other end takes
+    float leastCycles = 0.0F;  ///< of the other end
     Transfer charged;
 
     uint64_t Bytes() const { return uint64_t{rows} * rowBytes; }
@@ -114,29 +114,29 @@ public:
     /// MTE1 or the cube unit.
     void RunCube(Pipe pipe, double cycles, const Call& call);
 
-    /// When a flag that `from` sets now is seen.
+    /// The time at which a flag that `from` sets now becomes visible.
     Moment FlagTime(Pipe from) const;
     void Wait(Pipe to, const Moment& moment);
-    /// When all that `from` (or all pipes) was given has finished, for another core.
+    /// The time at which all instructions of `from` (or of all pipes) have finished, for another core.
     PhaseMoment Release(Pipe from) const;
-    /// The core goes on `delay` cycles after what another one released, at the earliest.
+    /// Continues the core no earlier than `delay` cycles after the release of another core.
     void Acquire(const PhaseMoment& released, double delay);
     void PassBarrier(Pipe pipe);
-    /// The core reaches a barrier: everything it was given has finished.
+    /// Ends the phase at a barrier: all instructions of the core have finished.
     void EndPhase();
 
     const std::vector<Phase>& Phases() const { return phases_; }
     const std::vector<Span>& Spans() const { return spans_; }
-    /// The place of the running instruction, if lines are recorded.
+    /// The location of the running instruction, if lines are recorded.
     uint32_t Site() const { return lines_ == nullptr ? 0 : lines_->Here(); }
 
 private:
-    /// The pipe is busy for `cycles`, in which bytes limit it for `bandwidthCycles`; the result is there `latency`
-    /// after them.
+    /// Occupies the pipe for `cycles`; bytes limit it for `bandwidthCycles` of them. The result is available `latency`
+    /// cycles later.
     void Run(Pipe pipe, double cycles, double bandwidthCycles, double latency, const Call& call);
-    /// A moment after a wait for a pipe.
+    /// A point in time after a wait for a pipe.
     Moment After(const Moment& moment, Pipe pipe, TimeCause cause, double cycles) const;
-    /// When the results of all that `pipe` was given are there.
+    /// The time at which the results of all instructions of `pipe` are available.
     Moment Drained(Pipe pipe) const;
     Moment& Free(Pipe pipe) { return free_[static_cast<size_t>(pipe)]; }
     Moment& Done(Pipe pipe) { return done_[static_cast<size_t>(pipe)]; }
@@ -147,8 +147,8 @@ private:
     std::unique_ptr<LineRecorder> lines_;
     double phaseBegin_ = 0.0;
     PipeMoments
-        free_{};  ///< when a pipe can start its next instruction; the scalar unit's: when it issues its next one
-    PipeMoments done_{};  ///< when all that a pipe was given has finished
+        free_{};  ///< when a pipe can start its next instruction; for the scalar unit: when it issues its next one
+    PipeMoments done_{};  ///< when all instructions of a pipe have finished
     Phase phase_;
     std::vector<Phase> phases_;
     std::vector<Span> spans_;

@@ -14,14 +14,14 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-/// Whether a file may be given this name: a rename would also replace a device, a pipe or a link.
+/// Whether a file may be written to this path: a rename would also replace a device, a pipe or a link.
 bool IsFreeOrRegular(const std::string& path)
 {
     struct stat status{};
     return lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode);
 }
 
-/// Make a file that did not exist; nothing else with its name is opened.
+/// Creates a new file; an existing one is not opened.
 bool IsMade(const std::string& path)
 {
     const int made = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

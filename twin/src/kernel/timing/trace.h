@@ -1,5 +1,5 @@
-// The schedules of all cores as a trace for chrome://tracing and Perfetto: a process for each core, a track for each
-// pipe.
+// Writes the schedules of all cores as a trace for chrome://tracing and Perfetto: a process for each core, a track for
+// each pipe.
 #ifndef OPFORGE_TWIN_KERNEL_TIMING_TRACE_H
 #define OPFORGE_TWIN_KERNEL_TIMING_TRACE_H
 
@@ -14,9 +14,9 @@ namespace opforge::twin::kernel {
 
 class Trace {
 public:
-    /// Spans of a block on `core`; `offsets`: cycles that the core has spent on earlier blocks, by phase.
+    /// Adds the spans of a block on `core`; `offsets`: cycles of earlier blocks on the core, by phase.
     void Add(size_t core, const std::vector<Span>& spans, const std::vector<double>& offsets);
-    /// Writes the file, false when it cannot.
+    /// Writes the file; false on failure.
     bool Write(const std::string& path, const Estimate& estimate, int64_t mhz) const;
 
 private:

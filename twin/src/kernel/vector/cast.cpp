@@ -14,7 +14,7 @@ using AscendC::RoundMode;
 constexpr const char* kModeNames[] = {"CAST_NONE",  "CAST_RINT",  "CAST_FLOOR", "CAST_CEIL",
                                       "CAST_ROUND", "CAST_TRUNC", "CAST_ODD"};
 
-/// To an integer value, in double: exact for everything that comes out of float, int32 and the quotients below.
+/// Rounds to an integer value, in double: exact for all values of float and int32 and the quotients below.
 double RoundWhole(double value, RoundMode mode)
 {
     switch (mode) {
@@ -35,7 +35,7 @@ double RoundWhole(double value, RoundMode mode)
     }
 }
 
-/// To the nearest numbers of a format with `digits` significant bits and the least exponent `lowest`.
+/// Rounds to a format with `digits` significant bits and the minimum exponent `lowest`.
 double RoundToDigits(double value, int digits, int lowest, RoundMode mode)
 {
     if (value == 0.0 || !std::isfinite(value)) {
@@ -45,7 +45,7 @@ double RoundToDigits(double value, int digits, int lowest, RoundMode mode)
     return std::ldexp(RoundWhole(std::ldexp(value, -exponent), mode), exponent);
 }
 
-/// A result beyond the largest finite number: infinity, or that number when the mode rounds towards it.
+/// The result above the largest finite number: infinity, or that number if the mode rounds toward it.
 double Overflow(double rounded, double largest, RoundMode mode)
 {
     if (std::isnan(rounded) || std::fabs(rounded) <= largest) {
@@ -81,7 +81,7 @@ T SaturateWhole(int64_t value)
 
 float WholeToFloat(int64_t value, RoundMode mode)
 {
-    // float(int64) rounds to nearest even; the other modes step from there, comparing in integers.
+    // float(int64) rounds to nearest even; the other modes adjust it by integer comparisons.
     auto nearest = static_cast<float>(value);
     if (mode == RoundMode::CAST_RINT || mode == RoundMode::CAST_NONE) {
         return nearest;
@@ -141,7 +141,7 @@ template <typename T, typename U>
 void ConvertBody(uint8_t* const* operands, int64_t count, uint64_t /*scalar*/, const void* context)
 {
     const Conversion& how = *static_cast<const Conversion*>(context);
-    // In place, a wider destination would overwrite unread elements; overlap checks forbid that.
+    // In place, a wider destination would overwrite unread elements; overlap checks prevent that.
     for (int64_t index = 0; index < count; ++index) {
         const Computed<U> value = Load<U>(operands[1] + index * static_cast<int64_t>(sizeof(U)));
         Store<T>(operands[0] + index * static_cast<int64_t>(sizeof(T)), ConvertOne<T, U>(value, how));

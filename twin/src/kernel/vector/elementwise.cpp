@@ -322,7 +322,7 @@ void FillBody(uint8_t* const* operands, int64_t count, uint64_t scalar, const vo
     }
 }
 
-/// First and step of a progression, and how many elements are already written.
+/// First value and step of a progression, and the number of elements that are already written.
 struct Steps {
     uint64_t first;
     uint64_t step;
@@ -403,7 +403,8 @@ void Progression(const LocalView& dst, uint64_t first, uint64_t step, const Lane
                                                    : ProgressionBody<int32_t>;
     const int64_t bytes = std::min(Extent(shape, dst.size, dstStride), kBlockBytes);
     if (bytes > 0) {
-        // The scalar unit writes the first block; the headers let only later instructions of the vector unit wait.
+        // The scalar unit writes the first block; the headers order only later instructions of the vector unit after
+        // it.
         block->checks.Use(dst, bytes, Pipe::kScalar, AccessKind::kWrite, kBlockBytes, "dst", call);
         block->checks.Touch(
             {Pipe::kScalar, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "first block of dst", call});

@@ -174,7 +174,7 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
             ++kept;
         }
     }
-    block->ordering.OrderInside(Pipe::kVector, Pipe::kScalar);  // the count comes out of a register of the vector unit
+    block->ordering.OrderInside(Pipe::kVector, Pipe::kScalar);  // the count is in a register of the vector unit
     block->registers.compactedCount = static_cast<int64_t>(kept);
     return kept;
 }

@@ -1,4 +1,4 @@
-// Element types as the vector unit computes with them: half and bfloat16 in float, stored rounded; integers wrap.
+// Element types in computations of the vector unit: half and bfloat16 in float, stored rounded; integers wrap.
 #ifndef OPFORGE_TWIN_KERNEL_VECTOR_NUMBERS_H
 #define OPFORGE_TWIN_KERNEL_VECTOR_NUMBERS_H
 
@@ -74,7 +74,7 @@ inline Computed<T> ScalarOf(uint64_t bits)
     return Load<T>(bytes);
 }
 
-/// One rounding to the element type, for results that stay in a register.
+/// One rounding to the element type, for results in a register.
 template <typename T>
 inline Computed<T> Rounded(Computed<T> value)
 {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxLanes = 128;
 
-/// The elements of one repeat at their lanes; lanes that the mask leaves out are zero.
+/// The elements of one repeat at their lanes; lanes outside the mask are zero.
 template <typename T>
 struct Repeat {
     std::array<Computed<T>, kMaxLanes> values{};
@@ -124,7 +124,7 @@ void ReduceAll(Block& block, ReduceOp op, const LocalView& dst, const LocalView&
             best.value = Rounded<T>(best.value + sums[index]);
         }
     } else if (op == ReduceOp::kSum) {
-        // The form with repeats stores one sum a repeat and reduces those the same way, until one is left.
+        // The form with repeats stores one sum per repeat and reduces those sums in the same way, until one is left.
         while (sums.size() > 1) {
             std::vector<Computed<T>> next;
             sums.resize((sums.size() + static_cast<size_t>(shape.perRepeat) - 1) /
@@ -145,7 +145,7 @@ void ReduceAll(Block& block, ReduceOp op, const LocalView& dst, const LocalView&
     }
 }
 
-/// Elements of scratch that the device's algorithm may use.
+/// Number of scratch elements that the algorithm of the device may use.
 int64_t ScratchElements(const Shape& shape, ReduceOp op, bool withIndex, int64_t size)
 {
     const int64_t unit = kBlockBytes / size;
@@ -319,7 +319,7 @@ void ReduceGroups(ReduceOp op, int64_t group, const LocalView& dst, const LocalV
     UseSource(*block, src, shape, stride, call);
     Charge(*block, shape, call);
     const int64_t bytes = shape.perRepeat / group * dst.size;
-    const bool isBlock = group * src.size == kBlockBytes;  // whose results may lie at any element
+    const bool isBlock = group * src.size == kBlockBytes;  // its results may start at any element
     const int64_t dstStride = Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * bytes;
     block->checks.Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite,
                       isBlock ? dst.size : kBlockBytes, "dst", call);

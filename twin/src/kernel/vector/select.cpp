@@ -1,4 +1,4 @@
-// Comparisons to bits, and choices by bits.
+// Comparisons to bits, and selection by bits.
 #include "opforge_twin/arithmetic.h"
 #include "kernel/timing/time_model.h"
 #include "kernel/vector/numbers.h"
@@ -32,7 +32,7 @@ bool Holds(CMPMODE mode, W a, W b)
     }
 }
 
-/// All elements of the repeats count: on this architecture comparisons ignore the mask.
+/// All elements of the repeats count: comparisons ignore the mask on this architecture.
 Shape WholeRepeats(Block& block, const Lanes& lanes, const LocalView& src, const Call& call)
 {
     Shape shape = Resolve(block, lanes, src.size, call);
@@ -48,7 +48,7 @@ Shape WholeRepeats(Block& block, const Lanes& lanes, const LocalView& src, const
     return shape;
 }
 
-/// Makes bytes of bits undefined. The last bits of a byte may be undefined: they are behind the elements of a row.
+/// Marks bytes of bits as undefined. The last bits of a byte may be undefined: they are after the elements of a row.
 void PassBitStates(Block& block, int64_t to, const std::vector<uint8_t>& states)
 {
     constexpr size_t bits = 8;
@@ -137,7 +137,7 @@ void CompareAny(Block& block, const LocalView* dst, const LocalView& src0, const
     run(block, dst, src0, src1, scalar, mode, shape, stride0, stride1, call);
 }
 
-/// Where the bits of the next dense run of elements are.
+/// The position of the bits of the next dense run of elements.
 struct Choice {
     Block* block;
     const LocalView* mask;  ///< null: the CMPMASK register
@@ -171,7 +171,7 @@ void ChooseBody(uint8_t* const* operands, int64_t count, uint64_t scalar, const 
     }
 }
 
-/// Elements that an undefined bit of the mask has selected are undefined.
+/// Marks elements as undefined if their mask bit is undefined.
 void PassMaskStates(Block& block, const Shape& shape, const LocalView& dst, const Stride& stride, const Choice& choice)
 {
     const int64_t repeats = shape.contiguous ? 1 : shape.repeats;

@@ -208,7 +208,7 @@ void MergedCounts(uint16_t* counts, const Call& call)
 {
     const Entry block(call);
     std::copy(block->registers.mergedCounts.begin(), block->registers.mergedCounts.end(), counts);
-    block->ordering.OrderInside(Pipe::kVector, Pipe::kScalar);  // the counts come out of a register of the vector unit
+    block->ordering.OrderInside(Pipe::kVector, Pipe::kScalar);  // the counts are in a register of the vector unit
 }
 
 void MergeRepeats(const LocalView& dst, const LocalView& scratch, int64_t repeats, const Call& call)
@@ -223,7 +223,7 @@ void MergeRepeats(const LocalView& dst, const LocalView& scratch, int64_t repeat
         block->Fail("overlap", Pipe::kVector, call, "dst and tmp overlap; merge by way of another buffer");
     }
     block->checks.Use(scratch, bytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "tmp", call);
-    block->ordering.PassBarrier(Pipe::kVector);  // the API waits for its own instructions
+    block->ordering.PassBarrier(Pipe::kVector);  // the API waits for its instructions
     std::vector<SortEntry> entries = ReadEntries(*block, dst, 0, count, call);
     std::stable_sort(entries.begin(), entries.end(),
                      [](const SortEntry& a, const SortEntry& b) { return a.value > b.value; });
@@ -250,7 +250,7 @@ void SplitEntries(const LocalView& values, const LocalView& indices, const Local
         return;
     }
     const int64_t count = repeats * kPerRepeat;
-    // For half the device also fills the second half of twice as many indices.
+    // For half, the device also fills the second half of twice as many indices.
     const int64_t indexRoom = count * kIndexAt * (values.dtype == Dtype::kHalf ? 2 : 1);
     block->checks.Use(sorted, count * kEntryBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "sorted", call);
     block->checks.Use(values, count * values.size, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dstValue", call);

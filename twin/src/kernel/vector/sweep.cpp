@@ -23,8 +23,7 @@ double RateOf(const Shape& shape)
                                              : time_model::kVectorCyclesPerRepeat;
 }
 
-/// Cycles of a repeat: blocks of one bank group are read or written one after the other. The first repeat stands for
-/// all.
+/// Cycles of a repeat: blocks of one bank group are accessed one after another. The first repeat represents all.
 double CyclesPerRepeat(const Shape& shape, const std::vector<Operand>& operands)
 {
     constexpr int64_t kBankGroups = 16;
@@ -90,7 +89,7 @@ bool IsDense(const Operand& operand, const Shape& shape)
     return shape.active.empty() && (operand.stride.block == 1 || shape.leading * operand.view->size <= kBlockBytes);
 }
 
-/// All repeats of all operands lie behind one another without holes: one long run.
+/// Handles operands whose repeats are all adjacent: one long run.
 bool IsOneRun(const Shape& shape, const std::vector<Operand>& operands)
 {
     return shape.active.empty() && shape.leading == shape.perRepeat &&
@@ -101,7 +100,7 @@ bool IsOneRun(const Shape& shape, const std::vector<Operand>& operands)
 }
 
 /// Checks an access to `count` elements. In levels without the check undefined_lanes, `undefined` passes the states of
-/// the elements that are read to those that are written.
+/// the read elements to the written ones.
 void TouchOperand(Block& block, const Operand& operand, int64_t offset, int64_t count, AccessKind kind,
                   std::vector<uint8_t>& undefined, const Call& call)
 {
@@ -136,13 +135,13 @@ void TouchRun(Block& block, const std::vector<Operand>& operands, const int64_t*
     }
 }
 
-/// Repeats whose elements are scattered: collect, compute, spread.
+/// Handles repeats with scattered elements: collect, compute, scatter.
 void SweepScattered(Block& block, const Shape& shape, const std::vector<Operand>& operands, int64_t repeat,
                     int64_t count, Body body, uint64_t scalar, const void* context, const Call& call)
 {
     alignas(kBlockBytes) std::array<std::array<uint8_t, kMaxPerRepeat * 8>, kMaxOperands> dense;
     std::array<uint8_t*, kMaxOperands> pointers{};
-    // The lanes of a 32-byte block lie side by side, unless a mask leaves some of them out.
+    // The lanes of a 32-byte block are adjacent, unless a mask excludes some of them.
     const int64_t size = operands.front().view->size;
     const bool isWhole =
         shape.active.empty() &&
@@ -225,7 +224,7 @@ bool CheckOverlap(Block& block, const Shape& shape, const Operand& dst, const Op
     return isFound;
 }
 
-/// Whether a repeat of an operand may begin before the last element of the one before it.
+/// Whether a repeat of an operand may start before the last element of the previous one.
 bool Folds(const Shape& shape, const Operand& operand)
 {
     const int64_t last = shape.active.empty() ? shape.Count(0) - 1 : shape.active.back();
@@ -317,7 +316,7 @@ Shape Resolve(Block& block, const Lanes& lanes, int64_t widest, const Call& call
         shape.contiguous = true;
         shape.total = Field("count", count, 0, kMaxCount, call);
         shape.leading = shape.total;
-        // The count form sets mask and mode for itself and leaves the defaults behind.
+        // The count form sets mask and mode and leaves the defaults.
         block.registers.mask.isCounter = false;
         SetRegister(block, ~uint64_t{0}, ~uint64_t{0});
         return shape;

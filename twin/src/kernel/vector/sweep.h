@@ -1,5 +1,5 @@
-// How a vector instruction goes over its operands: masks, repeats and strides of all three instruction forms, resolved
-// and checked in one place; what is computed comes as a function over dense runs of elements.
+// Iteration of a vector instruction over its operands. Resolves and checks masks, repeats and strides of all three
+// instruction forms; a function computes dense runs of elements.
 #ifndef OPFORGE_TWIN_KERNEL_VECTOR_SWEEP_H
 #define OPFORGE_TWIN_KERNEL_VECTOR_SWEEP_H
 
@@ -12,7 +12,7 @@ namespace opforge::twin::kernel {
 
 inline constexpr int64_t kMaxRepeats = 255;
 
-/// How long the vector unit takes for a repeat.
+/// The time of the vector unit for a repeat.
 enum class CyclesOf : uint8_t { kPlain, kSlow, kDiv };
 
 /// The elements of an instruction after checks.
@@ -31,7 +31,7 @@ struct Shape {
     int64_t Repeats() const { return contiguous ? CeilDiv(total, perRepeat) : repeats; }
 };
 
-/// `widest`: bytes of the widest operand's elements, which decide how many make a repeat.
+/// `widest`: bytes of the widest element of the operands, which determines the elements per repeat.
 Shape Resolve(Block& block, const Lanes& lanes, int64_t widest, const Call& call);
 
 struct Operand {
@@ -42,7 +42,7 @@ struct Operand {
     bool isWritten;
 };
 
-/// Computes `count` elements; `operands` point to dense runs. `context` is the caller's.
+/// Computes `count` elements; `operands` point to dense runs. `context` is that of the caller.
 using Body = void (*)(uint8_t* const* operands, int64_t count, uint64_t scalar, const void* context);
 
 /// Operand 0 is the destination. `accumulates`: the instruction may add up repeats in dst = src1.
@@ -51,9 +51,9 @@ void Sweep(Block& block, Shape shape, std::vector<Operand> operands, Body body, 
 
 /// Whether an instruction has nothing to do: a repeat count of 0 is accepted, but probably an error.
 bool HasNoRepeats(Block& block, int64_t repeats, const Call& call);
-/// The vector unit's time for all repeats.
+/// The time of the vector unit for all repeats.
 void Charge(Block& block, const Shape& shape, const Call& call);
-/// Bytes from the operand's address to the end of its last active element.
+/// Bytes from the address of the operand to the end of its last active element.
 int64_t Extent(const Shape& shape, int64_t size, const Stride& stride);
 /// Byte offset of an element of a repeat.
 int64_t OffsetOf(int64_t repeat, int64_t element, int64_t size, const Stride& stride);
@@ -72,12 +72,12 @@ inline uint8_t ReadMoved(Block& block, int64_t address, int64_t bytes, const cha
     return block.checks.TouchMoved({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, address, bytes, operand, call});
 }
 
-/// Ends the block when an instruction that does not work in place writes where it reads: the `dstBytes` from dst on are
-/// to be apart from the `srcBytes` from src on.
+/// Ends the block if an instruction that does not work in place writes to its input: the `dstBytes` from dst and the
+/// `srcBytes` from src must not overlap.
 void RequireApart(Block& block, int64_t dst, int64_t dstBytes, int64_t src, int64_t srcBytes, const char* name,
                   const Call& call);
-/// The same of the results of each repeat, `bytes` at a distance of `pitch`, and of all blocks that `src` reads. Levels
-/// without the check overlap_in_repeat accept results in blocks that no later repeat reads.
+/// The same for the results of each repeat, `bytes` at a distance of `pitch`, and for all blocks that `src` reads.
+/// Levels without the check overlap_in_repeat accept results in blocks that no later repeat reads.
 void RequireResultsApart(Block& block, const Shape& shape, const LocalView& dst, int64_t bytes, int64_t pitch,
                          const Operand& src, const Call& call);
 

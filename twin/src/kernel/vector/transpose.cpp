@@ -11,7 +11,7 @@ namespace opforge::twin::kernel {
 namespace {
 
 constexpr int64_t kList = 16;  // blocks of a repeat
-// A repeat reads and writes two times as many bytes as one of another instruction.
+// A repeat reads and writes twice as many bytes as one of another instruction.
 constexpr double kSpeed = 2.0;  // relative to an addition
 
 /// The part of a block that a repeat reads or writes.
@@ -105,7 +105,7 @@ void TransposeMatrices(const LocalView& dst, const LocalView& src, const LocalVi
     block->checks.Use(tmp, scratch, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "sharedTmpBuffer", call);
     block->checks.Use(dst, bytes, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dst", call);
     RequireApart(*block, dst.address, bytes, src.address, bytes, "src", call);
-    // Each element goes through the scratch memory.
+    // Each element is copied through the scratch memory.
     const double repeats = static_cast<double>(CeilDiv(bytes, kList * kBlockBytes));
     block->timeline.RunVector(2.0 * repeats * (kSpeed * time_model::kVectorCyclesPerRepeat), call);
     ReadMoved(*block, src.address, bytes, "src", call);

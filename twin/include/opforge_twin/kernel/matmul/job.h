@@ -34,7 +34,7 @@ enum class MatmulQuant : uint8_t { kNone, kScalar, kVector };
 
 /// A product of one core, or a part of its tiles. Plain data: a vector core sends it to the cube core.
 struct MatmulJob {
-    uint64_t object = 0;  ///< whose buffers the job uses
+    uint64_t object = 0;  ///< owner of the buffers
     TCubeTiling tiling;
     MatmulConfig config;
     MatmulOperand a;
@@ -66,9 +66,9 @@ struct MatmulJob {
     bool stores = true;
     int64_t firstTile = 0;
     int64_t tiles = 0;
-    int64_t storePitch = 0;  ///< of a tile that goes to the unified buffer by way of global memory
+    int64_t storePitch = 0;  ///< row pitch of a tile that is copied to the unified buffer through global memory
     bool hasOwnTile = false;
-    LocalView ownTile;  ///< the kernel's own tensor in L0C
+    LocalView ownTile;  ///< the tensor of the kernel in L0C
     MatmulCopyOut copyOut = nullptr;
     MatmulCopyIn copyA = nullptr;
     MatmulCopyIn copyB = nullptr;
@@ -94,7 +94,7 @@ public:
                       int64_t strideB, bool isSync, bool isAwaited, const Call& call);
     void IterateNBatch(const MatmulOperand& c, int64_t loops, int64_t batchA, int64_t batchB, bool isSequential,
                        int64_t strideA, int64_t strideB, bool isSync, bool isAwaited, const Call& call);
-    /// `isAgain`: the tile was stored before, to another place.
+    /// `isAgain`: the tile was already stored to another location.
     void GetTensor(const MatmulOperand& c, uint8_t atomic, bool isSequential, bool isSync, const Call& call,
                    bool isAgain = false);
     /// The tile in the workspace of an asynchronous Iterate.
@@ -107,12 +107,12 @@ public:
     MatmulJob job;
 
 private:
-    /// Checks what a product needs before it starts.
+    /// Checks the settings of a product before it starts.
     void RequireOperands(const Call& call) const;
     /// Runs a part of the job here or on the cube core, and waits for its end if `isSync`.
     void Submit(const MatmulJob& part, bool isSync, const Call& call);
     /// Copies operands of the unified buffer to the system workspace, where the cube core reads them. Returns the
-    /// bytes of the workspace that they take.
+    /// number of bytes used.
     int64_t Stage(MatmulJob& part, const Call& call);
     /// Computes or stores tiles to the unified buffer by way of the system workspace.
     void Deliver(MatmulJob part, const MatmulOperand& c, bool isSequential, const Call& call);
@@ -126,10 +126,10 @@ private:
     bool isIdle_ = false;       ///< the cube core of a mixed kernel: its vector cores call
     bool isTileReady_ = false;  ///< Iterate has computed a tile that GetTensorC may store
     bool isAsync_ = false;      ///< Iterate has stored all tiles in the workspace
-    int64_t nextTile_ = 0;      ///< that Iterate computes
-    int64_t lastTile_ = 0;      ///< that GetTensorC stores
-    int64_t nextResult_ = 0;    ///< that GetTensorC takes from the workspace
-    int64_t open_ = 0;          ///< jobs whose end the core has not waited for
+    int64_t nextTile_ = 0;      ///< the next tile of Iterate
+    int64_t lastTile_ = 0;      ///< the tile that GetTensorC stores
+    int64_t nextResult_ = 0;    ///< the next tile that GetTensorC reads from the workspace
+    int64_t open_ = 0;          ///< unfinished jobs
     GlobalView results_;        ///< SetWorkspace
 };
 
@@ -144,9 +144,9 @@ struct MatmulTile {
 };
 MatmulTile TileOf(const MatmulJob& job, int64_t index);
 
-/// Whether this core only serves the vector cores of its AI core.
+/// Whether this core only executes requests of the vector cores of its AI core.
 bool ServesMatmul(bool isDirect);
-/// Runs the products that vector cores send, until all of them have ended.
+/// Runs the products that vector cores send, until all vector cores have ended.
 void ServeMatmul(const Call& call);
 
 }  // namespace opforge::twin::kernel

@@ -109,7 +109,7 @@ MatmulOperand In(const AscendC::LocalTensor<typename Type::T>& tensor, bool isTr
     return operand;
 }
 
-/// Other policies change how a product is computed, not its result: the twin has one way.
+/// Other policies change the method of a product, not its result; the twin has one method.
 template <template <const auto&, typename, typename, typename, typename, typename> class Policy>
 constexpr MatmulTriangle TriangleOf()
 {
@@ -121,7 +121,7 @@ constexpr MatmulTriangle TriangleOf()
                                           : MatmulTriangle::kWhole;
 }
 
-/// What an object of this configuration starts from.
+/// The initial tiling data of an object of this configuration.
 constexpr TCubeTiling TilingOf(const MatmulConfig& /*config*/)
 {
     return {};
@@ -462,7 +462,7 @@ void RegisterObjects(uint64_t workspace, uint64_t number, const Call& call, Obje
     RegisterObjects(workspace, number + 1, call, rest...);
 }
 
-/// Returns whether the calling core is done: it has served the vector cores.
+/// Returns whether the calling core is finished: it has executed the requests of the vector cores.
 template <class Object, class... Rest>
 OPFORGE_API bool RegisterMatmul(uint64_t workspace, Object& object, Rest&&... rest)
 {
