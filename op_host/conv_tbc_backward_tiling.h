@@ -551,8 +551,8 @@ constexpr Split CheapestSplit(const Shape& shape, const Platform& platform)
     return Cheaper(best, SplitOf(bestInput.each, bestWeight.each, platform, Sharing::kEach, false));
 }
 
-/// Returns the floats of a cell of a tile: of the larger cell of both products, if the tiles still alternate in L0C.
-/// The second product then begins while the cells of the first one are stored.
+/// Returns the floats of a cell: of the larger cell of both products, if the tiles still alternate in L0C. The second
+/// product then begins while the cells of the first one are stored.
 constexpr int64_t CellFloatsOf(const Tile& tile, const Split& split, const Platform& platform)
 {
     const int64_t own = tile.cellRows * tile.columns;

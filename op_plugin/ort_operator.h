@@ -632,8 +632,8 @@ struct Registered : CustomOp {
 
     static const Registered& Of(const CustomOp* self) { return *static_cast<const Registered*>(self); }
 
-    /// Infers the shapes of a legal call; one object does so for all combinations of element types. A call that breaks
-    /// a constraint is refused when it runs.
+    /// Infers the shapes of a valid call; one object does so for all combinations of element types. A call that
+    /// violates a constraint is rejected when it runs.
     void Infer(ShapeContext* context) const
     {
         typename Operator::Call call;
@@ -718,7 +718,8 @@ public:
     template <typename Operator>
     void Add()
     {
-        // onnxruntime computes float16 in float32 if a kernel for float32 exists. So only legal dtypes are registered.
+        // onnxruntime computes float16 in float32 if a kernel for float32 exists. So only supported dtypes are
+        // registered.
         std::vector<std::map<size_t, int32_t>> combinations = {{}};
         for (const auto& [leader, dtypes] : Operator::Leaders()) {
             std::vector<std::map<size_t, int32_t>> longer;

@@ -69,7 +69,7 @@ struct RowTraffic {
 constexpr RowTraffic TrafficOf(int64_t rowBytes, int64_t pitchBytes)
 {
     if (rowBytes >= pitchBytes) {
-        return {rowBytes, 0};  // rows without a gap are one
+        return {rowBytes, 0};  // rows without a gap are one row
     }
     const int64_t bits = rowBytes | pitchBytes | kRequestBytes;
     const int64_t alignment = std::max(bits & -bits, kUnitBytes);

@@ -95,7 +95,7 @@ public:
     /// Returns the elements from one row to the next in UB.
     __aicore__ inline int32_t Pitch() const { return pitch_; }
 
-    /// Returns the sum for vector instructions, in the first `width` elements. Returns all sums behind each other if
+    /// Returns the sum for vector instructions, in the first `width` elements. Returns all sums one after another if
     /// sums are kept.
     __aicore__ inline AscendC::LocalTensor<float> Finish()
     {
@@ -308,7 +308,7 @@ private:
     AscendC::LocalTensor<uint8_t> masks_;
     AscendC::LocalTensor<float> work_;
     AscendC::LocalTensor<float> sums_;
-    AscendC::LocalTensor<float> sum_;  // the running sum, behind the kept ones
+    AscendC::LocalTensor<float> sum_;  // the running sum, after the kept ones
     int32_t tileBytes_ = 0;
     int32_t width_ = 0;
     int32_t packedRows_ = 0;

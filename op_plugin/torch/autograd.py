@@ -15,7 +15,7 @@ from .schema import NAMESPACE, Argument, bind, forward_of, operator_arguments
 
 
 def refuse_second_derivative(name: str) -> Callable[..., Any]:
-    """Return a backward formula that refuses."""
+    """Return a backward formula that raises an error."""
 
     def backward(ctx: Any, *grads: Any) -> Any:
         del ctx, grads

@@ -1,4 +1,4 @@
-"""Define the backend `opforge` of torch.compile: rewrite the joint graph, give the rest to another backend."""
+"""Define the backend `opforge` of torch.compile: rewrite the joint graph and pass it to another backend."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def take_reports() -> list[Rewritten]:
 
 
 def opforge(graph_module: fx.GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None) -> Any:
-    """Compile a graph: replace functions of PyTorch by operators, and give the rest to another backend.
+    """Compile a graph: replace functions of PyTorch by operators, and compile the result with another backend.
 
     Args:
         graph_module: The graph of Dynamo.
@@ -83,7 +83,7 @@ class _Pass:
 
     @property
     def key(self) -> str:
-        """The part of cache keys that stands for this pass."""
+        """The part of cache keys that identifies this pass."""
         specs = json.dumps([spec.model_dump(mode="json") for spec in SPECS.values()], sort_keys=True)
         return f"opforge-{self._patterns}-{hashlib.sha256(specs.encode()).hexdigest()}"
 
@@ -95,7 +95,7 @@ def _targets() -> Iterator[tuple[OpSpec, Any, TorchForm]]:
 
 @contextmanager
 def _whole_gradients() -> Iterator[None]:
-    """Trace the composite functions that specs name as one operator; PyTorch splits them otherwise."""
+    """Trace composite functions that specs name as one operator; by default, PyTorch splits them."""
     changed = []
     for spec, target, form in _targets():
         key = "CompositeImplicitAutograd"

@@ -120,7 +120,7 @@ def reference(
         is_double: Whether the body computes in float64 instead of float32.
 
     Raises:
-        AclnnError: The call breaks a constraint.
+        AclnnError: The call violates a constraint.
         UserError: The spec has no body for the call.
     """
     dtypes = {name: array.dtype.name for name, array in inputs.items()}

@@ -27,7 +27,7 @@ class HandWritten:
     Attributes:
         forward: Computes the result of the forward operator in torch operations.
         derive: Computes the derived tensors from the gradient and the saved tensors by name.
-        onnx_forms: For functions of PyTorch that have no translation to ONNX: the same in other functions.
+        onnx_forms: Replacements for functions of PyTorch without a translation to ONNX.
     """
 
     forward: Callable[..., torch.Tensor]

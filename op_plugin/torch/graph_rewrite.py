@@ -23,7 +23,7 @@ from opforge.frontend.ir.reason import Unmatched
 from .register import SPECS
 from .schema import NAMESPACE, bind, operator_arguments
 
-# Nodes behind a custom node that change its shape or dtype only.
+# Nodes after a custom node that change only its shape or dtype.
 _RESHAPING = {"Cast", "CastLike", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 
 
@@ -32,7 +32,7 @@ class Rewritten:
     """The report of a rewritten graph.
 
     Attributes:
-        mapped: The calls that are operators now.
+        mapped: The calls that were replaced by operators.
         left: Candidate calls that were not replaced, with reasons.
     """
 
@@ -78,7 +78,7 @@ def rewrite(graph_module: Any, *, patterns: bool = False) -> Rewritten:
 
 
 def _present(graph: fx.Graph) -> Iterator[Mapped]:
-    """Yield the calls of operators that a graph has already."""
+    """Yield the operator calls that a graph already contains."""
     for node in graph.nodes:
         namespace, _, name = str(node.target).removesuffix(".default").partition(".")
         if node.op != "call_function" or namespace != NAMESPACE or name not in SPECS:
@@ -155,7 +155,7 @@ class _Writer:
         return given
 
     def _from_start(self, index: fx.Node, put: fx.Node) -> fx.Node:
-        """Return indices that count from the first row; those of index_put may count from the end."""
+        """Return indices without negative values; index_put accepts negative ones."""
         rows = put.meta["val"].shape[0]
         aten = torch.ops.aten
         made = [self._graph.call_function(aten.lt.Scalar, (index, 0))]
@@ -183,7 +183,7 @@ class _Writer:
         """Return the new value for each node of the graph that is replaced.
 
         Raises:
-            Unmatched: The operator refuses the call, or the graph reads its results in another form.
+            Unmatched: The operator rejects the call, or the graph reads its results in another form.
         """
         try:
             value = _computed(new)
@@ -228,7 +228,7 @@ class _Writer:
         return cast
 
     def _take(self, old: fx.Node, new: fx.Node) -> None:
-        """Replace a node; the signature of an exported program has names of nodes."""
+        """Replace a node and keep its name, which the signature of an exported program contains."""
         old.replace_all_uses_with(new)
         name = old.name
         self._graph.erase_node(old)

@@ -140,7 +140,7 @@ def _dtype(leader: torch.Tensor | None, dtypes: Sequence[str]) -> torch.dtype:
 
 
 def _on(device: torch.device) -> Any:
-    """Make a device current: autograd calls kernels in threads of its own."""
+    """Make a device current: autograd calls kernels in separate threads."""
     module = torch.get_device_module(device)
     return module.device(device.index) if hasattr(module, "device") else nullcontext()
 
@@ -155,7 +155,7 @@ def call_aclnn(spec: OpSpec, values: Mapping[str, Any], device: torch.device, li
         libraries: The libraries to search.
 
     Raises:
-        AclnnError: The function refuses the call.
+        AclnnError: The function rejects the call.
     """
     function = _function(spec, values)
     parameters = aclnn_signature(spec, function)
@@ -174,8 +174,8 @@ def call_aclnn(spec: OpSpec, values: Mapping[str, Any], device: torch.device, li
         workspace = empty([size.value], torch.uint8, device) if size.value else None
         launch = libraries.aclnn_function(function, [c_void_p, c_uint64, c_void_p, c_void_p])
         address = workspace.data_ptr() if workspace is not None else None
-        # torch_npu queues launches, and reading the stream empties the queue. A stream that was read earlier would let
-        # this launch overtake the queued ones.
+        # torch_npu queues launches, and reading the stream empties the queue. If the stream had been read earlier, this
+        # launch could run before the queued ones.
         stream = torch.get_device_module(device).current_stream(device).npu_stream
         _require(function, launch(address, size, executor, stream), libraries)
 
@@ -187,7 +187,7 @@ def _function(spec: OpSpec, values: Mapping[str, Any]) -> str:
 
 
 def _comparable(value: Any) -> Any:
-    """Return a value as specs have it: a list is a tuple."""
+    """Return a value in the form of specs: a list becomes a tuple."""
     return tuple(value) if isinstance(value, list) else value
 
 

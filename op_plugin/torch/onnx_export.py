@@ -44,7 +44,7 @@ def export_onnx(program: Any, *, opset: int = 18) -> ModelProto:
         opset: The version of ai.onnx.
 
     Raises:
-        UserError: The argument is no program, PyTorch cannot export it, or onnxscript is not installed.
+        UserError: The argument is not a program, PyTorch cannot export it, or onnxscript is not installed.
     """
     if not isinstance(program, torch.export.ExportedProgram):
         raise UserError(
@@ -65,7 +65,7 @@ def export_onnx(program: Any, *, opset: int = 18) -> ModelProto:
             f"torch.onnx.export: got '{first_line(cause)}', expected functions with a translation to ONNX; replace the"
             " function in the model, or write a .pt2 file"
         ) from error
-    # PyTorch leaves nodes that depend on constants only, which ATC would drop.
+    # PyTorch leaves nodes that depend only on constants, which ATC would drop.
     return convert(exported.model_proto, opset=opset).model
 
 

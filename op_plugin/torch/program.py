@@ -42,7 +42,7 @@ def load_program(path: Path) -> Any:
     """Load an exported program.
 
     Raises:
-        UserError: The file is none.
+        UserError: The file is not an exported program.
     """
     if not path.is_file():
         raise UserError(
@@ -62,7 +62,7 @@ def program_source(path: Path) -> SourceModel:
     """Read an exported program as the ONNX model that `convert_program` writes.
 
     Raises:
-        UserError: The file is no program, or has a function without a translation to ONNX.
+        UserError: The file is not a program, or it has a function without a translation to ONNX.
     """
     program = load_program(path)
     rewrite(program)

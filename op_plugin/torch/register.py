@@ -23,14 +23,14 @@ from .schema import NAMESPACE, Argument, forward_arguments, forward_of, operator
 _NPU = "PrivateUse1"
 # The operators exist as long as this object.
 LIBRARY = torch.library.Library(NAMESPACE, "FRAGMENT")
-# Kernels for functions of others, by namespace.
+# Kernels for functions of other libraries, by namespace.
 _IMPLEMENTED: dict[str, torch.library.Library] = {}
 # The specs by name of the operator in PyTorch; those of forward operators too.
 SPECS: dict[str, OpSpec] = {}
 FORWARDS: dict[str, OpSpec] = {}
 # The forward operators in torch operations, by name.
 FORWARD_KERNELS: dict[str, Callable[..., torch.Tensor]] = {}
-# Functions of PyTorch that have no translation to ONNX, in other functions.
+# Replacements for functions of PyTorch without a translation to ONNX.
 ONNX_FORMS: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
@@ -83,7 +83,7 @@ def _register_forward(spec: OpSpec, project: Project) -> None:
 
 
 def torch_functions(spec: OpSpec) -> Iterator[tuple[Any, TorchForm]]:
-    """Yield the functions of PyTorch with the arguments of an operator, as far as this PyTorch has them."""
+    """Yield the functions of PyTorch for an operator that exist in this PyTorch."""
     for target in spec.torch.targets:
         namespace, name, overload = target.target.split(".")
         found = getattr(getattr(getattr(torch.ops, namespace), name, None), overload, None)
@@ -114,7 +114,7 @@ def _add_meta_kernels(spec: OpSpec) -> None:
 
 
 def _backward_mode(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a kernel that refuses forward mode of autograd, in which PyTorch would take all derivatives as zero."""
+    """Return a kernel that rejects forward mode of autograd, where PyTorch would assume zero derivatives."""
 
     def checked(*given: Any, **named: Any) -> Any:
         if torch.autograd.forward_ad._current_level >= 0:  # noqa: SLF001  # tangents are not visible here

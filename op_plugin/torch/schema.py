@@ -109,7 +109,7 @@ def _is_size(spec: OpSpec, name: str) -> bool:
 
 
 def _with_defaults(arguments: Sequence[Argument]) -> tuple[Argument, ...]:
-    """Give defaults to the trailing arguments that have one; no argument behind a default may lack one."""
+    """Give defaults to trailing arguments that have one; all arguments after a default need one."""
     found: list[Argument] = []
     is_trailing = True
     for argument in reversed(arguments):

@@ -41,7 +41,7 @@ from opforge.codegen.spec.semantics import accepted_dtypes
 
 
 class UnknownValueError(Exception):
-    """An expression depends on a value that tracing does not know."""
+    """An expression depends on a value that is unknown during tracing."""
 
 
 @dataclass
@@ -55,7 +55,7 @@ class SymbolicCall:
         attributes: Attribute values.
         lists: Values of lists on the host.
         symbols: Sizes of the case.
-        stars: Dimensions that symbols with a star stand for.
+        stars: Dimensions of symbols with a star.
         variables: The variables of folds.
     """
 
@@ -104,7 +104,7 @@ class SymbolicCall:
         """Check the shapes of inputs and the constraints of the spec with torch._check.
 
         Raises:
-            RuntimeError: A constraint is broken; the text has its label.
+            RuntimeError: A constraint is violated; the text has its label.
         """
         for constraint in self.spec.program.constraints:
             if constraint.rule == "dtypes":
@@ -191,7 +191,7 @@ class SymbolicCall:
         """Return the value of an expression.
 
         Raises:
-            UnknownValueError: It depends on something that is not known.
+            UnknownValueError: It depends on an unknown value.
         """
         if isinstance(expression, Constant):
             return expression.name if isinstance(expression, DtypeLiteral) else expression.value

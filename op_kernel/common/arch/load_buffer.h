@@ -1,4 +1,4 @@
-// One buffer for loads that the vector unit reads. On 1001, it needs none of the four event ids of queues.
+// One buffer for loads that the vector unit reads. On 1001, it does not use the four event ids of queues.
 #ifndef OPFORGE_OP_KERNEL_COMMON_ARCH_LOAD_BUFFER_H
 #define OPFORGE_OP_KERNEL_COMMON_ARCH_LOAD_BUFFER_H
 

@@ -46,7 +46,7 @@ public:
     }
 
     /// Scans the list from position `first` on for rows of `range`, until kMaxHits are found. Returns the position
-    /// behind the last one that was checked.
+    /// after the last checked one.
     __aicore__ inline int64_t Scan(const Span& range, int64_t first)
     {
         range_ = range;
@@ -82,7 +82,7 @@ public:
         for (int64_t row = 1; row <= rows; ++row) {
             SetWord(ends_, row, Word(ends_, row) + Word(ends_, row - 1));
         }
-        // ends_[row] is the first place of the row, and after the loop the end of its places.
+        // ends_[row] is the first position of the row; after the loop, it is the end of its positions.
         for (int64_t hit = 0; hit < found_; ++hit) {
             const int64_t row = Word(rows_, hit);
             const int64_t place = Word(ends_, row);
@@ -214,7 +214,7 @@ private:
     AscendC::LocalTensor<int32_t> rows_;
     AscendC::LocalTensor<int32_t> hits_;
     AscendC::LocalTensor<int32_t> sorted_;
-    AscendC::LocalTensor<int32_t> ends_;  // by row of the range: the end of its places in sorted_
+    AscendC::LocalTensor<int32_t> ends_;  // by row of the range: the end of its positions in sorted_
     Span range_;
     int64_t length_ = 0;
     int64_t padding_ = -1;

@@ -13,7 +13,8 @@ namespace kernel {
 template <typename T>
 class RowPanel {
 public:
-    /// `bytes`: one buffer; there are two, and a third one for packed rows. No matrix has less than `leastColumns`.
+    /// `bytes`: size of a buffer; there are two, and a third one for packed rows. No matrix has less than
+    /// `leastColumns`.
     __aicore__ inline void Init(AscendC::TPipe* pipe, int64_t leastColumns, int64_t bytes)
     {
         bytes_ = bytes;
@@ -24,7 +25,7 @@ public:
         }
     }
 
-    /// The next rows are rows of a matrix of `columns` columns.
+    /// Sets the number of columns of the matrix of the next rows.
     __aicore__ inline void Use(const AscendC::GlobalTensor<T>& matrix, int64_t columns)
     {
         matrix_ = matrix;
@@ -44,8 +45,8 @@ public:
         }
     }
 
-    /// Writes `count` rows, which come after the rows written before. `values` has no gap between rows that are padded
-    /// to whole blocks of T.
+    /// Writes `count` rows that follow the previously written rows. `values` has no gap between rows that are padded to
+    /// whole blocks of T.
     __aicore__ inline void Write(int64_t row, const AscendC::LocalTensor<float>& values, int64_t count = 1)
     {
         for (int64_t done = 0; done < count;) {
@@ -66,7 +67,7 @@ public:
         }
     }
 
-    /// Stores all rows that are left.
+    /// Stores all remaining rows.
     __aicore__ inline void End()
     {
         while (panel_.begin < panel_.end) {

@@ -56,7 +56,7 @@ __aicore__ inline bool HasWholeBlocks(const Rows& rows)
     return PitchOf<T>(rows) == rows.width && gap % kBlockElements<T> == 0 && gap / kBlockElements<T> <= kMaxGap;
 }
 
-/// Loads a row whose last block ends behind the tensor: this block is loaded as the last 32 bytes of the tensor and
+/// Loads a row whose last block ends after the tensor: this block is loaded as the last 32 bytes of the tensor and
 /// moved by the scalar unit. A tensor of less than 32 bytes is read by the scalar unit.
 template <typename T>
 __aicore__ inline void LoadLastRow(const AscendC::LocalTensor<T>& destination, const AscendC::GlobalTensor<T>& source,
@@ -85,8 +85,8 @@ __aicore__ inline void LoadLastRow(const AscendC::LocalTensor<T>& destination, c
     Order<AscendC::HardEvent::S_V>();
 }
 
-/// Loads rows that begin at an element of `source`, whose size is known. The elements behind a row, up to a whole
-/// block, get any values.
+/// Loads rows that begin at an element of `source`, whose size is known. The elements after a row, up to a whole block,
+/// are undefined.
 template <typename T>
 __aicore__ inline void LoadRows(const AscendC::LocalTensor<T>& destination, const AscendC::GlobalTensor<T>& source,
                                 int64_t offset, const Rows& given)

@@ -13,6 +13,6 @@ def forward(x: torch.Tensor, bias: torch.Tensor, group_idx: torch.Tensor | None,
     rows = torch.arange(x.shape[0], device=x.device)
     # The group of a row is the number of ends at or before it. ONNX has no searchsorted.
     groups = (ends <= rows[:, None]).sum(1)
-    # Rows behind the last end belong to no group.
+    # Rows after the last end do not belong to a group.
     table = torch.cat([bias, bias.new_zeros(1, bias.shape[1])])
     return x + table[groups]
