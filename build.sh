@@ -148,7 +148,7 @@ case "$what" in
         [ "$cov" = 0 ] || select+=(--cov --cov-report=term)
         status=0
         .venv/bin/python -m pytest -n "$jobs" --dist worksteal --durations=10 "${select[@]}" || status=$?
-        # Each version of PyTorch and of onnxruntime has an environment of its own.
+        # Each version of PyTorch and of onnxruntime has a separate environment.
         [ "$all" = 0 ] || .ci/versions torch || status=$?
         [ "$all" = 0 ] || .ci/versions onnxruntime || status=$?
         if [ "$all" = 1 ] && command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64-static >/dev/null; then

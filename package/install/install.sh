@@ -75,7 +75,7 @@ choose() {
     action="$1"
 }
 
-# The keys that may sign, if the administrator of the machine demands a signature.
+# The trusted keys, if the administrator of the machine requires a signature.
 system_keys=/etc/opforge/trusted_keys
 trusted_keys='' allow_downgrade=0
 action=install quiet=0 for_all=0 force=0 upgrade=0 replace_builtin=0 no_build=0 cann='' install_path='' extract_to=''
@@ -163,8 +163,8 @@ refuse_signature() {
 }
 
 # pgp_signer: prints the user of the trusted OpenPGP key that signed the list of files; nothing if none did. gpg also
-# exits with 0 for an expired key, which is no GOODSIG. The keys are in a folder of their own, so that no key of the user
-# counts.
+# exits with 0 for an expired key, which is no GOODSIG. The keys are in a separate folder, so that keys of the user are not
+# trusted.
 pgp_signer() (
     home="$here/gpg"
     mkdir -m 700 "$home" || exit 1
@@ -175,7 +175,7 @@ pgp_signer() (
     rm -rf -- "$home"
 )
 
-# require_signature: if there is a file of trusted keys, rejects a package whose list of files none of them signed.
+# require_signature: if there is a file of trusted keys, rejects a package whose list of files is not signed by one of them.
 require_signature() {
     if [ -z "$trusted_keys" ]; then
         [ -e "$system_keys" ] || return 0
@@ -207,7 +207,7 @@ TEXT
     refuse_signature
 }
 
-# require_payload: rejects a damaged package, and one without a signature if it must have one.
+# require_payload: rejects a damaged package, and one without a required signature.
 require_payload() {
     verify_payload || refuse 'the package is damaged; get it again'
     require_signature

@@ -1,5 +1,5 @@
-# What install.sh and uninstall.sh know about a vendor tree: its lists, how to verify it, how to remove it, and the list
-# of vendors in config.ini. Needs LC_ALL=C. POSIX sh; sourced, never run.
+# Functions of install.sh and uninstall.sh for vendor trees: lists, verification, removal, and the list of vendors in
+# config.ini. Needs LC_ALL=C. POSIX sh; sourced, never run.
 # shellcheck shell=sh
 
 # Characters that are invisible or change the text direction: C1 controls, bidirectional marks, joiners, the byte order
@@ -105,7 +105,7 @@ release() { printf '%s\n' "$1" | sed 's/^\([0-9]*\.[0-9]*\).*/\1/'; }
 # is_older VERSION OTHER: 1.9 is older than 1.10; so are, in this order, 1.10.dev1, 1.10.alpha1, 1.10.beta1 and 1.10.rc1.
 is_older() {
     keys="$(printf '%s\n' "$1" "$2" | tr '[:upper:]' '[:lower:]' |
-        sed -E -e 's/\.?dev/~~dev/' -e 's/\.?(alpha|beta|rc|a|b)([0-9.]|$)/~\1\2/')" # what sort puts in front of the end
+        sed -E -e 's/\.?dev/~~dev/' -e 's/\.?(alpha|beta|rc|a|b)([0-9.]|$)/~\1\2/')" # sort puts it before the end of a line
     [ "$1" != "$2" ] && [ "$keys" = "$(printf '%s\n' "$keys" | sort -V)" ]
 }
 
@@ -187,7 +187,7 @@ lock() {
     (: <"$1") 2>/dev/null || refuse "$1 cannot be read by $(user), or was just removed by another installer; run this again"
     exec 9<"$1"
     flock -n 9 || refuse "another installer is running in $1; run this again after it has ended"
-    # Who held the lock before may have removed the folder, and others may lock its successor.
+    # The previous holder of the lock may have removed the folder, and others may lock a new one.
     # shellcheck disable=SC3013
     [ ! -e /dev/fd/9 ] || [ "$1" -ef /dev/fd/9 ] || refuse "$1 was just removed by another installer; run this again"
     locked=1

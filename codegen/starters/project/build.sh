@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds, tests and packs the operators of this folder. `bash build.sh --help` lists what it does.
+# Build, test and pack the operators of this folder. `bash build.sh --help` lists the commands.
 set -euo pipefail
 CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 

@@ -18,7 +18,7 @@ constexpr Plan<ScatterSumTilingData> PlanScatterSum(const ScatterSumProblem& pro
     constexpr int64_t kElementBytes = 4;
     constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kElementBytes;
     constexpr int64_t kBuffers = 3;              // two rows in flight, one row of zeros
-    constexpr int64_t kMinCoreElements = 2048;   // smaller work is not worth another core
+    constexpr int64_t kMinCoreElements = 2048;   // less work does not justify another core
     constexpr int64_t kMaxTileElements = 16384;  // longer bursts are not faster
 
     Plan<ScatterSumTilingData> plan;

@@ -27,7 +27,7 @@ double Number(T element)
     return static_cast<double>(element);
 }
 
-/// Numbers that ascend from `first` and start again after `period` elements.
+/// Ascending numbers from `first` that repeat after `period` elements.
 template <typename T>
 std::vector<T> Elements(size_t count, int64_t first, int64_t period)
 {

@@ -12,7 +12,7 @@
 #include "grouped_bias_add_grad_check.h"
 #include "grouped_bias_add_grad_l0.h"
 
-using namespace op;  // the macros of opdev name its types without their namespace
+using namespace op;  // the macros of opdev use its types without their namespace
 
 aclnnStatus aclnnGroupedBiasAddGradGetWorkspaceSize(
     const aclTensor *gradY, const aclTensor *groupIdxOptional, aclTensor *out, uint64_t *workspaceSize,

@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/// First phase of aclnnGroupedBiasAddGradV2: checks the arguments, plans the work and says how much workspace it needs.
+/// First phase of aclnnGroupedBiasAddGradV2: checks the arguments, plans the work and returns the required workspace
+/// size.
 /// Sum the rows of grad_y in each group. The result is the gradient of a bias that is added to each group.
 ///
 /// @param [in] gradY: Gradient of the output of the forward operator.
@@ -18,7 +19,7 @@ extern "C" {
 /// @param [out] out: Sum of the rows of each group.
 /// @param [out] workspaceSize: bytes of device memory that the second phase needs.
 /// @param [out] executor: the planned work, for the second phase.
-/// @return ACLNN_SUCCESS or a status code; aclGetRecentErrMsg() says what was wrong.
+/// @return ACLNN_SUCCESS or a status code; aclGetRecentErrMsg() returns the reason.
 __attribute__((visibility("default"))) aclnnStatus aclnnGroupedBiasAddGradV2GetWorkspaceSize(
     const aclTensor *gradY, const aclTensor *groupIdxOptional, int64_t groupIdxType, aclTensor *out,
     uint64_t *workspaceSize, aclOpExecutor **executor);
@@ -26,8 +27,8 @@ __attribute__((visibility("default"))) aclnnStatus aclnnGroupedBiasAddGradV2GetW
 /// Second phase of aclnnGroupedBiasAddGradV2: launches the planned work.
 ///
 /// @param [in] workspace: device memory of at least workspaceSize bytes.
-/// @param [in] workspaceSize: bytes that the first phase asked for.
-/// @param [in] executor: what the first phase planned.
+/// @param [in] workspaceSize: bytes that the first phase returned.
+/// @param [in] executor: the plan of the first phase.
 /// @param [in] stream: the stream to run on.
 /// @return ACLNN_SUCCESS or a status code.
 __attribute__((visibility("default"))) aclnnStatus aclnnGroupedBiasAddGradV2(

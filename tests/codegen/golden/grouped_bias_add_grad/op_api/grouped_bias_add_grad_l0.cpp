@@ -8,7 +8,7 @@
 #include "opdev/op_errno.h"
 #include "opdev/op_log.h"
 
-using namespace op;  // the macros of opdev name its types without their namespace
+using namespace op;  // the macros of opdev use its types without their namespace
 
 namespace l0op {
 

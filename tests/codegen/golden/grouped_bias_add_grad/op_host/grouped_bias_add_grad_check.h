@@ -9,7 +9,7 @@
 
 namespace opforge {
 
-/// The arguments of a call and what is known of them.
+/// The arguments of a call and their known properties.
 struct GroupedBiasAddGradCall : CallEnvironment {
     Argument gradY{"grad_y"};
     Argument groupIdx{"group_idx"};
@@ -26,7 +26,7 @@ struct GroupedBiasAddGradSymbols {
     Int C = Int::Unknown();
 };
 
-/// The shape of grad_bias once the symbols are bound.
+/// The shape of grad_bias after the symbols are bound.
 inline Dimensions GradBiasShape(
     [[maybe_unused]] const GroupedBiasAddGradCall& call, [[maybe_unused]] const GroupedBiasAddGradSymbols& symbols)
 {
@@ -39,7 +39,7 @@ inline Dimensions GradBiasShape(
     return {};
 }
 
-/// Chooses the case of a call and binds its symbols; false if no case holds.
+/// Chooses the case of a call and binds its symbols; false if no case applies.
 inline bool BindGroupedBiasAddGrad(const GroupedBiasAddGradCall& call, GroupedBiasAddGradSymbols& symbols)
 {
     if (const Logic holds = IsPresent(call.groupIdx); holds.IsTrue()) {
@@ -59,8 +59,8 @@ inline bool BindGroupedBiasAddGrad(const GroupedBiasAddGradCall& call, GroupedBi
     return false;
 }
 
-/// The first constraint that a call breaks, in the order of the spec; binds the symbols. Outputs that are not known yet
-/// are neither required nor judged.
+/// The first constraint that a call violates, in the order of the spec; binds the symbols. Unknown outputs are neither
+/// required nor checked.
 inline MaybeViolation CheckGroupedBiasAddGrad(
     const GroupedBiasAddGradCall& call, [[maybe_unused]] bool hasOutputs, GroupedBiasAddGradSymbols& symbols)
 {

@@ -13,7 +13,7 @@ enum class GroupedBiasAddGradCase : int32_t {
     kEqual,  // not present(group_idx)
 };
 
-/// What the plan of GroupedBiasAddGrad decides on. Dimensions of other cases are 0, dtypes of absent inputs are kNone.
+/// The problem for the plan of GroupedBiasAddGrad. Dimensions of other cases are 0, dtypes of absent inputs are kNone.
 struct GroupedBiasAddGradProblem {
     GroupedBiasAddGradCase shapeCase = GroupedBiasAddGradCase::kIndexed;
     int64_t T = 0;

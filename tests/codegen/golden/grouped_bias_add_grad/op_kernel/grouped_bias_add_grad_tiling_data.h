@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What the plan of GroupedBiasAddGrad hands to its kernel; host and kernel see the same bytes.
+/// The tiling data that the plan of GroupedBiasAddGrad passes to its kernel, in the same layout on host and device.
 struct GroupedBiasAddGradTilingData {
     // Rows of grad_y in all groups.
     int64_t rows = 0;

@@ -51,7 +51,7 @@ domi::Status ParseGroupedBiasAddGrad(const ge::Operator& source, [[maybe_unused]
     return domi::SUCCESS;
 }
 
-/// `<domain>::<opset>::<type>`: the parser looks for exactly the opset that the model imports.
+/// `<domain>::<opset>::<type>`: the parser requires exactly the opset that the model imports.
 std::vector<ge::AscendString> OriginKeys()
 {
     return {

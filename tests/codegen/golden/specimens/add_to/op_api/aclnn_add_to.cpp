@@ -12,7 +12,7 @@
 #include "add_to_check.h"
 #include "add_to_l0.h"
 
-using namespace op;  // the macros of opdev name its types without their namespace
+using namespace op;  // the macros of opdev use its types without their namespace
 
 aclnnStatus aclnnAddToGetWorkspaceSize(
     aclTensor *varRef, const aclTensor *x, const aclScalar *alpha, const aclScalar *timesOptional,

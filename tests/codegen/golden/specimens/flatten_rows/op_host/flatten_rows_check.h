@@ -9,7 +9,7 @@
 
 namespace opforge {
 
-/// The arguments of a call and what is known of them.
+/// The arguments of a call and their known properties.
 struct FlattenRowsCall : CallEnvironment {
     Argument x{"x"};
     Argument mask{"mask"};
@@ -24,7 +24,7 @@ struct FlattenRowsSymbols {
     Star I;
 };
 
-/// The shape of y once the symbols are bound.
+/// The shape of y after the symbols are bound.
 inline Dimensions YShape(
     [[maybe_unused]] const FlattenRowsCall& call, [[maybe_unused]] const FlattenRowsSymbols& symbols)
 {
@@ -35,7 +35,7 @@ inline Dimensions YShape(
     return {};
 }
 
-/// Chooses the case of a call and binds its symbols; false if no case holds.
+/// Chooses the case of a call and binds its symbols; false if no case applies.
 inline bool BindFlattenRows(const FlattenRowsCall& call, FlattenRowsSymbols& symbols)
 {
     if (const Logic holds = Logic(true); holds.IsTrue()) {
@@ -48,8 +48,8 @@ inline bool BindFlattenRows(const FlattenRowsCall& call, FlattenRowsSymbols& sym
     return false;
 }
 
-/// The first constraint that a call breaks, in the order of the spec; binds the symbols. Outputs that are not known yet
-/// are neither required nor judged.
+/// The first constraint that a call violates, in the order of the spec; binds the symbols. Unknown outputs are neither
+/// required nor checked.
 inline MaybeViolation CheckFlattenRows(
     const FlattenRowsCall& call, [[maybe_unused]] bool hasOutputs, FlattenRowsSymbols& symbols)
 {

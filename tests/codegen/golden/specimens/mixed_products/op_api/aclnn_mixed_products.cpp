@@ -13,7 +13,7 @@
 #include "mixed_products_check.h"
 #include "mixed_products_l0.h"
 
-using namespace op;  // the macros of opdev name its types without their namespace
+using namespace op;  // the macros of opdev use its types without their namespace
 
 aclnnStatus aclnnMixedProductsGetWorkspaceSize(
     const aclTensor *a, const aclTensor *b, const aclTensor *bias, const aclTensor *scale, aclTensor *y,

@@ -12,7 +12,7 @@
 #include "pair_product_check.h"
 #include "pair_product_l0.h"
 
-using namespace op;  // the macros of opdev name its types without their namespace
+using namespace op;  // the macros of opdev use its types without their namespace
 
 aclnnStatus aclnnPairProductGetWorkspaceSize(
     const aclTensor *x, const aclTensor *w, const aclTensor *biasOptional, const aclTensor *axes, aclTensor *out,

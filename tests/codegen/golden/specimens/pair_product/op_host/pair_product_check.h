@@ -9,7 +9,7 @@
 
 namespace opforge {
 
-/// The arguments of a call and what is known of them.
+/// The arguments of a call and their known properties.
 struct PairProductCall : CallEnvironment {
     Argument x{"x"};
     Argument w{"w"};
@@ -25,7 +25,7 @@ struct PairProductSymbols {
     Int K = Int::Unknown();
 };
 
-/// The shape of y once the symbols are bound.
+/// The shape of y after the symbols are bound.
 inline Dimensions YShape(
     [[maybe_unused]] const PairProductCall& call, [[maybe_unused]] const PairProductSymbols& symbols)
 {
@@ -55,7 +55,7 @@ inline DataType YDtype(const PairProductCall& call)
     return combination == nullptr ? DataType::kNone : (*combination)[3];
 }
 
-/// Chooses the case of a call and binds its symbols; false if no case holds.
+/// Chooses the case of a call and binds its symbols; false if no case applies.
 inline bool BindPairProduct(const PairProductCall& call, PairProductSymbols& symbols)
 {
     if (const Logic holds = Logic(true); holds.IsTrue()) {
@@ -67,8 +67,8 @@ inline bool BindPairProduct(const PairProductCall& call, PairProductSymbols& sym
     return false;
 }
 
-/// The first constraint that a call breaks, in the order of the spec; binds the symbols. Outputs that are not known yet
-/// are neither required nor judged.
+/// The first constraint that a call violates, in the order of the spec; binds the symbols. Unknown outputs are neither
+/// required nor checked.
 inline MaybeViolation CheckPairProduct(
     const PairProductCall& call, [[maybe_unused]] bool hasOutputs, PairProductSymbols& symbols)
 {

@@ -12,7 +12,7 @@
 #include "row_window_check.h"
 #include "row_window_l0.h"
 
-using namespace op;  // the macros of opdev name its types without their namespace
+using namespace op;  // the macros of opdev use its types without their namespace
 
 aclnnStatus aclnnRowWindowGetWorkspaceSize(
     const aclTensor *x, const aclIntArray *window, const aclFloatArray *scalesOptional,

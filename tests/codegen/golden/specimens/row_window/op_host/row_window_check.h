@@ -9,7 +9,7 @@
 
 namespace opforge {
 
-/// The arguments of a call and what is known of them.
+/// The arguments of a call and their known properties.
 struct RowWindowCall : CallEnvironment {
     Argument x{"x"};
     Argument y{"y"};
@@ -26,7 +26,7 @@ struct RowWindowSymbols {
     Int D = Int::Unknown();
 };
 
-/// The shape of y once the symbols are bound.
+/// The shape of y after the symbols are bound.
 inline Dimensions YShape(
     [[maybe_unused]] const RowWindowCall& call, [[maybe_unused]] const RowWindowSymbols& symbols)
 {
@@ -38,7 +38,7 @@ inline Dimensions YShape(
     return {};
 }
 
-/// Chooses the case of a call and binds its symbols; false if no case holds.
+/// Chooses the case of a call and binds its symbols; false if no case applies.
 inline bool BindRowWindow(const RowWindowCall& call, RowWindowSymbols& symbols)
 {
     if (const Logic holds = Logic(true); holds.IsTrue()) {
@@ -50,8 +50,8 @@ inline bool BindRowWindow(const RowWindowCall& call, RowWindowSymbols& symbols)
     return false;
 }
 
-/// The first constraint that a call breaks, in the order of the spec; binds the symbols. Outputs that are not known yet
-/// are neither required nor judged.
+/// The first constraint that a call violates, in the order of the spec; binds the symbols. Unknown outputs are neither
+/// required nor checked.
 inline MaybeViolation CheckRowWindow(
     const RowWindowCall& call, [[maybe_unused]] bool hasOutputs, RowWindowSymbols& symbols)
 {

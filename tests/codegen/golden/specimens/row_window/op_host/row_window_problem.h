@@ -13,7 +13,7 @@ enum class RowWindowCase : int32_t {
     kEvery,  // true
 };
 
-/// What the plan of RowWindow decides on. Dimensions of other cases are 0, dtypes of absent inputs are kNone.
+/// The problem for the plan of RowWindow. Dimensions of other cases are 0, dtypes of absent inputs are kNone.
 struct RowWindowProblem {
     RowWindowCase shapeCase = RowWindowCase::kEvery;
     int64_t N = 0;

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What the plan of ScaleRows hands to its kernel; host and kernel see the same bytes.
+/// The tiling data that the plan of ScaleRows passes to its kernel, in the same layout on host and device.
 struct ScaleRowsTilingData {
     int64_t rows = 0;
     float ratio = 0;

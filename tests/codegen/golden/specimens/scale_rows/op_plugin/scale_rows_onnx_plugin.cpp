@@ -63,7 +63,7 @@ domi::Status ParseScaleRows(const ge::Operator& source, [[maybe_unused]] ge::Ope
     return domi::SUCCESS;
 }
 
-/// `<domain>::<opset>::<type>`: the parser looks for exactly the opset that the model imports.
+/// `<domain>::<opset>::<type>`: the parser requires exactly the opset that the model imports.
 std::vector<ge::AscendString> OriginKeys()
 {
     return {

@@ -12,7 +12,7 @@
 #include "sequence_sums_check.h"
 #include "sequence_sums_l0.h"
 
-using namespace op;  // the macros of opdev name its types without their namespace
+using namespace op;  // the macros of opdev use its types without their namespace
 
 aclnnStatus aclnnSequenceSumsGetWorkspaceSize(
     const aclTensor *x, const aclIntArray *ends, aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)
