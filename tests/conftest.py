@@ -18,7 +18,7 @@ from shown import commands, fences
 from opforge.twin.build import build_runtime
 
 ROOT = Path(__file__).resolve().parent.parent
-# What a checkout holds besides its files.
+# Entries of a checkout that are not in the repository.
 MADE = (".git", ".venv", ".*_cache", ".hypothesis", "build", "build_out", "*.egg-info", "__pycache__")
 
 
@@ -34,19 +34,19 @@ def pytest_collection_finish():
 
 
 def pytest_collection_modifyitems(items):
-    """Start the longest tests first: a run does not end with one of them and an idle worker."""
+    """Start the longest tests first, so that no worker is idle at the end of a run."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
 @dataclass(frozen=True)
 class Installed:
-    """A virtual environment that holds nothing but the wheel and its dependencies, and a cache of its own."""
+    """A virtual environment with only the wheel and its dependencies, and with a separate cache."""
 
     folder: Path
 
     @property
     def wheel(self) -> Path:
-        """The wheel that it was made of."""
+        """The installed wheel."""
         (wheel,) = (self.folder / "sources" / "build_out").glob("opforge-*.whl")
         return wheel
 
@@ -56,7 +56,7 @@ class Installed:
         return self.folder / "opforge-env" / "bin"
 
     def run(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        """Run a command as a user would who has activated the environment."""
+        """Run a command in the activated environment."""
         # pytest-xdist sets COLUMNS, which changes the width of tables.
         removed = ("PY", "OPFORGE", "ASCEND", "COLUMNS")
         variables = {key: value for key, value in os.environ.items() if not key.startswith(removed)}
@@ -66,7 +66,7 @@ class Installed:
 
 @pytest.fixture(scope="session")
 def once(tmp_path_factory):
-    """`once(name, make)` returns a folder that `make` fills in the first worker of a run that asks for it."""
+    """Return `once(name, make)`, which returns a folder that `make` fills in the first worker of a run."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
@@ -85,13 +85,13 @@ def once(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def installed(once):
-    """The wheel, made and installed as the tutorial says: that takes a minute."""
+    """Build and install the wheel in the same way as the tutorial, which takes a minute."""
     return Installed(once("wheel", _install))
 
 
 @pytest.fixture(scope="session")
 def types(once):
-    """The exit code and the messages of mypy, whose cache serves later runs."""
+    """Return the exit code and the messages of mypy, whose cache is used by later runs."""
 
     def check(folder):
         result = subprocess.run([sys.executable, "-m", "mypy"], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -102,14 +102,14 @@ def types(once):
 
 def _install(folder: Path) -> None:
     sources = shutil.copytree(ROOT, folder / "sources", ignore=shutil.ignore_patterns(*MADE))
-    # As an earlier `pip wheel` leaves it, of a module that is no more.
+    # An earlier `pip wheel` leaves this file of a removed module.
     stale = sources / "build" / "lib" / "opforge" / "codegen" / "removed.py"
     stale.parent.mkdir(parents=True)
     stale.write_text("")
     install = fences(ROOT / "docs" / "tutorials" / "first-operator.md")[0]
     script = "\n".join(["set -e", *(command.text for command in commands(install))])
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    # What a clone with the same sources leaves in the cache of its user.
+    # The cache entry of a clone with the same sources.
     kept = folder / "cache" / "opforge" / "twin"
     kept.mkdir(parents=True)
     for file in build_runtime().parent.glob("libopforge_twin.so*"):

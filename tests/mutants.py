@@ -1,4 +1,4 @@
-"""Plants one-line mistakes into a copy of the project and shows which test notices each.
+"""Plant one-line errors into a copy of the project, and show the test that detects each.
 
 Usage: python tests/mutants.py [OPERATOR ...]. The tables are tests/mutants/<operator>.toml.
 Exit code: 0 every mutant is killed, 1 one survives, does not compile or cannot be planted, 2 no such operator.
@@ -24,7 +24,7 @@ COPIED = ("op_proto", "op_host", "op_kernel", "op_plugin", "tests/reference", "t
 
 @dataclass(frozen=True)
 class Mutant:
-    """A mistake: in `file`, the only occurrence of `old` becomes `new`; the test `killed_by` must fail."""
+    """An error: in `file`, `new` replaces the only occurrence of `old`; the test `killed_by` must fail."""
 
     mistake: str
     file: str
@@ -34,12 +34,12 @@ class Mutant:
 
 
 def load(table: Path) -> list[Mutant]:
-    """The mutants of a table."""
+    """Return the mutants of a table."""
     return [Mutant(**row) for row in tomllib.loads(table.read_text(encoding="utf-8"))["mutant"]]
 
 
 class Copy:
-    """A copy of the operators and their tests that mutants are planted into."""
+    """A copy of the operators and their tests for mutants."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder
@@ -49,13 +49,13 @@ class Copy:
 
     def test(self, *tests: str) -> subprocess.CompletedProcess[str]:
         """Run tests of the copy."""
-        # The copy builds into its own folder, the runtime of the twin comes from the cache of the original.
+        # The copy has a separate build folder; the runtime of the twin comes from the cache of the original.
         environment = {name: value for name, value in os.environ.items() if name != "OPFORGE_BUILD_DIR"}
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
         return subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)
 
     def verdict(self, mutant: Mutant) -> str:
-        """Plant the mutant, run its test, take the mutant out again."""
+        """Plant the mutant, run its test, and remove the mutant."""
         path = self.root / mutant.file
         text = path.read_text(encoding="utf-8")
         if text.count(mutant.old) != 1:
@@ -73,7 +73,7 @@ class Copy:
 
 
 def main(operators: list[str]) -> int:
-    """Show a verdict for every mutant of some operators, or of all."""
+    """Print the outcome of every mutant of some operators, or of all."""
     known = {table.stem: table for table in sorted(TABLES.glob("*.toml"))}
     if unknown := sorted(set(operators) - set(known)):
         typer.echo(f"got {', '.join(unknown)}, expected some of {', '.join(known)}", err=True)

@@ -1,4 +1,4 @@
-"""The aclnn surface as applications use it: signatures, exported symbols, the example program."""
+"""Test the aclnn interface like an application: signatures, exported symbols, the example program."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_signatures_are_the_documented_ones(operators):
 
 
 def declared(text):
-    """Parameter lists by function, as text without white space: types and names in order."""
+    """Return parameter lists by function, as text without white space: types and names in order."""
     text = re.sub(r"\s+", "", text)
     return dict(re.findall(r"(aclnn(?!Status)\w+)(?:\)?>?,aclnnStatus\(\*\))?\(([^()]*)\)", text))
 
@@ -79,7 +79,7 @@ def test_headers_compile_as_c(operators, tmp_path):
 
 
 def output_of_example(name, folder):
-    """Builds an example as its head says, runs it, and returns what it prints."""
+    """Build an example with the command in its header, run it, and return its output."""
     program = folder / name
     source = ROOT / "examples" / f"{name}.cpp"
     flags = application_flags(find_project(ROOT))
@@ -110,7 +110,7 @@ def test_example_of_streams_views_and_wrong_calls(operators, tmp_path):
         "an output of another shape": 161002,
         "a copy of twice the size": 100000,
     }
-    # Every refusal says why.
+    # Every rejection has a message.
     assert "grad_y: got null" in refusals["no gradY"]
     assert "got int32, expected float32" in refusals["an output of another dtype"]
     assert "got shape [2, 15], expected [G, H] = [2, 16]" in refusals["an output of another shape"]

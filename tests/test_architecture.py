@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# A package may import those behind it in its own row, and itself.
+# A package may import itself and the packages after it in its row.
 MAY_IMPORT = {
     "cli": {"codegen", "frontend", "package", "torch", "twin"},
     "torch": {"codegen", "frontend", "package", "twin"},
@@ -28,7 +28,7 @@ MOST_LINES, MOST_FUNCTION_LINES, MOST_MODULES = 400, 80, 15
 
 @cache
 def modules() -> dict[str, Path]:
-    """The modules of all packages by name; starters are projects of their own."""
+    """Return the modules of all packages by name; starters are separate projects."""
     found = {}
     for package in MAY_IMPORT:
         folder = FOLDERS.get(package, ROOT / package)
@@ -40,7 +40,7 @@ def modules() -> dict[str, Path]:
 
 
 def imports(name: str) -> Iterator[tuple[int, str]]:
-    """Level and module of every import, inside functions and `TYPE_CHECKING` blocks too."""
+    """Yield level and module of every import, also inside functions and `TYPE_CHECKING` blocks."""
     path = modules()[name]
     folder = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -58,7 +58,7 @@ def imports(name: str) -> Iterator[tuple[int, str]]:
 
 @cache
 def graph() -> dict[str, set[str]]:
-    """The modules of ours that each module imports."""
+    """Return the project modules that each module imports."""
     return {name: {other for _, other in imports(name) if other in modules()} - {name} for name in modules()}
 
 
@@ -74,7 +74,7 @@ def test_packages_import_in_one_order(package):
 
 
 def circles(arrows: dict[str, set[str]]) -> dict[str, list[str]]:
-    """What is in a circle or leads to one, with the targets there."""
+    """Return the modules in a cycle or with a path to one, with their targets."""
     waiting = dict(arrows)
     while ready := {name for name, targets in waiting.items() if not targets & waiting.keys()}:
         for name in ready:
@@ -121,20 +121,20 @@ def test_modules_functions_and_folders_are_small():
 
 
 def drawn() -> dict[str, set[tuple[str, str]]]:
-    """The arrows of each diagram in docs/architecture.md, by the title above it."""
+    """Return the arrows of each diagram in docs/architecture.md, by the title above it."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     sections = re.findall(r"^## `(\w+)`.*?```mermaid\n(.*?)```", text, re.MULTILINE | re.DOTALL)
     return {name: set(re.findall(r"^ +(\w+) --> (\w+)$", diagram, re.MULTILINE)) for name, diagram in sections}
 
 
 def part(name: str) -> str:
-    """The box of a module in the diagram of its package: its sub-package, or the module itself."""
+    """Return the box of a module in the diagram of its package: its sub-package, or the module itself."""
     words = name.split(".")
     return words[2] if len(words) > 2 else words[1]
 
 
 def boxes(package: str) -> set[tuple[str, str]]:
-    """The arrows of a diagram, from the imports."""
+    """Return the arrows of a diagram, from the imports."""
     arrows = {
         (part(name), part(other))
         for name, targets in graph().items()

@@ -1,4 +1,4 @@
-"""`opforge build` says what is wrong with the machine or the command before it compiles anything."""
+"""Test that `opforge build` reports problems of the machine or the command before it compiles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture
 def build(tmp_path):
-    """`build(*options, **environment)` with an empty build folder of its own."""
+    """Return `build(*options, **environment)` with a separate, empty build folder."""
 
     def call(*options, **environment):
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""build.sh refuses what it does not know, and names the command that installs what is missing."""
+"""Test that build.sh rejects unknown arguments, and names the command that installs missing packages."""
 
 from __future__ import annotations
 

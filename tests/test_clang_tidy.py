@@ -1,4 +1,4 @@
-"""clang-tidy on the twin and on generated host code; .clang-tidy has the checks."""
+"""Run clang-tidy on the twin and on generated host code; .clang-tidy has the checks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OWN_HEADERS = "/(twin/(src|include)|op_host|op_plugin|gen)/"
 
 
 def findings(unit: Unit) -> str:
-    """The diagnostics of one unit."""
+    """Return the diagnostics of one unit."""
     before = [word for path in unit.before for word in ("-include", str(path))]
     flags = [flag for flag in unit.flags if flag.startswith(("-I", "-D"))]
     command = [str(TIDY), "--quiet", f"--header-filter={OWN_HEADERS}", f"--config-file={ROOT / '.clang-tidy'}"]

@@ -1,4 +1,4 @@
-"""The CMake project builds the host libraries with the twin in CANN's place."""
+"""Test that the CMake project builds the host libraries with the twin instead of CANN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all commands have in common: answers as JSON, colours only where a person looks, documented exit codes."""
+"""Test common behavior of all commands: JSON output, colors only on terminals, documented exit codes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from opforge.codegen.new import new_project
 
 ROOT = Path(__file__).resolve().parent.parent
 OPFORGE = str(Path(sys.executable).with_name("opforge"))
-# Commands whose output is no report: a schema, flags of a compiler, a folder.
+# Commands without a report: they print a schema, compiler flags or a folder.
 WITHOUT_REPORT = {"schema", "flags", "new", "cc", "lsp"}
 
 
@@ -35,7 +35,7 @@ def opforge(*arguments, cwd, **environment):
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A folder with a space and letters beyond ASCII in its name."""
+    """Create a folder with a space and non-ASCII letters in its name."""
     return new_project("LeakyClip", tmp_path_factory.mktemp("habits") / "meine Größe 算子", "elementwise")
 
 
@@ -185,7 +185,7 @@ def test_types_are_published(package):
 
 @pytest.mark.parametrize("package", [frontend, twin])
 def test_public_names_are_documented(package):
-    """Functions: every parameter, and what is raised. Classes: what they hold."""
+    """Functions: every parameter, and raised errors. Classes: their attributes."""
     for name in package.__all__:
         published = getattr(package, name)
         text = inspect.getdoc(published) or ""

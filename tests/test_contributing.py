@@ -20,7 +20,7 @@ TOOLS = Path(sys.executable).parent
 
 @pytest.fixture
 def clone(tmp_path):
-    """A copy of the files of the repository, with links as links."""
+    """Copy the files of the repository, with links as links."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
     names = [name for name in listed.split("\0") if name] or pytest.skip("not a clone")
     for name in names:
@@ -30,14 +30,14 @@ def clone(tmp_path):
 
 
 def steps(title: str, folder: Path) -> list[Fence]:
-    """The blocks of a recipe."""
+    """Return the blocks of a recipe."""
     page = folder / "recipe.md"
     page.write_text(RECIPES[title].partition("\n## ")[0], encoding="utf-8")
     return fences(page)
 
 
 def done(title: str, clone: Path, **variables: str) -> int:
-    """Follow a recipe; returns the number of its commands."""
+    """Follow a recipe; return the number of its commands."""
     environment = os.environ | {"PATH": f"{TOOLS}:{os.environ['PATH']}"} | variables
     environment.pop("OPFORGE_BUILD_DIR", None)
     return follow(steps(title, clone), clone, lambda command, folder: shell(command, folder, environment))
@@ -80,7 +80,7 @@ def test_types_of_the_recipes_are_strict(types, tmp_path):
 @pytest.mark.all
 @pytest.mark.long
 def test_an_operator_is_four_files(clone):
-    # The other operators are compiled by other tests. One stays, so that the new operator is not the only one.
+    # The other operators are compiled by other tests. One is kept, so that the new operator is not the only one.
     for spec in (clone / "op_proto").glob("*.yaml"):
         if spec.stem != "grouped_bias_add_grad":
             spec.unlink()

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "twin" / "src"
-# Kernels stay as they are: they may not call functions of the host. Each object has notes and counts of its own.
+# Kernels are not instrumented, because they may not call host functions. Each object has separate notes and counts.
 COMPILER = """#!/bin/sh
 case "$*" in
     *"-c {sources}/"* | *-soname,libopforge_twin*) ;;
@@ -23,12 +23,12 @@ esac
 name=$(printf '%s' "$*" | sed 's/build-[a-z0-9_]*//; s/tmp[a-z0-9_]*//g' | md5sum | cut -c1-16)
 exec {compiler} "$@" --coverage -dumpdir {folder}/ -dumpbase "$name"
 """
-# Measured: 85.4 %. The rest is mostly refusals of the host API.
+# Measured: 85.4 %. Most of the rest is error handling of the host API.
 LEAST_PERCENT = 80
 
 
 def line_counts(folder):
-    """How often each line ran: by file, by number."""
+    """Return how often each line ran: by file, by line number."""
     counts = defaultdict(lambda: defaultdict(int))
     for data in sorted(folder.glob("*.gcda")):
         command = ["gcov", "--json-format", "--stdout", str(data)]

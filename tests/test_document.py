@@ -50,13 +50,13 @@ def soc_of(call):
 
 
 def dtypes_of(spec, call):
-    """The dtype of each tensor: the given one, that of its input, or the first one."""
+    """Return the dtype of each tensor: the given one, that of its input, or the first one."""
     own = {t.name: call.dtypes.get(t.name, t.dtypes[0]) for t in spec.tensors}
     return {t.name: call.dtypes.get(t.name, own[t.dtype or t.name]) for t in spec.tensors}
 
 
 def shapes_of(spec, call):
-    """The shape of each tensor that is not null."""
+    """Return the shape of each tensor that is not null."""
     test = call_as_test(spec, call)
     shapes = shapes_of_test(spec.program, test, {attr.name: attr for attr in spec.attrs}) | call.shapes
     lists = {tensor.name for tensor in spec.host_lists} - set(test.values)
@@ -64,7 +64,7 @@ def shapes_of(spec, call):
 
 
 def descriptor(acl, shape, dtype, format_name):
-    """An aclTensor without memory."""
+    """Return an aclTensor without memory."""
     strides = [*itertools.accumulate(reversed(shape[1:]), operator.mul, initial=1)][::-1][: len(shape)]
     dims = (c_int64 * len(shape))(*shape)
     handle = acl.library.aclCreateTensor(
@@ -76,7 +76,7 @@ def descriptor(acl, shape, dtype, format_name):
 
 
 def first_phase(spec, call, opapi, results=None):
-    """The status of GetWorkspaceSize and its message; `results` replace the last two arguments."""
+    """Return the status of GetWorkspaceSize and its message; `results` replace the last two arguments."""
     acl, test = runtime(), call_as_test(spec, call)
     acl.set_option("soc", soc_of(call))
     marshalled = AclnnCall(spec, {}, test.attrs, call.function)
@@ -102,7 +102,7 @@ def first_phase(spec, call, opapi, results=None):
 
 
 def filled(shape, dtype, elements):
-    """An array of one number or of all elements in order."""
+    """Return an array of one number or of all elements in order."""
     numbers = np.asarray(elements)
     return (np.full(shape, numbers) if numbers.ndim == 0 else numbers.reshape(shape)).astype(dtype)
 

@@ -1,6 +1,6 @@
-"""The aclnn functions of all operators up to the kernel: each condition, its status, and an accepted neighbour.
+"""Test the aclnn functions of all operators up to the kernel: each constraint, its status, and a similar valid call.
 
-An operator without a kernel ends an accepted call with 561003 and says what is missing; one that has a kernel succeeds.
+Without a kernel, a valid call ends with 561003 and a message; with a kernel, it succeeds.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def call(op_type, inputs=(), attrs=(), outputs=None, soc="Ascend910B1", **option
 
 
 def accepted(op_type, *args, **options):
-    """Whether the checks let a call pass."""
+    """Return whether the checks accept a call."""
     if (ROOT / "op_kernel" / f"{find_name(op_type)}.h").is_file():
         call(op_type, *args, **options)
         return True
@@ -217,6 +217,6 @@ def test_rules_of_ascend910_alone():
         attrs = {"num_weights": 30522, "scale_grad_by_freq": True}
         status, message = refused("EmbeddingDenseBackward", inputs, attrs, soc="Ascend910A")
         assert status == 561002
-        # What the host functions of the package say reaches the application, not only stderr.
+        # Messages of the host functions of the package reach the application, not only stderr.
         reason = f"got shape [1, {width}], expected a last dimension of at most {columns} [C"
         assert reason in message.split("refused the call")[0]

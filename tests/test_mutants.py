@@ -1,4 +1,4 @@
-"""Every planted mistake is noticed by the test that its table names."""
+"""Test that every planted error is detected by the test in its table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MUTANTS = [row for table in TABLES for row in tomllib.loads(table.read_text(enco
 def test_mutant_can_be_planted_and_its_test_exists(mutant):
     assert (ROOT / mutant["file"]).read_text(encoding="utf-8").count(mutant["old"]) == 1
     file, _, name = mutant["killed_by"].partition("::")
-    # The tests of product 910 are those of an operator: `<test>__<module>`.
+    # The tests of product 910 have names of operator tests: `<test>__<module>`.
     name, _, module = name.partition("__")
     source = (ROOT / file).with_name(f"test_{module}.py") if module else ROOT / file
     assert re.search(rf"^def {name}\(", source.read_text(encoding="utf-8"), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Facts about operators are in specs: no source names an operator, and a copied operator has all that ours have."""
+"""Test that facts about operators are only in specs: no source names an operator, and a copied operator is complete."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NAMES = ("opforge::RowPick", "npu::NPURowPick", "acme::Pick")
 
 
 def others(spec):
-    """The names of an operator in PyTorch and in other domains."""
+    """Return the names of an operator in PyTorch and in other domains."""
     targets = [target.target.split(".")[1] for target in (*spec.torch.targets, *spec.torch.variants)]
     return *targets, *(alias.split("::")[-1] for alias in spec.onnx.aliases)
 
@@ -67,7 +67,7 @@ def test_no_source_names_an_operator():
     words = {word for spec in specs for word in (rf"\b{spec.name}\b", spec.op_type, *spec.builtin, *others(spec))}
     names = re.compile("|".join(words))
     folders = [ROOT / name for name in ("cli", "codegen", "frontend", "op_plugin", "package", "twin")]
-    # Forward operators in torch operations are facts about one operator, like kernels.
+    # Forward operators in torch operations belong to one operator, like kernels.
     files = [
         path
         for folder in folders
@@ -81,7 +81,7 @@ def test_no_source_names_an_operator():
 
 @pytest.fixture(scope="module")
 def row_pick(tmp_path_factory):
-    """An operator of four files: rows that go where indices of a table of `count` rows say."""
+    """Create an operator of four files: rows are copied to positions given by indices of a table of `count` rows."""
     root = new_project("RowPick", tmp_path_factory.mktemp("projects") / "row_pick", "scatter")
     path = root / "op_proto" / "row_pick.yaml"
     text = path.read_text().replace("\ntiling:", f"\n{BODY}", 1)
@@ -91,7 +91,7 @@ def row_pick(tmp_path_factory):
 
 @pytest.fixture
 def project(row_pick, monkeypatch):
-    """The project, which is the current folder."""
+    """Return the project, which is the current folder."""
     monkeypatch.chdir(row_pick.root)
     return row_pick
 
@@ -127,7 +127,7 @@ def test_a_copied_operator_runs_on_generated_inputs(project):
     onnx.save(model("npu::NPURowPick"), "m.onnx")
     result = CliRunner().invoke(app, ["run", "m.onnx", "--outputs", "o.npz"])
     assert result.exit_code == 0, result.output
-    # Every row went somewhere.
+    # Every row was copied.
     assert np.abs(np.load("o.npz")["z"]).min() > 0
 
 
@@ -142,7 +142,7 @@ def test_doctor_reports_operators_hidden_by_a_copied_operator(project, tmp_path,
     toolkit = tmp_path / "toolkit"
     (toolkit / "compiler").mkdir(parents=True)
     (toolkit / "compiler" / "version.info").write_text("Version=8.1\nversion_dir=8.1.RC1\n")
-    monkeypatch.chdir(tmp_path)  # the package alone says it
+    monkeypatch.chdir(tmp_path)  # only the package contains it
     environment = CannEnvironment({"ASCEND_CUSTOM_OPP_PATH": str(vendor), "ASCEND_HOME_PATH": str(toolkit)}, ())
     seen = diagnosis(environment, "ascend910_93", [])["operators"]["RowPick"]
     assert set(seen.values()) == {str(vendor), "CANN's own"}

@@ -1,4 +1,4 @@
-"""The twin and the host code of all operators, built with sanitizers, run without a word from these."""
+"""Run the twin and the host code of all operators with sanitizers; expect no report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 OPFORGE = (sys.executable, "-c", "from opforge.cli.main import main; main()")
-# A finding ends the program with an exit code of its own. What the process never frees belongs to no call.
+# A report ends the program with a separate exit code. Memory that is never freed is not a fault of a call.
 OPTIONS = {
     "ASAN_OPTIONS": "halt_on_error=1:exitcode=66:detect_leaks=0",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1:exitcode=66",
@@ -33,13 +33,13 @@ def done(command, environment):
 
 @pytest.fixture(scope="module", params=LIBRARIES)
 def sanitized(request):
-    """Compiler, environment and flags of a build with a set of sanitizers; objects are kept from run to run."""
+    """Return compiler, environment and flags of a build with a set of sanitizers; objects are kept from run to run."""
     folder = ROOT / "build" / "sanitized" / request.param.replace(",", "_")
     folder.mkdir(parents=True, exist_ok=True)
     compiler = folder / "g++"
-    # With sanitizers g++ warns of variables that are not uninitialised.
+    # With sanitizers, g++ reports initialized variables as uninitialized.
     options = f"-fsanitize={request.param} -fno-omit-frame-pointer -g1 -O1 -Wno-maybe-uninitialized"
-    # Started from a process with TSan preloaded, a shell would crash; and the compiler is not what is examined.
+    # A shell would crash if it is started with TSan preloaded; and the compiler is not tested here.
     interpreter = "#!/usr/bin/env -S -u LD_PRELOAD /bin/sh"
     compiler.write_text(f'{interpreter}\nexec {shutil.which("g++")} "$@" {options}\n', encoding="utf-8")
     compiler.chmod(0o755)
@@ -64,14 +64,14 @@ def test_kernels_run_clean(sanitized):
         done([compiler, f"-print-file-name=lib{name}.so"], environment).strip() for name in LIBRARIES[sanitizers]
     ]
     preloaded = {**environment, "LD_PRELOAD": " ".join(libraries)}
-    # Every operator has this test; its kernels are compiled already.
+    # Every operator has this test, and its kernels are already compiled.
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/op_kernel"]
     assert " passed" in done([*command, "-k", "test_shapes_of_the_spec"], preloaded)
 
 
 @pytest.mark.all
 def test_a_planted_overrun_is_noticed(sanitized, tmp_path):
-    """What the clean runs say would be worth nothing if the sanitizers slept."""
+    """Shows that the sanitizers are active in the other tests."""
     sanitizers, compiler, environment, _ = sanitized
     bugs = {
         "address,undefined": "int* p = new int[2]; p[argc + 1] = 1; int r = p[argc + 1]; delete[] p; return r - 1;",

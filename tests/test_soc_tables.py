@@ -12,7 +12,7 @@ from opforge.codegen.data.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS,
 from opforge.package.socs import opc_chips
 
 ROOT = Path(__file__).resolve().parent.parent
-# What builds and readers of README.md make.
+# Files that builds and readers of README.md create.
 MADE = re.findall(r"^/?(.+)/$", (ROOT / ".gitignore").read_text(encoding="utf-8"), re.MULTILINE)
 FOLDERS = sorted(
     path.name
@@ -37,7 +37,7 @@ def test_sources_that_name_a_soc_are_listed():
 
 
 def _names_a_soc(path: Path) -> bool:
-    """Whether code, comments aside, holds an architecture, a chip or an SoC directory."""
+    """Return whether code without comments contains an architecture, a chip or an SoC directory."""
     text = path.read_text(encoding="utf-8")
     directories = "|".join(PRODUCTS)
     words = rf"(?i:k?(?:{directories}|{'|'.join(SOCS)}))|{'|'.join({str(soc.arch) for soc in SOCS.values()})}"

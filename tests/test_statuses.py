@@ -1,4 +1,4 @@
-"""Every rule of GroupedBiasAddGrad: its label and status code, and an accepted neighbour."""
+"""Test every constraint of GroupedBiasAddGrad: its label and status code, and a similar valid call."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def out(*shape, dtype=np.float32):
         pytest.param(
             161002, "C6", {"grad_y": ROWS, "group_idx": ENDS}, {"group_idx_type": -1}, out(2, 4), id="type -1"
         ),
-        # Two rules broken: the earlier one answers.
+        # Two violated constraints: the first one is reported.
         pytest.param(161001, "C1", {"group_idx": ENDS.astype(np.int16)}, {}, out(2, 4), id="null before dtype"),
         pytest.param(
             161002, "C2", {"grad_y": CUBE.astype(np.int8), "group_idx": ENDS}, {}, out(2, 4), id="dtype before rank"
@@ -97,7 +97,7 @@ def test_accepted_neighbour(inputs, attrs, expected):
     result = run(OP, inputs, attrs)["grad_bias"]
     assert result.shape == expected
     assert result.dtype == inputs["grad_y"].dtype
-    # All values are one: what is summed is counted.
+    # All values are one, so that the sums are counts.
     covered = {(2, 4): 0 if inputs["grad_y"].size == 0 else inputs["grad_y"].size}.get(expected)
     if covered is not None:
         assert float(result.astype(np.float64).sum()) == covered

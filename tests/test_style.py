@@ -1,4 +1,4 @@
-"""The gates for form: ruff, mypy --strict and clang-format over the whole repository."""
+"""Check the style of the whole repository with ruff, mypy --strict and clang-format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CPP_FOLDERS = ("codegen/starters", "op_host", "op_kernel", "op_plugin", "twin", 
 
 
 def python_files() -> list[str]:
-    """What git knows, since readers of README.md make files of their own; without git, all."""
+    """Return the files in git, because readers of README.md create other files; without git, return all."""
     if shutil.which("git") is None:
         return ["."]
     command = ["git", "ls-files", "-z", "*.py"]

@@ -1,4 +1,4 @@
-"""The wheel works where the repository is not: an empty environment, another folder."""
+"""Test the wheel outside the repository: an empty environment, another folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of the frontend runs, judges by its limits, and what is recorded of it has the same rows."""
+"""Run the benchmark of the frontend: its limits, and the rows of the recorded results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmark of the generator: its specs are what it says, and its rows too. Speed is not judged here."""
+"""Run the benchmark of the generator: its specs and its rows. Speed is not tested here."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The benchmark table: its form, and no figure of the model worse than in the committed baseline."""
+"""Test the benchmark table: its format, and that no figure of the model is worse than the committed baseline."""
 
 from __future__ import annotations
 

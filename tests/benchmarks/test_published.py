@@ -1,4 +1,4 @@
-"""The comparison with published times: rows, skipped points, bad files, and what a point's fields change."""
+"""Test the comparison with published times: rows, skipped points, invalid files, and the effect of each field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNTER = {"timing": "counter", "shapes": None, "dtypes": None}
 
 
 def copies(number, rows, row_bytes, gap=0, blocks=1, **tiling):
-    """A loop of copies; the time is not that of a device."""
+    """Return a loop of copies; the time is not that of a device."""
     own = {"block_dim": blocks, "rows": rows, "row_bytes": row_bytes, "gm_gap_bytes": gap, "data": "small buffer"}
     point = {"id": f"akl_rows_gm_to_ub/{number}", "series": "akl_rows_gm_to_ub", "device": "Ascend910B1"}
     return point | COUNTER | {"operator": "DataCopy GM to UB", "tiling": own | tiling, "total_us": 1.0}

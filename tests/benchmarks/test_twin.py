@@ -1,4 +1,4 @@
-"""The benchmark of the twin: its rows, and that their targets are judged. Speed is not judged here."""
+"""Run the benchmark of the twin: its rows and its targets. Speed is not tested here."""
 
 import json
 import subprocess

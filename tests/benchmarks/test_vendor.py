@@ -1,4 +1,4 @@
-"""The comparison with kernels of clones: tiling data that are read as text, and wrong clones."""
+"""Test the comparison with kernels of cloned repositories: tiling data in source text, and invalid clones."""
 
 from __future__ import annotations
 

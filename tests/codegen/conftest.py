@@ -22,7 +22,7 @@ def update_golden(request):
 
 
 def _neighbour(name):
-    """A module of this folder, which is no package."""
+    """Load a module of this folder, which is not a package."""
     found = importlib.util.spec_from_file_location(name, HERE / f"{name}.py")
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
@@ -31,7 +31,7 @@ def _neighbour(name):
 
 @pytest.fixture(scope="session")
 def calls_of():
-    """Makes random calls of a spec, the same ones in every run."""
+    """Return a generator of random calls of a spec, with a fixed seed."""
     calls = _neighbour("random_calls").Calls
     return lambda spec: calls(spec, seed=7)
 
@@ -53,7 +53,7 @@ def specimen(specimen_path):
 
 @pytest.fixture(scope="session")
 def row_window():
-    """The specimen of list attributes, with a plan of its own."""
+    """Return the specimen with list attributes and a hand-written plan."""
     spec = load_specs([HERE / "specimens" / "row_window.yaml"])[0]
     return spec.model_copy(update={"tiling": TilingSpec()})
 

@@ -1,4 +1,4 @@
-"""Random calls of an operator near right ones, for the comparison of the back ends."""
+"""Generate random calls of an operator, most of them nearly valid, to compare the back ends."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NUMBERS = [0, 1, 2, 3, 4, -1, -2, 16, 17, 32, 48, 2**31, 2**62, -(2**63)]
 
 
 class Calls:
-    """Random calls near right ones: those of the spec's tests and wild ones, with a few mistakes."""
+    """Random calls: variations of the test calls of the spec, with a few errors."""
 
     def __init__(self, spec, seed):
         self.spec = spec
         self.rng = random.Random(seed)  # noqa: S311  # the same calls in every run
 
     def draw(self):
-        """A call and the mode in which it is checked."""
+        """Return a call and the mode in which it is checked."""
         with_outputs = self.rng.random() < 0.5
         shapes, attrs, values = self.from_tests() if self.rng.random() < 0.6 and self.spec.tests.shapes else self.wild()
         if with_outputs and self.rng.random() < 0.8:
@@ -76,7 +76,7 @@ class Calls:
         return self.rng.choice(choices[attr.type])
 
     def items(self, attr, choices):
-        """A list; mostly as long as those of the tests and of the default."""
+        """Return a list, usually of the length in the tests or in the default."""
         known = [test.attrs[attr.name] for test in self.spec.tests.shapes if attr.name in test.attrs]
         known += [attr.default] if attr.default is not None else []
         like = list(self.rng.choice(known))
@@ -137,7 +137,7 @@ class Calls:
         return shapes, values
 
     def dtypes(self):
-        """One dtype for all that follow an input, mostly; now and then one that fits nothing."""
+        """Return dtypes, usually one for all tensors that follow an input; sometimes an unsupported one."""
         dtypes = {}
         for tensor in self.spec.tensors:
             own = [*tensor.dtypes, *tensor.casts] if self.rng.random() < 0.1 else tensor.dtypes

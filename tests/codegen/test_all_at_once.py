@@ -1,4 +1,4 @@
-"""Mistakes of every stage of reading a spec are told in one run."""
+"""Test that one run reports the errors of every stage of reading a spec."""
 
 import pytest
 

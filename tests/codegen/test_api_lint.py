@@ -1,4 +1,4 @@
-"""Generated and shared host code uses only headers and names that both generations of CANN have."""
+"""Test that generated and shared host code uses only headers and names of both generations of CANN."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 from opforge.codegen.render import render
 from opforge.twin.lint.cann_api import api, in_both, known_names
 
-# Part of every toolkit and no API of their own: the base header of aclnn functions.
+# The base header of aclnn functions is part of every toolkit.
 BASE_HEADERS = {"aclnn/aclnn_base.h"}
 STANDARD = re.compile(r"<[a-z_.]+>")
 QUALIFIED = re.compile(r"\b(gert|ge|ops|op|AscendC|l0op|platform_ascendc|domi)::(\w+)(?:::(\w+))?")
@@ -32,7 +32,7 @@ def known_values(entries):
 
 
 def known_members(entries):
-    """Types that a class declares itself, as the parameters of its methods name them."""
+    """Return the types that a class declares, as they occur in parameters of its methods."""
     members = {}
     for entry in entries:
         for method in entry.get("methods") or []:

@@ -1,4 +1,4 @@
-"""Generated C++ compiles without a warning, whatever kinds of parameters an operator has."""
+"""Test that generated C++ compiles without warnings for all kinds of parameters."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""One program, several back ends: generated C++ checks and Python say the same of random calls, word for word."""
+"""Compare generated C++ checks with Python on random calls: results and messages must be equal."""
 
 import os
 import subprocess

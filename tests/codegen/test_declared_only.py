@@ -1,4 +1,4 @@
-"""Test operators with `declared_only`: what is generated, what is refused, and what import writes."""
+"""Test operators with `declared_only`: generated files, rejected specs, and drafts of import."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The language server: what editors get for the text of a spec."""
+"""Test the language server: diagnostics, completions and positions for the text of a spec."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _messages(stream: bytes) -> list[dict[str, object]]:
 
 @pytest.mark.skipif(not HAS_PYGLS, reason="pygls is not installed: pip install 'opforge[lsp]'")
 def test_recorded_session(spec):
-    """Send the messages of a file, and find its answers; words in braces stand for the text and the places."""
+    """Send the recorded messages and compare the answers; words in braces are placeholders for text and positions."""
     file, text = spec
     recorded = SESSION.read_text(encoding="utf-8").replace('"{text}"', json.dumps(text))
     recorded = recorded.replace('"{misspelt}"', json.dumps(text.replace("summary:", "sumary:")))

@@ -1,4 +1,4 @@
-"""The expression language: what it refuses, and that its back ends agree."""
+"""Test the expression language: rejected expressions, and agreement of its back ends."""
 
 import os
 import random
@@ -236,7 +236,7 @@ def test_arithmetic_is_exact_or_refused(left, right, operator):
 
 
 def random_atom(rng, kind, *, in_fold):
-    """A random expression of one word or function."""
+    """Return a random expression of one word or function."""
     if kind is Kind.INT:
         atoms = [
             "A",
@@ -261,7 +261,7 @@ def random_atom(rng, kind, *, in_fold):
 
 
 def random_text(rng, kind, depth, *, in_fold=False):
-    """A random expression of a kind; deep enough to mix every operator with every other."""
+    """Return a random expression of a kind, deep enough to combine all operators."""
     if kind is Kind.DTYPE:
         return rng.choice(["dtype(x)", "dtype(y)", "float16", "int32"])
     if depth == 0:
@@ -283,7 +283,7 @@ def random_text(rng, kind, depth, *, in_fold=False):
 
 
 def random_number(rng, below):
-    """A random operation that gives an integer; `below` makes operands."""
+    """Return a random operation with an integer result; `below` creates operands."""
     form = rng.choice(["+", "-", "*", "//", "%", "min", "max", "neg"])
     if form == "neg":
         return f"-{below(Kind.INT)}"
@@ -292,7 +292,7 @@ def random_number(rng, below):
 
 
 def random_condition(rng, below):
-    """A random operation that gives a condition; `below` makes operands."""
+    """Return a random operation with a boolean result; `below` creates operands."""
     form = rng.choice(["and", "or", "not", "compare", "compare", "same", "dtypes"])
     if form == "not":
         return f"not {below(Kind.BOOL)}"

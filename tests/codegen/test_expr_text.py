@@ -1,4 +1,4 @@
-"""Shapes and conditions in words: what a reader of a page sees means what the other back ends compute."""
+"""Test the English text of shapes and conditions against the other back ends."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Formulas: what is printed as LaTeX, and what is refused."""
+"""Test formulas: their LaTeX text, and rejected formulas."""
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_invalid_formula_is_rejected(formula, message):
 
 
 def test_nothing_of_a_formula_is_latex_source():
-    """No text of a formula reaches LaTeX but numbers and words of letters, digits and escaped underscores."""
+    """Check that only numbers and words of letters, digits and escaped underscores reach LaTeX."""
     for hostile in (r"y = x\input", "y = x$", "y = x}", "y = x # comment {", "y = {x}", "y = x; \\write18{id} = 1"):
         try:
             (line,) = latex_lines(hostile, NAMES)

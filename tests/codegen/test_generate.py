@@ -1,4 +1,4 @@
-"""`opforge generate` as a user calls it."""
+"""Test the command `opforge generate`."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from opforge.codegen.writer import MANIFEST
 
 @pytest.fixture
 def project(tmp_path, monkeypatch, root):
-    """A project folder with one operator that has plan and kernel, and one that has neither."""
+    """Create a project folder with one operator that has plan and kernel, and one that has neither."""
     for folder in ("op_proto", "op_host", "op_kernel"):
         (tmp_path / folder).mkdir()
     shutil.copy(root / "op_proto" / "grouped_bias_add_grad.yaml", tmp_path / "op_proto")
@@ -73,7 +73,7 @@ def test_each_spec_is_compiled_once(root, tmp_path, monkeypatch, arguments):
     assert sorted(map(snake_case, compiled)) == sorted(operators)
 
 
-WORLDS = {
+ENVIRONMENTS = {
     "folder": {},
     "time zone": {"TZ": "Pacific/Apia"},
     "locale": {"LC_ALL": "C", "LANG": "tr_TR.UTF-8", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
@@ -83,7 +83,7 @@ WORLDS = {
 
 
 def generated_in(folder, *, umask=0o022, **changes):
-    """Every file that the command writes in a copy of a project, with its bytes."""
+    """Return every file that the command writes in a copy of a project, with its bytes."""
     environment = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", **os.environ, **changes}
     command = [sys.executable, "-c", "from opforge.cli.main import main; main()", "generate"]
     subprocess.run(command, cwd=folder, env=environment, umask=umask, check=True, capture_output=True)
@@ -92,14 +92,14 @@ def generated_in(folder, *, umask=0o022, **changes):
 
 
 def test_bytes_depend_on_the_project_alone(project, tmp_path_factory):
-    """Another folder, time zone, locale, hash seed or umask gives the same bytes, manifest included."""
+    """Another folder, time zone, locale, hash seed or umask gives the same bytes, including the manifest."""
     here = generated_in(project)
     assert len(here) > 30
-    for world, changes in WORLDS.items():
+    for name, changes in ENVIRONMENTS.items():
         copy = tmp_path_factory.mktemp("another folder") / "project \u00e9"
         shutil.copytree(project, copy, ignore=shutil.ignore_patterns("build"))
-        there = generated_in(copy, umask=0o077 if world == "umask" else 0o022, **changes)
-        assert there == here, f"another {world} changes the bytes"
+        there = generated_in(copy, umask=0o077 if name == "umask" else 0o022, **changes)
+        assert there == here, f"another {name} changes the bytes"
 
 
 def test_a_missing_output_folder_is_stale(project):

@@ -1,4 +1,5 @@
-"""The generated InferShape, InferDataType and tiling functions, called as the runtime calls them, say what Python says.
+"""Compare the generated InferShape, InferDataType and tiling functions with Python, called in the same way as by the
+runtime.
 
 The contexts are those of the twin, so that dimensions of -1, the rank -2, absent inputs and lists on the host pass
 through the same getters as in CANN.
@@ -28,7 +29,7 @@ OPERATORS = sorted(
 )
 KINDS = {"int": "i", "bool": "b", "float": "f", "string": "s", "list_int": "I", "list_bool": "B", "list_float": "F"}
 
-# Prints what the glue hands to it.
+# Prints the arguments that it receives from the generated code.
 PLAN = """
 #include <iostream>
 #include "common/plan.h"
@@ -56,7 +57,7 @@ inline Plan<TYPETilingData> PlanTYPE(const TYPEProblem& problem, const Platform&
 
 
 class HostFunctions:
-    """The host functions of one operator in a process of their own; `change` may break a generated file."""
+    """The host functions of one operator in a separate process; `change` may modify a generated file."""
 
     def __init__(self, spec, folder, change=lambda _, text: text):
         self.spec = spec
@@ -81,7 +82,7 @@ class HostFunctions:
         return text.replace("NAME", self.spec.name).replace("TYPE", self.spec.op_type)
 
     def answers(self, calls):
-        """Per (call, whether it is tiled): the lines in front of the answer, and the answer."""
+        """Return, for each (call, whether it is tiled), the lines before the answer, and the answer."""
         spec = self.spec
         tensors = "i" * len(spec.inputs) + "o" * len(spec.outputs)
         arguments = [spec.op_type, tensors, "".join(KINDS[attr.type] for attr in spec.attrs)]
@@ -110,13 +111,13 @@ class HostFunctions:
 
 
 def items_of(value):
-    """A value of an attribute as the words of a line; of a list the number of items first."""
+    """Return an attribute value as the words of a line; a list starts with its number of items."""
     items = [len(value), *value] if isinstance(value, tuple) else [value]
     return [int(item) if isinstance(item, bool) else item for item in items]
 
 
 def reachable(spec, call, *, is_tiled):
-    """The call as a node of a graph can make it: nothing required is absent, dtypes are known; None if it cannot."""
+    """Return the call as a graph node, or None: a node has all required inputs and known dtypes."""
     tensors = spec.tensors if is_tiled else spec.inputs
     shapes = {tensor.name: call.shapes[tensor.name] for tensor in tensors if tensor.name in call.shapes}
     if any(tensor.name not in shapes for tensor in tensors if not tensor.optional):
@@ -131,7 +132,8 @@ def reachable(spec, call, *, is_tiled):
 
 
 def expected_inference(spec, call):
-    """The message of a refusal, None if InferDataType refuses, or dimensions and dtype number of every output."""
+    """Return the message of a rejection, None if InferDataType rejects the call, or dims and dtype number of every
+    output."""
     untyped = Call(call.shapes, {}, call.attrs, call.values)
     if violation := check(spec, untyped, with_outputs=False):
         return violation.message
@@ -144,7 +146,7 @@ def expected_inference(spec, call):
 
 
 def expected_problem(spec, call):
-    """The message of a refusal, or what the plan is given: the case, symbols, products of stars, attributes."""
+    """Return the message of a rejection, or the arguments of the plan: case, symbols, products of stars, attributes."""
     if violation := check(spec, call, with_casts=False):
         return violation.message
     if any(shape is None or any(dim is None or dim < 0 for dim in shape) for shape in call.shapes.values()):

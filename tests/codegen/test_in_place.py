@@ -1,4 +1,4 @@
-"""Outputs in the memory of an input: an operator with one runs on the twin, and all back ends agree about it."""
+"""Test outputs in the memory of an input: the operator runs on the twin, and all back ends agree."""
 
 import re
 import shutil
@@ -26,7 +26,7 @@ SPECIMENS = Path(__file__).parent / "specimens"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A project with the operator of the specimen and its kernel."""
+    """Create a project with the operator of the specimen and its kernel."""
     folder = new_project("AddTo", tmp_path_factory.mktemp("place") / "add_to", "elementwise")
     for suffix, place in (("yaml", "op_proto"), ("h", "op_kernel")):
         shutil.copy(SPECIMENS / f"add_to.{suffix}", folder / place)

@@ -1,4 +1,4 @@
-"""Attributes that are lists: an operator with them runs on the twin, and all back ends agree about them."""
+"""Test attributes that are lists: the operator runs on the twin, and all back ends agree."""
 
 import shutil
 import subprocess
@@ -23,7 +23,7 @@ from opforge.twin import AclnnError, run
 
 @pytest.fixture(scope="module")
 def project(root, tmp_path_factory):
-    """A project with the operator of the specimen and its kernel."""
+    """Create a project with the operator of the specimen and its kernel."""
     folder = new_project("RowWindow", tmp_path_factory.mktemp("lists") / "row_window", "elementwise")
     for suffix, place in (("yaml", "op_proto"), ("h", "op_kernel")):
         shutil.copy(root / "tests" / "codegen" / "specimens" / f"row_window.{suffix}", folder / place)

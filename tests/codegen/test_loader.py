@@ -1,4 +1,4 @@
-"""Specs: what is read, and that every mistake is named with its place, what was got and what is expected."""
+"""Test the reading of specs: each error message has position, actual value and expected value."""
 
 import os
 import re
@@ -76,8 +76,8 @@ def test_the_minimal_spec_is_right(tmp_path):
     assert [constraint.label for constraint in spec.constraints] == ["C1", "C2", "C3", "C4", "C5"]
 
 
-# Text of the spec, what stands there instead, and what is said about it. A caret marks where the message must point to;
-# without one the message starts with line and column.
+# Text of the spec, its replacement, and the expected message. A caret marks the expected position; without a caret, the
+# message starts with line and column.
 REFUSALS = [
     ("optional: true", "mix: ^both", "inputs[1].mix: unknown mix 'both'; expected one of cast, promote"),
     ("optional: true", "casts: ^{int8: float16}", "inputs[1].casts: got casts, expected them only with"),
@@ -522,7 +522,7 @@ def test_positions_are_counted_from_one():
 
 
 def mutations():
-    """Every key of the spec once misspelt, once without, and every value once of another kind."""
+    """Yield specs with one key misspelled or removed, or one value of another kind."""
     document = read_yaml(MINIMAL)
     for path in document.values:
         if path:
@@ -555,7 +555,7 @@ def mutated(path, kind):
 
 
 def refusal_of(path):
-    """What is wrong with a spec; None if it is right, and then its files can be made too."""
+    """Return the error of a spec; None if it is valid, and then its files can also be generated."""
     try:
         render(load_specs([path])[0])
     except SpecError as error:

@@ -1,4 +1,4 @@
-"""Every key of every spec deleted, misspelt, retyped or doubled: refused with its place, or provably the same files."""
+"""Delete, misspell, retype and duplicate every key of every spec: the spec is rejected, or the files are unchanged."""
 
 import random
 from pathlib import Path
@@ -14,7 +14,7 @@ SPECS = sorted((ROOT / "op_proto").glob("*.yaml"))
 
 
 def keys_of(node):
-    """Every key node of a document, with the path of key names above it."""
+    """Yield every key node of a document, with the path of its key names."""
     todo = [((), node)]
     while todo:
         path, here = todo.pop()
@@ -31,7 +31,7 @@ def cut(text, start, end, new):
 
 
 def mutants(text):
-    """(kind, path of keys, changed text) of every key."""
+    """Yield (kind, path of keys, changed text) for every key."""
     for path, key, value in keys_of(yaml.compose(text)):
         start, end = key.start_mark.index, value.end_mark.index
         yield "misspelt", path, cut(text, start, key.end_mark.index, f"{key.value}q")
@@ -45,7 +45,7 @@ def mutants(text):
 
 
 def judge(spec, folder, changes):
-    """Load mutants: each is refused with places, or it can be rendered; returns how many are refused."""
+    """Load mutants: each is rejected with a position, or it can be rendered; return the number of rejected mutants."""
     path = folder / spec.name
     refused = 0
     for kind, keys, changed in changes:
@@ -77,5 +77,5 @@ def test_every_changed_key_is_rejected_or_valid(spec, tmp_path):
 
 
 def is_free(keys):
-    """Whether a key is a name that the spec chooses itself."""
+    """Return whether a key is a name that the spec chooses."""
     return len(keys) > 1 and keys[-2] in {"params", "types", "args", "attrs", "bodies", "symbols", "casts", "shapes"}

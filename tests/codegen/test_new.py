@@ -1,4 +1,4 @@
-"""`opforge new`: what it writes, and what it refuses without writing anything."""
+"""Test `opforge new`: its files, and rejected arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mistake in the ONNX body of a spec is named when the spec is read, not when a model is converted."""
+"""Test that an error in the ONNX body of a spec is reported when the spec is read, not during a conversion."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`--op-suffix`: the operator under another type, with other functions and files, from the same plan and kernel."""
+"""Test `--op-suffix`: the operator has another type, other functions and files, and the same plan and kernel."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ NAME = "grouped_bias_add_grad"
 
 @pytest.fixture(scope="module")
 def project(root, tmp_path_factory):
-    """One operator for one dtype, with plan and kernel."""
+    """Create a project with one operator for one dtype, with plan and kernel."""
     folder = tmp_path_factory.mktemp("suffixed")
     for path in (f"op_proto/{NAME}.yaml", f"op_host/{NAME}_tiling.h", f"op_kernel/{NAME}.h"):
         (folder / path).parent.mkdir(exist_ok=True)

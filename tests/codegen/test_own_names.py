@@ -18,7 +18,7 @@ TYPES = {"class", "enum", "struct", "typedef"}
 def test_no_parameter_hides_a_name_of_the_template(root, template):
     text = (root / "codegen" / "templates" / template).read_text(encoding="utf-8")
     code = re.sub(r"//[^\n]*|#[^\n]*|\{%.*?%\}|\w*\$\{.*?\}\w*|\"[^\"\n]*\"", "X", text)
-    # A member, a name of a namespace or one that is called cannot be hidden by a parameter.
+    # A parameter cannot hide a member, a qualified name or a called function.
     used = set(re.findall(r"(?<![.>:\w])[a-z][A-Za-z0-9]*\b(?!\s*(?:\(|::))", code)) - {"op"}
     assert used >= {"executor", "stream", "workspaceSize", "aclnnStatus"}
     assert used >= {"call", "status", "uniqueExecutor"} or template.endswith(".h.j2")
@@ -29,7 +29,7 @@ def test_no_attribute_may_be_called_like_a_local_beside_it(root):
     names = set()
     for template in ("_macros.j2", "infershape.cpp.j2", "l0.cpp.j2", "onnx_plugin.cpp.j2"):
         text = (root / "codegen" / "templates" / template).read_text(encoding="utf-8")
-        # What the condition of an 'if' declares is used in its block only, where no attribute is.
+        # Names declared in the condition of an 'if' are used only in its block, which contains no attribute.
         code = re.sub(r"if \(const (MaybeViolation|Logic) [^\n]*", "", text)
         names |= set(re.findall(r"(?:[A-Z]\w*[*&]?|aclnnStatus|std::string) ([a-z]\w*)(?= =|;|,|\(|\))", code))
     assert names >= {"attrs", "call", "context", "error", "node", "place", "source", "status", "target"}

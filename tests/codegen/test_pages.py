@@ -1,4 +1,4 @@
-"""The page of each operator: complete, and its examples work."""
+"""Test the page of each operator: it is complete, and its examples run."""
 
 import math
 import os
@@ -34,12 +34,12 @@ def code_of(page, language):
 
 
 def plain(page):
-    """The page as a reader sees it: without the backslashes of Markdown."""
+    """Return the page without the backslashes of Markdown."""
     return re.sub(r"\\(.)", r"\1", page)
 
 
 def rows_of(page, head):
-    """The rows of the table that begins with these words."""
+    """Return the rows of the table whose header starts with these words."""
     lines = page.split("\n")
     start = next(i for i, line in enumerate(lines) if line.startswith(f"| {head} |"))
     rows = []
@@ -56,7 +56,7 @@ def has_terms(spec):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_tables_and_code_of_a_page_are_markdown(operators, name):
-    """A Markdown parser sees the tables and code blocks that are meant, and no HTML but the first comment."""
+    """A Markdown parser finds the expected tables and code blocks, and no HTML except the first comment."""
     page = page_of(operators[name])
     tokens = MarkdownIt("commonmark").enable("table").parse(page)
     kinds = [token.type for token in tokens]
@@ -194,7 +194,7 @@ TENSOR = re.compile(r"(\w+)\.Create\(\{([\d, ]*)\}, ACL_(\w+),")
 
 
 def example_arrays(given):
-    """The inputs of an example as arrays."""
+    """Return the inputs of an example as arrays."""
     dtype = np.dtype(given.dtype)
     if given.values is not None:
         return np.array(given.values, dtype).reshape(given.dims)
@@ -239,18 +239,18 @@ def test_the_cpp_example_prints_the_results_of_the_reference(operators, root, na
 @pytest.mark.parametrize("name", with_kernel)
 def test_the_python_example_runs_on_the_twin(operators, name, capsys):
     example = next(code for code in code_of(page_of(operators[name]), "python") if "opforge.twin" in code)
-    exec(compile(example, f"{name}.md", "exec"), {})  # noqa: S102  # it is what the page tells a reader to run
+    exec(compile(example, f"{name}.md", "exec"), {})  # noqa: S102  # the page tells the reader to run it
     assert len(capsys.readouterr().out.splitlines()) == len(operators[name].outputs)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_onnx_example_is_a_node_of_the_operator(operators, name):
-    """onnx accepts it under the schema of the operator, and infers the shapes that the C++ example has."""
+    """onnx accepts the node with the schema of the operator, and infers the shapes of the C++ example."""
     spec = operators[name]
     page = page_of(spec)
     names = {}
     code = next(code for code in code_of(page, "python") if "make_node" in code)
-    exec(compile(code, f"{name}.md", "exec"), names)  # noqa: S102  # it is what the page tells a reader to run
+    exec(compile(code, f"{name}.md", "exec"), names)  # noqa: S102  # the page tells the reader to run it
     node: onnx.NodeProto = names["node"]
     assert {attr.name for attr in spec.attrs if attr.default is None} <= {a.name for a in node.attribute}
     spellings = {of: spelling for spelling, of in spec.aclnn[0].params.items()}

@@ -1,4 +1,4 @@
-"""The bar for what takes long."""
+"""Test the progress display of long operations."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from opforge.frontend.limits import in_child, limits_for
 
 
 def written_on(terminal):
-    """What a terminal got; it comes a moment after it was written."""
+    """Return the text that a terminal received; it arrives shortly after it was written."""
     text = b""
     while select.select([terminal], [], [], 0.5)[0]:
         text += os.read(terminal, 1000)
@@ -25,7 +25,7 @@ def written_on(terminal):
 
 @pytest.fixture
 def said(monkeypatch):
-    """Runs something with a terminal for standard error; gives what appeared there."""
+    """Run a function with a terminal as standard error; return the text on the terminal."""
 
     def run(work, patience=-1):
         terminal, inside = os.openpty()
@@ -88,7 +88,7 @@ def test_no_line_outside_a_terminal(monkeypatch, capfd):
 
 
 def test_slow_command_shows_progress(tmp_path):
-    """The model is small; the patience is less, and the thread that shows the stages gets its time in each."""
+    """The model is small, so the delay before the display is set to a short time."""
     import onnx
 
     text = '<ir_version: 8, opset_import: ["" : 18, "npu" : 1]> g (float[2, 4, 3] x) => (y)'

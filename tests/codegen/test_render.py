@@ -1,4 +1,4 @@
-"""Rendering: the reviewed golden files, the same bytes everywhere, and no text of a spec that becomes code."""
+"""Test rendering: golden files, equal bytes in all environments, and escaping of all texts of a spec."""
 
 import os
 import re
@@ -21,9 +21,9 @@ from opforge.codegen.spec.loader import load_specs
 from opforge.codegen.views.facts import aclnn_signature, dtype_columns, kernel_columns, origin_keys
 from opforge.codegen.views.line_wrap import WIDTH, fit
 
-# Of each specimen the files in which what it is a specimen of shows.
+# The files of each specimen that show its feature.
 SPECIMENS = {
-    # any number of dimensions, an own entry function
+    # any number of dimensions, a hand-written entry function
     "flatten_rows": (
         "op_host/flatten_rows_check.h",
         "op_host/flatten_rows_infershape.cpp",
@@ -78,7 +78,7 @@ SPECIMENS = {
 
 
 def assert_golden(golden, files, *, update):
-    """The folder holds exactly these files; `pytest tests/codegen --update-golden` rewrites it."""
+    """Compare a folder with exactly these files; `pytest tests/codegen --update-golden` rewrites it."""
     if update:
         for path in sorted(golden.rglob("*")):
             if path.is_file():
@@ -230,10 +230,10 @@ def test_hostile_text_stays_text(specimen_path, tmp_path, text):
 
 
 def without_text(code):
-    """C++ without comments and string literals."""
+    """Return C++ code without comments and string literals."""
     code = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', code)
     lines = [re.sub(r"//.*", "//", line).strip() for line in code.split("\n")]
-    # Longer text may need more lines of a comment or argument list.
+    # Longer text can need more lines of a comment or argument list.
     return re.sub(r"\s+", "", "".join(line for line in lines if line != "//"))
 
 

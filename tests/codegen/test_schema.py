@@ -1,4 +1,4 @@
-"""The JSON schema that editors use: what it says of keys and words is what the loader says."""
+"""Compare the JSON schema for editors with the loader."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Checks and shape inference: the documented rules."""
+"""Test checks and shape inference against the documented rules."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_valid_calls_violate_no_constraint(grouped):
     assert check(grouped, Call(INDEXED, DTYPES_OF_CALL, {"group_idx_type": 1})) is None
 
 
-# One row per condition of the operator's table of constraints.
+# One row per condition in the constraint table of the operator.
 @pytest.mark.parametrize(
     ("shapes", "dtypes", "attrs", "status", "message"),
     [

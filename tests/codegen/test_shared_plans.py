@@ -1,4 +1,4 @@
-"""Shared plans: the starters, which are written for them, on the twin, and what every plan promises."""
+"""Test shared plans: their starters on the twin, and the guarantees of every plan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCALED_ADD = STARTERS / "elementwise" / "op_proto" / "scaled_add.yaml"
 
 
 def _with_starters(root, names):
-    """A folder with starters, and what `opforge new` puts beside them."""
+    """Create a folder with starters and the files of `opforge new`."""
     for name in ("project", *names):
         shutil.copytree(STARTERS / name, root, dirs_exist_ok=True)
     return Project(root)
@@ -31,13 +31,13 @@ def _with_starters(root, names):
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """Two of the starters; tests/test_wheel.py has a third one."""
+    """Create a project with two of the starters; tests/test_wheel.py has a third one."""
     return _with_starters(tmp_path_factory.mktemp("two"), ("elementwise", "row_reduction"))
 
 
 @pytest.fixture(scope="module")
 def others(tmp_path_factory):
-    """The other starters, which compile for half a minute."""
+    """Create a project with the other starters, which compile for half a minute."""
     names = {path.parent.name for path in STARTERS.glob("*/op_proto")} - {"elementwise", "row_reduction"}
     return _with_starters(tmp_path_factory.mktemp("others"), sorted(names))
 
@@ -121,7 +121,7 @@ def test_gemm_starter_keeps_the_cube_cores_busy(others):
     assert report.first_touch_bytes < 1.05 * report.minimal_bytes
 
 
-# --- promises of every plan ------------------------------------------------------------------------------------------
+# --- guarantees of every plan ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("count", [50_000, pytest.param(200_000, marks=pytest.mark.all)])

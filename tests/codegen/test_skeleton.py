@@ -59,7 +59,7 @@ def test_init_has_the_parameters_of_the_entry_in_order(path):
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A project that has a spec only."""
+    """Create a project with only a spec."""
     (tmp_path / "op_proto").mkdir()
     path = ROOT / "codegen" / "starters" / "scatter" / "op_proto" / "scatter_sum.yaml"
     (tmp_path / "op_proto" / "scatter_sum.yaml").write_bytes(path.read_bytes())

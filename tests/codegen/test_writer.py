@@ -1,4 +1,4 @@
-"""Writing: only changes, in one step, only below the output folder; and what a run no longer makes goes away."""
+"""Test writing: only changes, atomic, only below the output folder; files that are no longer generated are removed."""
 
 import multiprocessing
 import os
@@ -116,7 +116,7 @@ def test_a_damaged_manifest_is_named(tmp_path, text):
 
 @pytest.mark.parametrize("failing", range(1, 6))
 def test_an_interruption_leaves_whole_files(tmp_path, monkeypatch, failing):
-    """Whichever rename a run dies at, each file is old or new, and the next run repairs everything."""
+    """A run that dies at any rename leaves each file old or new, and the next run completes the update."""
     old = tree({"a_1.h": "old 1\n", "a_2.h": "old 2\n", "a_3.h": MARK})
     new = tree({"a_1.h": "new 1\n", "a_2.h": "new 2\n", "a_4.h": "new 4\n"})
     write(old, tmp_path)
@@ -143,7 +143,7 @@ def test_an_interruption_leaves_whole_files(tmp_path, monkeypatch, failing):
 
 
 def write_until_killed(files, folder, moment, number):
-    """Write as a process that gets SIGKILL at a moment of the write with this number."""
+    """Write in a process that gets SIGKILL at a point of the write with this number."""
     replace, new_file = Path.replace, writer._new_file
     counts = {"texts": 0, "renames": 0}
 

@@ -1,7 +1,8 @@
-"""Pages as programs: their files, changes of files, and commands with what these print, in the order of the page.
+"""Run pages as programs: their files, changes of files, and commands with their output, in the order of the page.
 
-A fence behind a line "`path`:" is a file, or with the language `diff` a change of one. A fence `console` holds commands
-behind `$ ` and what they print, where `...` stands for any text; `exit=N` behind the word is the exit code of the last.
+A fence after a line "`path`:" is a file; with the language `diff`, it is a change of a file. A fence `console` contains
+commands after `$ ` and their output, where `...` matches any text; `exit=N` after the word is the exit code of the
+last.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Fence:
 
 @dataclass(frozen=True)
 class Command:
-    """A command, what the page says it prints, and the exit code."""
+    """A command, its output on the page, and the exit code."""
 
     text: str
     prints: str
@@ -48,13 +49,13 @@ class Command:
 
 
 def fences(page: Path) -> list[Fence]:
-    """All fenced blocks that have a language."""
+    """Return all fenced blocks with a language."""
     found = _FENCE.finditer(page.read_text(encoding="utf-8"))
     return [Fence(m["path"], m["language"], int(m["code"] or 0), m["text"]) for m in found]
 
 
 def commands(fence: Fence) -> Iterator[Command]:
-    """The commands of a console; only the last one may fail."""
+    """Yield the commands of a console; only the last one may fail."""
     first, *parts = re.split(r"^\$ ", fence.text, flags=re.MULTILINE)
     assert first == "", f"got {first!r} before the first command"
     for number, part in enumerate(parts, 1):
@@ -63,12 +64,12 @@ def commands(fence: Fence) -> Iterator[Command]:
 
 
 def follow(steps: list[Fence], folder: Path, run: Callable[[str, Path], tuple[int, str]]) -> int:
-    """Do what a page says, beginning in `folder`; returns the number of commands.
+    """Follow the steps of a page, starting in `folder`; return the number of commands.
 
     Args:
         steps: Blocks of the page.
-        folder: Where the reader begins.
-        run: Runs a command in a folder; gives its exit code and what it printed.
+        folder: The folder of the first step.
+        run: Runs a command in a folder; returns its exit code and its output.
     """
     place, count = folder, 0
     for fence in steps:
@@ -92,7 +93,7 @@ def follow(steps: list[Fence], folder: Path, run: Callable[[str, Path], tuple[in
 
 
 def shell(command: str, folder: Path, variables: Mapping[str, str]) -> tuple[int, str]:
-    """Run a command; gives its exit code and what it printed, as `follow` wants it."""
+    """Run a command for `follow`; return its exit code and its output."""
     result = subprocess.run(
         ["bash", "-c", f"exec 2>&1; {command}"],
         cwd=folder,
@@ -105,7 +106,7 @@ def shell(command: str, folder: Path, variables: Mapping[str, str]) -> tuple[int
 
 
 def follow_in_clone(page: Path, home: Path) -> int:
-    """Do what a page says in the folder `home/clone`, in place of a clone whose environment is there; as `follow`.
+    """Follow a page in the folder `home/clone`, which replaces a clone with its environment; see `follow`.
 
     Args:
         page: A page of this repository.

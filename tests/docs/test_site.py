@@ -1,4 +1,4 @@
-"""The site: every page is there, every link leads somewhere, nothing is loaded from elsewhere."""
+"""Test the site: every page exists, every link has a target, and no page loads files of other sites."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ document.body.dataset.found = JSON.stringify(found);
 
 
 class Page(HTMLParser):
-    """The ids of a page, where it leads, and what it loads."""
+    """The ids of a page, its links, and its loaded files."""
 
     def __init__(self, path):
         super().__init__()
@@ -155,7 +155,7 @@ def test_search_finds_the_pages_of_a_status(site, status):
     for path in pages:
         is_told = status in re.sub(r"<[^>]+>", " ", path.read_text()).split() and path.name != "index.html"
         assert not is_told or path.relative_to(out).with_suffix("").as_posix() in named
-    # Words that the script drops before it looks: none for being a number.
+    # Words that the search script removes from a query: numbers are not removed.
     assert "if (stopwords.has(queryTermLower)) return;" in (out / "_static" / "searchtools.js").read_text()
 
 

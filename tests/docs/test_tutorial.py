@@ -12,7 +12,7 @@ TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
 
 @pytest.mark.long
 def test_tutorial_commands_print_the_stated_output(installed, tmp_path):
-    _, *steps = fences(TUTORIALS / "first-operator.md")  # the first is how `installed` was made
+    _, *steps = fences(TUTORIALS / "first-operator.md")  # the first fence is in the fixture `installed`
     assert follow(steps, tmp_path, runner(installed)) > 10
 
 
@@ -23,7 +23,7 @@ def test_second_tutorial_commands_print_the_stated_output(installed, tmp_path):
 
 
 def runner(installed):
-    """Make the function that runs a command in the environment of the wheel."""
+    """Return the function that runs a command in the environment of the wheel."""
 
     def run(command, folder):
         result = installed.run("bash", "-c", f"exec 2>&1; {command}", cwd=folder)

@@ -1,4 +1,4 @@
-"""What the tests of the frontend share."""
+"""Fixtures of the tests of the frontend."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from opforge import twin
 
 @pytest.fixture
 def rng():
-    """The same numbers in every run."""
+    """Return a random generator with a fixed seed."""
     return np.random.default_rng(7)
 
 
@@ -21,7 +21,7 @@ def feed(rng):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Stands in for the twin: records its calls, answers with ones."""
+    """Replace the twin by a mock that records its calls and returns ones."""
     found = []
 
     def run(op_type, inputs, attrs, *, soc, level="strict", seed=0):

@@ -1,4 +1,4 @@
-"""`.air` files: field numbers, ports, attributes, constants, and what cannot be written."""
+"""Test `.air` files: field numbers, ports, attributes, constants, and models that cannot be written."""
 
 import numpy as np
 import onnx
@@ -66,7 +66,7 @@ def test_a_converted_model():
 
 
 def test_names_are_unique_and_links_follow_them():
-    """GE takes a second node of a name for the first one, without a word."""
+    """GE replaces the first node of a name by the second one without a message."""
     model = parse("(float[2] a) => (float[2] y) {[a] t = Relu (a) [b] u = Neg (t) [b] v = Abs (u) y = Exp (v)}")
     graph, ops = read(air_model(model))
     assert len(ops) == len(graph.op)
@@ -110,7 +110,7 @@ def test_a_bool_attribute_and_a_constant():
     assert (ops["i"].type, tensor.data, tensor.desc.dtype) == ("Const", np.arange(4).tobytes(), 8)
 
 
-# Node, version, type there, ports, and what becomes constants or attributes.
+# Node, version, type in GE, ports, and the inputs that become constants or attributes.
 SPELLED = [
     ("y = Transpose <perm = [1, 0, 2]> (x)", 18, "Transpose", ["x", "perm"], {"y_perm": [1, 0, 2]}),
     ("y = Transpose (x)", 18, "Transpose", ["x", "perm"], {"y_perm": [2, 1, 0]}),
@@ -159,7 +159,7 @@ def test_a_kept_axis_is_a_bool():
         ("(float[2] x) => (float[2] y) {[n] y = Softmax (x)}", "'n' \\(Softmax\\) is not in the table"),
         ("(float[2] x) => (y) {t = npu.Foo (x) y = Relu (t)}", "is not in the table"),
         ("(x) => (y) {y = Relu (x)}", "unknown type"),
-        # GE drops an empty list, and squeezes all dims then.
+        # GE drops an empty list, and then squeezes all dims.
         (
             "(float[2, 1] x) => (float[2, 1] y) {i = Constant <value = int64[0] {}> () y = Squeeze (x, i)}",
             "is not in the table",

@@ -1,4 +1,4 @@
-"""Arrays are checked before anything runs, and travel in npz files."""
+"""Test that arrays are checked before a model runs, and npz files."""
 
 import zipfile
 

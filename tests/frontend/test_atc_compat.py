@@ -1,4 +1,4 @@
-"""What ATC's parser would misread is written otherwise, once something is rewritten."""
+"""Test that models are rewritten for the parser of ATC if a node is mapped."""
 
 import math
 from types import SimpleNamespace
@@ -116,7 +116,7 @@ def sparse(name, array, flat):
 
 @pytest.mark.parametrize("flat", [True, False])
 def test_sparse_constants_become_dense(flat, rng):
-    """The ends of the groups are one, so the node is ours only when they are read; a branch has another."""
+    """The group ends must be read to map the node; a branch has another sparse constant."""
     ends, table, row = np.int64([0, 2]), np.float32([[0, 1, 0], [2, 0, 3]]), np.float32([0, 0, 5])
     branch = onnx.parser.parse_graph("b () => (float[2, 3] z) {z = Add (y, row)}")
     branch.sparse_initializer.append(sparse("row", row, flat))
@@ -184,7 +184,7 @@ def test_an_input_without_a_shape_is_said():
 
 
 def test_operators_of_the_onnx_evaluator_are_folded(rng):
-    """Erf, Tile and Split are not in the evaluator of constants; Split makes two values, the table is large."""
+    """Erf, Tile and Split are not in the evaluator of constants; Split has two outputs, the table is large."""
     model = parse(
         f"{HEAD}) => (float[2, 3] y, float[2, 4, 3] w) {{{OURS} a = Erf (table) b0 = Tile (a, times)"
         " s, t = Split <axis = 0, num_outputs = 2> (b0) m = ReduceMax <keepdims = 0> (s) n = ReduceMax"
@@ -283,7 +283,7 @@ def test_a_large_fold_is_not_done():
 
 
 class Nodes(list):
-    """A list of nodes that allows no insertion, which moves all nodes behind it."""
+    """A list of nodes that does not allow insertion, which moves all later nodes."""
 
     insert = None
 

@@ -1,4 +1,4 @@
-"""The gradient of batch normalisation written out in standard operators, with `--patterns`, and near misses."""
+"""Test the gradient of batch normalization in standard operators, with `--patterns`, and near misses."""
 
 import numpy as np
 import onnx

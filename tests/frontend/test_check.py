@@ -1,4 +1,4 @@
-"""`opforge check`: a model per fault; `opforge atc`: the command line."""
+"""Test `opforge check` with a model per fault, and the command line of `opforge atc`."""
 
 import json
 import os
@@ -154,7 +154,7 @@ def test_the_type_of_a_constant_inside(tmp_path):
 
 @pytest.mark.parametrize("ours", ["", "[n] z = npu.NPUGroupedBiasAddGrad (x)"])
 def test_the_repair_is_one_that_works(ours, tmp_path):
-    """A conversion repairs only a model in which it rewrites something, and folds only what it can evaluate."""
+    """A conversion fixes only a model with a mapped node, and folds only nodes that it can evaluate."""
     text = (
         "[k] k = Constant <value_float = 2.0> () [m] m = Neg (k) [r] r = Erf (k) [s] s = RandomNormal <shape = [1]> ()"
     )
@@ -320,7 +320,8 @@ def test_atc_runs_if_it_is_installed(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("code", [None, 0, 7])
 def test_atc_answers_in_json(tmp_path, code):
-    """Alone on stdout, whatever atc prints; the program itself, as only it has a stdout that atc would share."""
+    """The report is the only text on stdout, for any output of atc; tested as a process, because atc would share its
+    stdout."""
     if code is not None:
         (tmp_path / "atc").write_text(f"#!/bin/sh\necho ATC start\nexit {code}\n")
         (tmp_path / "atc").chmod(0o755)

@@ -1,4 +1,4 @@
-"""`opforge convert` and `opforge run` on files."""
+"""Test `opforge convert` and `opforge run` on files."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def test_external_data_is_read_to_run(tmp_path):
 
 @pytest.fixture
 def plain(tmp_path):
-    """A model without custom nodes, with external data, and with protobuf fields in an unusual order."""
+    """Create a model without custom nodes, with external data, and with protobuf fields in an unusual order."""
     path = tmp_path / "in" / "m.onnx"
     path.parent.mkdir()
     model = parse("g (float[2] x) => (float[2] y) {y = Add (x, w)}")
@@ -399,7 +399,7 @@ def test_names_from_models_cannot_style_the_terminal(tmp_path):
 
 
 def command(*arguments, **options):
-    """Run the command line in a process of its own; return its exit code and what it said on stderr."""
+    """Run the command line in a separate process; return its exit code and its stderr."""
     script = "from opforge.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)], stderr=subprocess.PIPE, text=True, check=False, **options

@@ -1,4 +1,4 @@
-"""Values that exporters compute by nodes although they never change."""
+"""Test values that exporters compute by nodes although they are constant."""
 
 import numpy as np
 import onnx
@@ -110,7 +110,7 @@ def test_an_initializer_that_is_an_input_can_change():
     view = GraphView(helper.make_model(graph, ir_version=4))
     with pytest.raises(Unmatched, match="is an input with a default value"):
         Constants(ValueTypes(view)).value(view.main, "y")
-    # Before, every initializer had to be an input, and none could be fed.
+    # In older versions, every initializer had to be an input, and its value could not be replaced.
     view = GraphView(helper.make_model(graph, ir_version=3))
     assert Constants(ValueTypes(view)).value(view.main, "y").tolist() == [1]
 

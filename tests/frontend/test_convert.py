@@ -1,4 +1,4 @@
-"""What is rewritten, what is left and why, and that both compute the same."""
+"""Test mapped nodes, unmapped nodes with reasons, and equal results."""
 
 import copy
 import json
@@ -47,7 +47,7 @@ def the_reason(conversion):
 
 
 def untouched(model, **options):
-    """Convert a model that must stay; return the reason."""
+    """Convert a model that must not change; return the reason."""
     before = model.SerializeToString()
     conversion = convert(model, **options)
     assert not conversion.changed
@@ -58,7 +58,8 @@ def untouched(model, **options):
 
 
 def run_everywhere(model, feed):
-    """The outputs by onnx's evaluator, checked against onnxruntime's; checker and shape inference accept the model."""
+    """Return the outputs of the onnx evaluator, compared with onnxruntime; checker and shape inference accept the
+    model."""
     onnx.checker.check_model(model, full_check=True)
     onnx.shape_inference.infer_shapes(model, strict_mode=True)
     reference = ReferenceEvaluator(model).run(None, feed)
@@ -68,7 +69,7 @@ def run_everywhere(model, feed):
     return reference
 
 
-# Nodes that are ours by name.
+# Nodes with names of operators.
 
 
 @pytest.mark.parametrize("source", ["npu.NPUGroupedBiasAddGrad", "opforge.GroupedBiasAddGrad", "NPUGroupedBiasAddGrad"])
@@ -316,7 +317,7 @@ def test_nodes_in_subgraphs_and_functions_are_mapped():
 
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_function_that_needs_its_call_is_written_out(axis, rng):
-    # Neither the element type nor the axis stands in the body.
+    # The body contains neither the element type nor the axis.
     function = onnx.parser.parse_function(
         """<opset_import: ["" : 18, "com.microsoft" : 1], domain: "d">
         F <axis> (i, g) => (c) {s = Constant <value_ints = [4, 4]> ()
@@ -417,7 +418,7 @@ def test_constant_group_ends_that_do_not_fit_are_not_mapped(values, attrs, words
 
 
 def constant_ends(maker, **fields):
-    """The indexed model with a constant list made from these fields of a tensor, in one of several ways."""
+    """Return the indexed model with a constant list made from these fields of a tensor, in one of several ways."""
     tensor = TensorProto(name="i", **fields)
     model = parse("g (float[6, 3] x) => (y) {y = npu.NPUGroupedBiasAddGrad (x, i)}")
     if maker == "Constant":
@@ -658,7 +659,7 @@ def test_other_reductions_are_no_candidates(other):
 def test_a_shared_axis_stays_until_its_last_reader_is_gone():
     model = sum_squeeze(squeeze="Squeeze (t, a)", outputs="y, u", more="u = Unsqueeze (y, a)")
     result = convert(model, patterns=True).model
-    # b was never read; the conversion keeps it.
+    # b was never used; the conversion keeps it.
     assert {tensor.name for tensor in result.graph.initializer} == {"a", "b"}
 
 
@@ -769,7 +770,7 @@ def test_a_constant_list_is_written_as_a_tensor(place):
 
 def test_the_cost_grows_with_the_nodes_not_their_square():
     def steps(count):
-        """Calls that one conversion makes: a cost that is the same on every machine."""
+        """Return the number of calls of one conversion: a cost that is the same on every machine."""
         nodes = [helper.make_node("Relu", ["x"], ["v0"])]
         for n in range(count):
             nodes.append(helper.make_node("ReduceSum", [f"v{n}", "a"], [f"t{n}"]))

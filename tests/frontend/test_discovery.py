@@ -1,4 +1,4 @@
-"""The folder `frontend/training` can be deleted: no list names its rules."""
+"""Test that the folder `frontend/training` can be deleted: no list names its rules."""
 
 import os
 import shutil
@@ -50,7 +50,7 @@ def test_training_can_be_deleted(tmp_path):
 
 
 def test_only_modules_of_rules_are_imported():
-    """The modules that find and try rules have no rules, and are not searched for them."""
+    """The modules that find and apply rules contain no rules, and are not searched for them."""
     engine = {path.stem for path in (ROOT / "frontend" / "rules").glob("*.py")}
     found = [module.__name__.split(".") for module in modules(RULES)]
     assert found

@@ -1,4 +1,4 @@
-"""What is put right in onnx's reference evaluator."""
+"""Test the corrections of onnx's reference evaluator."""
 
 import numpy as np
 import onnx

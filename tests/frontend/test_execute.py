@@ -1,4 +1,4 @@
-"""Models run on the twin or by function bodies."""
+"""Test the execution of models on the twin or by function bodies."""
 
 import numpy as np
 import onnx

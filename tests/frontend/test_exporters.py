@@ -1,4 +1,4 @@
-"""Models that PyTorch's exporters write and graphs that it traces; skipped where PyTorch is not installed."""
+"""Test models of PyTorch's exporters and traced graphs; skipped if PyTorch is not installed."""
 
 import io
 import logging
@@ -15,7 +15,7 @@ from opforge.frontend.run.verify import verify
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch onnxscript")
 pytest.importorskip("onnxscript", reason="PyTorch's exporter needs it: pip install onnxscript")
 
-# What the exporters deprecate or advise is theirs to say.
+# Deprecations and hints of the exporters are not tested here.
 pytestmark = pytest.mark.filterwarnings("ignore")
 aten = torch.ops.aten
 IDS = torch.tensor([0, 0, 1, 2, 2, 2])
@@ -27,7 +27,7 @@ def tensors(*shapes):
 
 
 def export(function, arguments, *, dynamo, opset, **options):
-    """The model that one of the exporters makes of a function."""
+    """Return the model that an exporter creates from a function."""
 
     class Module(torch.nn.Module):
         def forward(self, *values):
@@ -42,7 +42,7 @@ def export(function, arguments, *, dynamo, opset, **options):
 
 
 def converted(model, arguments, function, op):
-    """Convert; the result gives PyTorch's own numbers in onnx's evaluator and in onnxruntime."""
+    """Convert; the result agrees with PyTorch in onnx's evaluator and in onnxruntime."""
     conversion = convert(model, patterns=True)
     assert [entry.op for entry in conversion.mapped] == [op], conversion.left
     onnx.checker.check_model(conversion.model)
@@ -139,7 +139,8 @@ def test_index_put_of_the_older_exporter_is_another_operation():
 
 @pytest.mark.parametrize("padding", [0, 1])
 def test_a_convolution_that_the_exporter_wrote_out_stays(padding):
-    """Its taps are slices and products, as many as the kernel is long: no form to know it by."""
+    """Its taps are slices and products, whose number depends on the length of the kernel: there is no pattern for
+    it."""
     arguments = tensors((4 + 2 * padding, 2, 4), (6, 2, 3), (3, 3, 4), (4,))
     model = export(lambda g, x, w, b: aten.conv_tbc_backward(g, x, w, b, padding), arguments, dynamo=True, opset=18)
     conversion = convert(model, patterns=True)

@@ -1,4 +1,4 @@
-"""Every form in which an operator reaches ONNX: taken at once, when asked, or never; what is taken computes the same.
+"""Test every form of an operator in ONNX: mapped by default, with an option, or never; mapped forms compute the same.
 
 The forms of graphs of torch.fx are in test_fx.py, those of exporters themselves in test_exporters.py.
 """
@@ -80,7 +80,7 @@ def parse(text, opset=18):
 
 
 def aten(name, arguments, results="y"):
-    """Both spellings of a function of aten."""
+    """Return both spellings of a function of aten."""
     return [
         f"{results} = org.pytorch.aten.{name} ({arguments})",
         f'{results} = org.pytorch.aten.ATen <operator = "{name}", overload_name = ""> ({arguments})',
@@ -89,7 +89,7 @@ def aten(name, arguments, results="y"):
 
 
 def ours(name, arguments, results="y", attributes=""):
-    """The custom node in all its domains."""
+    """Return the custom node in all its domains."""
     return [
         f"{results} = {key} <{attributes}> ({arguments})".replace("<> ", "")
         for key in (f"npu.NPU{name}", f"opforge.{name}", f"NPU{name}")
@@ -99,7 +99,7 @@ def ours(name, arguments, results="y", attributes=""):
 AT_ONCE = [
     *((EMBEDDING, TABLE, body) for body in aten("embedding_dense_backward", "g, i, seven, two, true")),
     *((EMBEDDING, TABLE, body) for body in aten("embedding_backward", "g, i, seven, two, false, false")),
-    # Rows that onnxruntime reads off the parameter, as a vector of one.
+    # onnxruntime reads the rows from the parameter, as a vector of one element.
     (
         EMBEDDING,
         TABLE.replace("(float", "(float[7, 5] W, float", 1),
@@ -128,7 +128,7 @@ AT_ONCE = [
     (GROUPS, SUM, 'y = npu.NPUGroupedBiasAddGrad <group_idx_type = 0> (g, "")'),
     *((GROUPS, BIAS.replace(" g", " g, int64[3] i"), body) for body in ours(GROUPS, "g, i")),
     *((GROUPS, BIAS, body) for body in ours(GROUPS, "g, sizes", attributes="group_idx_type = 1")),
-    # A bias that ids pick: they are in any order, and the gradient is that of an embedding.
+    # A bias selected by unsorted ids: the gradient is that of an embedding.
     (EMBEDDING, "(float[6, 5] g, int64[6] i) => (float[7, 5] y)", "y = com.microsoft.GatherGrad (rows, i, g)"),
     (NSA, WINDOWS, "dx, dw = npu.npu_nsa_compress_grad (g, x, w, b64, s16, ends)"),
     *(
@@ -197,7 +197,7 @@ NEVER = [
         'y = org.pytorch.aten.ATen <operator = "embedding"> (g, i, two, false, false)',
     ),
     *((TABLE, body) for body in aten("embedding_backward", "g, i, seven, two, false, true")),
-    # The pick of the first token: axis 1 of rank 3.
+    # The selection of the first token: axis 1 of rank 3.
     ("(float[4, 5] g) => (y)", "y = com.microsoft.GatherGrad <axis = 1> (picked, n0, g)"),
     (TABLE, "y = com.microsoft.GatherGrad <axis = 1> (rows, i, g)"),
     (TBC.replace(", float[4] b", ""), TURNED.format(x="[1, 0, 2]", pads="[1, 1]")),
@@ -216,7 +216,7 @@ NEVER = [
     (SUM, "y = ReduceSum <noop_with_empty_axes = 1> (g)"),
     (SUM.replace("g)", "g, int64[1] i)", 1), "y = ReduceSum <keepdims = 0> (g, i)"),
     *((SUM.replace("float", word), "y = ReduceSum <keepdims = 0> (g, axis1)") for word in ("int32", "double")),
-    # Compressed attention written out: windows, weights, a sum.
+    # Compressed attention in standard operators: windows, weights, a sum.
     (
         "(float16[300, 2, 16] x, float16[64, 2, 1] w, int64[8, 64] i) => (y)",
         "v = Gather <axis = 0> (x, i) z = Mul (v, w) y = ReduceSum <keepdims = 0> (z, axis1)",

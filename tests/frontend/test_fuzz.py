@@ -1,4 +1,4 @@
-"""Mutated models: converted, or one clear line; never a traceback, a crash, a hang or much memory."""
+"""Mutate models: each is converted or rejected in one line, without traceback, crash, hang or large memory use."""
 
 import copy
 import json
@@ -39,7 +39,7 @@ BYTES_OF_MEMORY = 1 << 30
 
 
 def forms_model():
-    """A subgraph, a local function, a fusable sum, a scatter, and a function of PyTorch."""
+    """Return a model with a subgraph, a local function, a sum, a scatter, and a function of PyTorch."""
     model = onnx.parser.parse_model(
         """<ir_version: 8, opset_import: ["" : 19, "npu" : 1, "d" : 1, "com.microsoft" : 1, "org.pytorch.aten" : 1]>
         g (float[6, 3] x, int64[2] i, bool c, float[2, 4, 3] q, float[7, 3] W)
@@ -61,7 +61,7 @@ def forms_model():
 
 
 def training_model():
-    """Gradients of onnxruntime's training graphs, their types left to shape inference, and external weights."""
+    """Return gradients of onnxruntime's training graphs, without declared types, with external weights."""
     model = onnx.parser.parse_model(
         """<ir_version: 8, opset_import: ["" : 14, "com.microsoft" : 1]>
         g (float[2, 3, 4, 4] x, float[2, 5, 4, 4] dy, float[3] mean, float[3] inv, float[N] v)
@@ -83,7 +83,7 @@ def training_model():
 
 
 def scatter_model():
-    """What PyTorch's decomposition of an embedding's gradient becomes: masks, counts, old spellings."""
+    """Return the decomposition of an embedding gradient by PyTorch: masks, counts, old spellings."""
     return onnx.parser.parse_model(
         """<ir_version: 8, opset_import: ["" : 18]> g (int64[5] i, float[5, 3] u) => (float[7, 3] t)
         <int64[2] dims = {7, 3}, int64[1] last = {-1}, int64 zero = {0}, int64 rows = {7}, int64 pad = {2},
@@ -103,7 +103,7 @@ def messages(message):
 
 
 def change_field(model, rng):
-    """Change some field of some message to something of its type."""
+    """Change a random field of a random message to another value of its type."""
     found = list(messages(model))
     message = found[rng.integers(len(found))]
     fields = message.DESCRIPTOR.fields
@@ -137,7 +137,7 @@ def some_node(model, rng):
 
 
 def rename(model, rng):
-    """Another name for some value at one of the places where it stands."""
+    """Rename a value at one of its positions."""
     node = some_node(model, rng)
     names = pick([values for values in (node.input, node.output) if values], rng) if node else None
     known = [name for m in messages(model) if isinstance(m, onnx.NodeProto) for name in (*m.input, *m.output)]
@@ -146,7 +146,7 @@ def rename(model, rng):
 
 
 def change_arity(model, rng):
-    """Fewer or more inputs or outputs of some node."""
+    """Change the number of inputs or outputs of a node."""
     node = some_node(model, rng)
     names = pick((node.input, node.output), rng) if node else None
     if names and rng.random() < 0.6:
@@ -156,7 +156,7 @@ def change_arity(model, rng):
 
 
 def change_type(model, rng):
-    """Another element type, rank or size of some tensor or declaration."""
+    """Change element type, rank or size of a tensor or declaration."""
     kinds = (TensorProto, onnx.TypeProto.Tensor)
     message = pick([m for m in messages(model) if isinstance(m, kinds)], rng)
     if isinstance(message, TensorProto):
@@ -169,7 +169,7 @@ def change_type(model, rng):
 
 
 def change_operator(model, rng):
-    """Another operator, attributes kept, or an attribute of another kind."""
+    """Replace an operator but keep its attributes, or change the kind of an attribute."""
     node = some_node(model, rng)
     types = {(m.domain, m.op_type) for m in messages(model) if isinstance(m, onnx.NodeProto)}
     if node and rng.random() < 0.5:
@@ -184,14 +184,14 @@ def change_operator(model, rng):
 
 
 def change_opset(model, rng):
-    """Another version of some domain, in the model or in a function."""
+    """Change the version of a domain, in the model or in a function."""
     entry = pick([m for m in messages(model) if isinstance(m, onnx.OperatorSetIdProto)], rng)
     if entry:
         entry.version = int(rng.integers(0, 30))
 
 
 def move_node(model, rng):
-    """Nodes in another order, twice, or missing."""
+    """Reorder, duplicate or remove nodes."""
     nodes = pick(
         [m.node for m in messages(model) if isinstance(m, (onnx.GraphProto, onnx.FunctionProto)) and m.node], rng
     )
@@ -203,7 +203,7 @@ def move_node(model, rng):
 
 
 def nest(model, rng):
-    """A graph inside a graph, some levels deep."""
+    """Nest a graph in graphs."""
     node = some_node(model, rng)
     for _ in range(rng.integers(1, 12)):
         if node and rng.random() < 0.5:
@@ -217,7 +217,7 @@ def nest(model, rng):
 
 
 def mutate_structure(model, rng):
-    """A few changes of single fields."""
+    """Apply a few changes of single fields."""
     model = copy.deepcopy(model)
     for _ in range(rng.choice([1, 1, 2, 5])):
         change_field(model, rng)
@@ -228,7 +228,7 @@ CHANGES = (rename, change_arity, change_type, change_operator, change_opset, mov
 
 
 def mutate_meaning(model, rng):
-    """A few changes that leave a message which could be a model."""
+    """Apply a few changes after which the message can still be a model."""
     model = copy.deepcopy(model)
     for _ in range(rng.choice([1, 1, 2, 3])):
         pick(CHANGES, rng)(model, rng)
@@ -261,7 +261,7 @@ def test_a_mutated_model_is_converted_or_refused_in_one_line(tmp_path, mutate, s
     for count in range(cases):
         try:
             data = mutate(seeds[count % len(seeds)], rng)
-        except DecodeError:  # nested deeper than protobuf copies
+        except DecodeError:  # nesting is deeper than protobuf can copy
             continue
         path.write_bytes(data)
         began = time.process_time()

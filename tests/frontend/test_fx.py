@@ -1,4 +1,5 @@
-"""Graphs of torch.fx: stand-ins that say what nodes of PyTorch say, and PyTorch's own graphs where it is installed."""
+"""Test graphs of torch.fx: mock graphs with the attributes of PyTorch's nodes, and real graphs if PyTorch is
+installed."""
 
 import operator
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from opforge.frontend.run.execute import execute
 
 
 class Graph:
-    """Nodes with the attributes of `torch.fx.Node` that tell what they are."""
+    """Nodes with the attributes of `torch.fx.Node` that identify them."""
 
     def __init__(self):
         self.nodes = []
@@ -21,7 +22,7 @@ class Graph:
     def add(self, op, name, target, *args, val=None, **kwargs):
         meta = {} if val is None else {"val": val}
         node = SimpleNamespace(op=op, name=name, target=target, args=args, kwargs=kwargs, users={}, meta=meta)
-        # The nodes of PyTorch can be hashed, a SimpleNamespace cannot: users are a list here.
+        # PyTorch's nodes are hashable, SimpleNamespace is not: users are a list here.
         node.users = []
         for value in (*args, *kwargs.values()):
             for read in value if isinstance(value, (list, tuple)) else [value]:
@@ -39,7 +40,7 @@ def tensor(dtype, *shape):
 
 
 def symbol(number=None):
-    """A symbolic size, which knows its number or not."""
+    """Return a symbolic size with a known or unknown number."""
     return SimpleNamespace(node=SimpleNamespace(maybe_as_int=lambda: number))
 
 
@@ -205,7 +206,7 @@ def test_non_graph_input_is_rejected():
         from_fx(3)
 
 
-# Functions that are ours in some surroundings.
+# Functions that are mapped with extra nodes.
 
 
 def index_add(zeros="aten.zeros.default", ids="aten.repeat_interleave.Tensor", dim=0):
@@ -276,7 +277,7 @@ def test_sums_over_the_middle_dim(dims, mapped):
     assert len(conversion.left) == 1 - mapped
 
 
-# How `symbolic_trace` leaves the same functions: as functions of `torch` and as methods.
+# The same functions after `symbolic_trace`: functions of `torch` and methods.
 
 
 def sums(target, *positions, by_name=(), sizes=True, base=None, written=False):

@@ -1,4 +1,4 @@
-"""Graphs in GE's format as inputs: `.air` files and text dumps, wrong files, and what is kept when they are written."""
+"""Test GE graphs as inputs: `.air` files and text dumps, invalid files, and the fields that are kept in the output."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ from opforge.frontend.ge.write import air_model
 from opforge.frontend.run.execute import execute
 from opforge.frontend.sources import load_source
 
-# A graph as torchair dumps it: names of ports in the descriptors, nodes in any order, fields that we do not know.
+# A graph dumped by torchair: names of ports in the descriptors, unsorted nodes, unknown fields.
 DUMP = (Path(__file__).resolve().parent.parent / "fuzz" / "seeds" / "ge_text" / "dump.pbtxt").read_text()
 
 
@@ -92,7 +92,7 @@ def test_custom_operator_is_read_back_and_runs(tmp_path):
 
 
 def test_dump_is_converted_and_keeps_other_operators(tmp_path):
-    """The operator of GE with the name of an alias is replaced; the other one stays as it was read."""
+    """The GE operator with the name of an alias is replaced; the other one is kept."""
     path = written(tmp_path, DUMP)
     result = opforge("convert", path, "-o", tmp_path / "o.air", "--json", tmp_path / "r.json")
     assert result.exit_code == 0, result.output
@@ -112,7 +112,7 @@ def test_dump_is_converted_and_keeps_other_operators(tmp_path):
 def test_unknown_fields_of_an_air_file_are_kept(tmp_path):
     source = text_format.Parse(DUMP, message("ModelDef"), allow_unknown_field=True)
     soft = next(op for op in source.graph[0].op if op.type == "SoftmaxV2")
-    soft.MergeFromString(bytes([21 << 3 & 0x7F | 0x80, 1, 6]))  # id = 6, which the reader does not know
+    soft.MergeFromString(bytes([21 << 3 & 0x7F | 0x80, 1, 6]))  # id = 6, a field that is unknown to the reader
     expected = soft.SerializeToString(deterministic=True)
     (tmp_path / "m.air").write_bytes(source.SerializeToString())
     result = opforge("convert", tmp_path / "m.air", "-o", tmp_path / "o.air")
@@ -125,7 +125,7 @@ def test_unknown_fields_of_an_air_file_are_kept(tmp_path):
 
 
 def test_check_accepts_operators_of_ge_in_graphs_of_ge_only(tmp_path):
-    """ATC compiles them without a parser; as ONNX nodes they have none."""
+    """ATC compiles them without a parser; ONNX nodes of these types have no parser."""
     path = written(tmp_path, DUMP)
     result = opforge("check", path)
     warning = "warning: opforge check: can become EmbeddingDenseBackward; run opforge convert"

@@ -1,4 +1,4 @@
-"""Bias gradients over groups that are written in standard operators, with `--patterns`, and near misses."""
+"""Test bias gradients over groups in standard operators, with `--patterns`, and near misses."""
 
 import numpy as np
 import onnx
@@ -21,7 +21,7 @@ def parse(text, opset=18, **values):
 
 
 def fused(model, feed, rule, *, runtime=True):
-    """Convert; only our node and constants are left, which compute what the source does."""
+    """Convert; only the custom node and constants remain, and compute the same as the source."""
     conversion = convert(model, patterns=True)
     (entry,) = conversion.mapped
     assert (entry.op, entry.rule) == ("GroupedBiasAddGrad", rule)
@@ -48,7 +48,7 @@ def feed(rng):
     return {"g": rng.normal(size=(6, 5)).astype(np.float32)}
 
 
-# The parts, what is done to each of them in front and behind, and the version of ai.onnx.
+# The parts, the nodes before and after each of them, and the version of ai.onnx.
 SPLIT = "p0, p1, p2 = Split <axis = 0> (g, sizes)"
 PARTS = [
     (SPLIT, "s{n} = ReduceSum <keepdims = 1> (p{n}, rows)", 13),

@@ -1,4 +1,4 @@
-"""`--optimizer`: the graph of an optimizer behind a training graph."""
+"""Test `--optimizer`: the graph of an optimizer after a training graph."""
 
 import numpy as np
 import onnx
@@ -37,7 +37,7 @@ def test_a_step_is_converted_from_the_files_as_they_were_written(name, tmp_path,
 
 
 def convert_files(folder, training, optimizer):
-    """The training graph alone and the joined step, both converted and verified."""
+    """Convert and verify the training graph and the joined step."""
     for name, text in (("t", training), ("o", optimizer)):
         onnx.save(parse(text), folder / f"{name}.onnx")
     for name, joined in (("sum", None), ("step", folder / "o.onnx")):
@@ -47,7 +47,7 @@ def convert_files(folder, training, optimizer):
 
 
 def run(model, state):
-    """What a run writes over its inputs, by their names."""
+    """Return the values that a run writes over its inputs, by name."""
     session = onnxruntime.InferenceSession(model.SerializeToString())
     names = [value.name for value in session.get_outputs()]
     results = session.run(names, {value.name: state[value.name] for value in session.get_inputs()})
@@ -71,7 +71,7 @@ def test_plain_descent(named, is_reset, tmp_path):
 
 
 def test_a_step_on_gradients_summed_over_several_runs(rng, tmp_path):
-    """Twice: a run that starts new sums, one that adds to them, and one that adds and steps by the whole."""
+    """Two runs: the first starts new sums; the second adds to them and updates by the total."""
     adding, step = convert_files(tmp_path, TRAINING, ADAM)
     inputs = [value.name for value in step.graph.input]
     state = {name: rng.normal(size=3).astype(np.float32) for name in inputs if name.startswith("w")}

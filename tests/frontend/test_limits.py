@@ -1,4 +1,4 @@
-"""Models that crash, hang or grow: one clear line, exit code 2, and little memory."""
+"""Test models that crash, hang or use much memory: one clear line, exit code 2, and little memory."""
 
 import gc
 import os
@@ -35,12 +35,12 @@ def varint(number):
 
 
 def field(number, data):
-    """A field of protobuf that has a length: a message, a string, or packed numbers."""
+    """Return a protobuf field with a length: a message, a string, or packed numbers."""
     return varint(number << 3 | 2) + varint(len(data)) + data
 
 
 def model_with(graph):
-    """A model of IR 8 and opset 18 around the bytes of a graph; protobuf joins what a field has twice."""
+    """Return a model of IR 8 and opset 18 with the bytes of a graph; protobuf merges repeated fields."""
     source = "g (float[6, 3] x, int64[2] i) => (float[2, 3] y) {y = npu.NPUGroupedBiasAddGrad (x, i)}"
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18, "npu" : 1]> {source}')
     return model.SerializeToString() + field(7, graph)
@@ -56,7 +56,7 @@ BOMBS = {
 
 
 def opforge(*arguments, **options):
-    """Run the command line; return its exit code, what it said on stderr, and the largest memory of its processes."""
+    """Run the command line; return its exit code, its stderr, and the largest memory of its processes."""
     command = [sys.executable, "-c", "from opforge.cli.main import main; main()", *map(str, arguments)]
     measured = (
         "import resource, subprocess, sys; code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode"
@@ -102,7 +102,7 @@ def test_memory_limit_after_reading_is_one_line(tmp_path):
 
 @pytest.mark.all
 def test_a_long_model_is_held_a_few_times_only(tmp_path):
-    """Source, copy, what is inferred, and an index of each: about 2.3 kB a node; no second inference, no cycles."""
+    """Source, copy, inferred types, and an index of each: about 2.3 kB per node; no second inference, no cycles."""
     path, names = tmp_path / "m.onnx", [f"/model/layers.{number}/act/Out" for number in range(200_000)]
     nodes = [helper.make_node("Relu", [a], [b], b) for a, b in zip(["x", *names], names, strict=False)]
     nodes.append(helper.make_node("NPUGroupedBiasAddGrad", [names[-1]], ["y"], domain="npu"))
@@ -127,7 +127,7 @@ def test_the_bodies_of_a_model_are_in_no_cycle():
 
 @pytest.mark.parametrize(("end", "code"), [("os._exit(1)", 2), ("os._exit(0)", 2), ("sys.exit(1)", 1), ("pass", 0)])
 def test_a_library_that_ends_the_process_is_a_limit(end, code):
-    """OpenBLAS calls exit when it gets no memory."""
+    """OpenBLAS calls exit if an allocation fails."""
     start = "import os, sys; from opforge.frontend.limits import claimed, limits_for, supervise; supervise()"
     script = f"{start}\nwith claimed('m.onnx', limits_for(9)): {end}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -171,7 +171,7 @@ def test_child_returns_a_result_or_a_reason():
 
 
 def test_garbage_of_the_parent_is_not_the_childs():
-    """What ends there would end twice, or wait for threads that only the parent has."""
+    """A finalizer would run twice, or wait for threads that exist only in the parent."""
 
     class Ending:
         def __del__(self):

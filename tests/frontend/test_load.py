@@ -1,4 +1,4 @@
-"""Model files are hostile until proven otherwise."""
+"""Test hostile model files."""
 
 import os
 import socket
@@ -43,7 +43,7 @@ def saved(tmp_path):
 
 @pytest.fixture
 def external(tmp_path):
-    """A model whose weights, 24 bytes, lie in w.bin."""
+    """Create a model whose weights, 24 bytes, are in w.bin."""
     path = tmp_path / "in" / "m.onnx"
     path.parent.mkdir()
     weights = numpy_helper.from_array(np.ones((2, 3), np.float32), "w")

@@ -1,4 +1,4 @@
-"""Gradient nodes of onnxruntime, with `--lower-training`."""
+"""Test gradient nodes of onnxruntime with `--lower-training`."""
 
 import re
 
@@ -20,7 +20,7 @@ def parse(text, opset=18):
 
 
 def same(model, feed):
-    """Convert; the result has nothing foreign and computes what the source does."""
+    """Convert; the result has only standard nodes and computes the same as the source."""
     conversion = convert(model, lower_training=True)
     assert {node.domain for node in conversion.model.graph.node} == {"", "opforge"}
     onnx.checker.check_model(conversion.model, full_check=True)
@@ -197,7 +197,7 @@ def test_attribute_of_another_type_is_not_mapped(name):
 
 @pytest.mark.parametrize("name", NODES)
 def test_a_node_becomes_standard_nodes(name, rng):
-    """With the numbers of its definition, and of types that ATC knows."""
+    """The numbers are those of its definition, and the types are supported by ATC."""
     model = node_model(NODES[name])
     conversion = convert(model, lower_training=True)
     assert [entry.key.split("::")[-1] for entry in conversion.lowered] == [name.split()[0]]
@@ -214,7 +214,7 @@ def test_a_node_becomes_standard_nodes(name, rng):
 
 
 def test_inputs_of_lowered_nodes_only_are_removed():
-    """Constants of either kind and what is computed of them; what the source itself does not read stays."""
+    """Both kinds of constants and values computed from them; values that the source does not use are kept."""
     text = """(float[3, 4] x, float[4, 3] dy, float[4, 5, 3] w) => (float[3, 4] r, float[4, 5, 3] g)
         <float[1] k = {2}, float[1] spare = {3}> {
         r = com.microsoft.Scale (x, k) unread = Neg (x) s = Shape (w) i = Constant <value = int64 {-1}> ()
@@ -337,7 +337,7 @@ def test_gradients_of_a_transposed_convolution_are_its_adjoints(name, rng):
 
 
 def run_update(text, feed):
-    """What a node writes over its inputs, by name of the input."""
+    """Return the values that a node writes over its inputs, by input name."""
     conversion = convert(node_model(text), lower_training=True)
     assert not conversion.left
     onnx.checker.check_model(conversion.model, full_check=True)
@@ -358,7 +358,7 @@ def test_a_sum_of_gradients(name, kept, rng):
 @pytest.mark.parametrize("dims", [(4, 3), (4, 3, 2, 2)])
 @pytest.mark.parametrize("outputs", ["y", 'y, "", nv', "y, nu, nv, mean, root"])
 def test_running_statistics_are_written_over_their_inputs(outputs, dims, rng):
-    """As by onnxruntime: the new ones have weight 1 - momentum, and the variance is that of the batch."""
+    """As in onnxruntime: the new values have weight 1 - momentum, and the variance is that of the batch."""
     given = [name for name in outputs.split(", ") if name != '""']
     declared = ", ".join(f"float{list(dims) if name == 'y' else [3]} {name}" for name in given)
     text = f"""(float{list(dims)} x, float[3] w, float[3] b, float[3] u, float[3] v) => ({declared})
@@ -459,7 +459,7 @@ def test_nodes_without_a_formula_are_named():
     assert not convert(model).left
 
 
-# As onnxruntime writes them: statistics, losses and sums stay in float32.
+# As written by onnxruntime: statistics, losses and sums stay in float32.
 MIXED = {
     "LayerNormalizationGrad": """(float16[2, 4] dy, float16[2, 4] x, float16[4] w, float[2, 1] m, float[2, 1] v)
         => (float16[2, 4] dx, float16[4] dw, float16[4] db) {dx, dw, db = m.LayerNormalizationGrad (dy, x, w, m, v)}""",
@@ -481,7 +481,7 @@ MIXED = {
 
 @pytest.mark.parametrize("name", MIXED)
 def test_mixed_types(name, rng):
-    """What counts in float32 does so here too, and every result has its type."""
+    """Computations in float32 stay in float32, and every result has its type."""
     model = node_model(MIXED[name])
     conversion = convert(model, lower_training=True)
     feed = node_feed(model, rng)

@@ -20,7 +20,7 @@ def parse(text, opset=18, initializers=()):
 
 
 def same(model, feed, *, runtime=True, tolerance=1e-4, **options):
-    """Convert; the result computes what the source does, in onnx's evaluator and in onnxruntime."""
+    """Convert; the result computes the same as the source, in onnx's evaluator and in onnxruntime."""
     conversion = convert(model, **options)
     assert conversion.changed
     result = conversion.model
@@ -213,7 +213,7 @@ def test_the_name_of_the_graph_operator(embedding_feed):
     assert same(model, embedding_feed).mapped[0].attrs["padding_idx"] == -1
 
 
-# Batch normalisation.
+# Batch normalization.
 
 
 def batch_norm(word="float", weight="w", count=True, call="org.pytorch.aten.batch_norm_backward_elemt "):

@@ -1,4 +1,4 @@
-"""Forms that look like our operators and mean something else: left alone whatever is asked, and why."""
+"""Test forms that are similar to operators but have other semantics: never mapped, with a reason."""
 
 import numpy as np
 import onnx
@@ -57,7 +57,7 @@ NEVER = [
     (f"{CONV} {{a, b, c = com.microsoft.ConvGrad <kernel_shape = [3], group = 3> (g, x, w)}}", "group 3"),
     (f"{CONV} {{a, b, c = com.microsoft.ConvGrad <kernel_shape = [3], dilations = [2]> (g, x, w)}}", "dilations [2]"),
     (f"{CONV} {{a, b, c = com.microsoft.ConvGrad <kernel_shape = [3]> (g, x, w)}}", "no"),
-    # Normalisations that do more.
+    # Normalizations with more operations.
     ("(float[3, 5] x, float[5] w) => (y) {y, m, v = BatchNormalization <training_mode = 1> (x, w, w, w, w)}", None),
     ("(float[3, 5] x) => (y) {y = org.pytorch.aten.native_batch_norm_backward (x, x, x)}", "no formula exists"),
     ("(float[3, 5] x) => (y) {y = com.microsoft.LayerNormalizationGrad (x, x, x)}", "has 3 inputs"),
@@ -78,7 +78,7 @@ NEVER = [
     (f"{SUM} {{y = ReduceMean (x, axis1)}}", None),
     (f"{SUM} {{y = ReduceSumSquare (x, axis1)}}", None),
     ("(float[N, 4, 3] x, int64 n) => (y) {e = ConstantOfShape (n) y = ReduceSum (e, axis1)}", "unknown"),
-    # The forward of windows, and their gradient written out.
+    # The forward operation of windows, and its gradient in standard operators.
     ("(float16[64, 2, 16] x, int64[3, 16] i) => (y) {w = Gather <axis = 0> (x, i) y = ReduceSum (w, axis1)}", "rank 3"),
 ]
 

@@ -1,6 +1,7 @@
-"""Training graphs that onnxruntime builds; they need onnxruntime-training, which cannot stand beside onnxruntime.
+"""Test training graphs of onnxruntime; they need onnxruntime-training, which cannot be installed together with
+onnxruntime.
 
-In an environment of its own: pip install onnxruntime-training torch, and this project.
+In a separate environment: pip install onnxruntime-training torch, and this project.
 """
 
 import numpy as np
@@ -116,7 +117,7 @@ def test_the_stored_numbers_of_a_step(name, is_reset):
 
 
 def test_steps_on_gradients_summed_over_several_runs(tmp_path):
-    """The converted graphs, handed on from run to run, beside onnxruntime's own loop: two steps of three runs each."""
+    """The converted graphs, run one after another, and onnxruntime's loop: two steps of three runs each."""
     api = pytest.importorskip("onnxruntime.training.api", reason="this onnxruntime-training has no training API")
     generator = np.random.default_rng(5)
     text = "(float[4, 3] x) => (float[4, 2] y) {h = MatMul (x, w) y = Add (h, b)}"
@@ -131,7 +132,7 @@ def test_steps_on_gradients_summed_over_several_runs(tmp_path):
         artifact_directory=str(tmp_path),
     )
     training, optimizer = (onnx.load(tmp_path / f"{kind}_model.onnx") for kind in ("training", "optimizer"))
-    # The onnx that wrote it may be newer than its reader.
+    # The onnx version of the writer can be newer than that of the reader.
     optimizer.ir_version = training.ir_version
     onnx.save(optimizer, tmp_path / "optimizer_model.onnx")
     adding, step = (
@@ -149,7 +150,7 @@ def test_steps_on_gradients_summed_over_several_runs(tmp_path):
     for count in (1, 2):
         for number, session in enumerate((adding, adding, step)):
             x, target = (generator.normal(size=(4, width)).astype(np.float32) for width in (3, 2))
-            # The first sums start at zeros, the second ones anew.
+            # The first sums start at zero, the second ones start again.
             is_reset = count == 2 and number == 0
             scalars = {"lazy_reset_grad": is_reset, "learning_rate": np.float32(0.1), "step": count}
             given = {"x": x, "target": target, **{name: np.array([scalar]) for name, scalar in scalars.items()}}

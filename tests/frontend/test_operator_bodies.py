@@ -1,4 +1,4 @@
-"""What the ONNX form of each operator says: function bodies against the formula, schemas against known shapes."""
+"""Test the ONNX form of each operator: function bodies against the formula, schemas against known shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version of ai.onnx of a result: what is respelled, what keeps a model where it is, what is refused."""
+"""Test the ai.onnx version of results: changed nodes, nodes that prevent a change, and rejected versions."""
 
 import numpy as np
 import onnx
@@ -42,7 +42,7 @@ def test_every_opset_becomes_the_newest_supported_by_atc(opset, x):
         np.testing.assert_allclose(theirs, expected[name], rtol=1e-5, atol=1e-6)
 
 
-# Version, node, outputs and initializers of what is written in another way in opset 18.
+# Version, node, outputs and initializers of nodes that have another form in opset 18.
 RESPELLED = [
     (8, "w = Clip <min = -0.5, max = 0.5> (x)", "float[2, 4, 3] w", {}),
     (8, "w = Clip <max = 0.5> (x)", "float[2, 4, 3] w", {}),

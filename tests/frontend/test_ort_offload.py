@@ -1,4 +1,4 @@
-"""Large nodes of other operators on onnxruntime."""
+"""Test large nodes of other operators on onnxruntime."""
 
 import numpy as np
 import onnx
@@ -34,7 +34,7 @@ def test_offloaded_nodes_equal_the_onnx_evaluator(rng):
     arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes(model).items()}
     wanted = execute(model, arrays)
     outputs, count = ran(model, arrays)
-    # The sum reads 2 x 4 x 32 x 32 numbers, which onnx adds up quickly enough; the pool's 32768 are few too.
+    # The sum reads 2 x 4 x 32 x 32 numbers, which is fast enough in onnx; the pool has only 32768.
     assert count == 1
     for name, array in wanted.items():
         assert outputs[name].dtype == array.dtype
@@ -71,7 +71,7 @@ def test_custom_nodes_run_on_the_twin(calls):
 
 
 def test_nodes_unsupported_by_onnxruntime_run_in_onnx():
-    """It takes no arrays of bfloat16, and says nothing about it."""
+    """onnxruntime rejects bfloat16 arrays without a message."""
     model = parse(f"(bfloat16[{LARGE}] x) => (bfloat16[{LARGE}] y) {{y = Neg (x)}}")
     outputs, count = ran(model, {"x": np.ones(LARGE, bfloat16)})
     assert count == 0

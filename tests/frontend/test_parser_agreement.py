@@ -1,4 +1,4 @@
-"""Rows of a comparison with the open-source GE parser: what it accepts or refuses, and the code that it prints."""
+"""Compare with the open-source GE parser: accepted and rejected models, and the printed codes."""
 
 from itertools import product
 
@@ -40,7 +40,7 @@ def errors(model, tmp_path):
     return [finding for finding in found if finding.level == "error"]
 
 
-# What the parser refuses: nodes, opset, code, words of the cause.
+# Rejected by the parser: nodes, opset, code, words of the cause.
 REFUSED = {
     "Pad with axes": (
         '(float[4] x, int64[2] p, int64[1] a) => (y) {[n] y = Pad (x, p, "", a)}',
@@ -87,7 +87,7 @@ REFUSED = {
     ),
     "a standard node of a new opset": (f"{X} (y) {{[n] y = Relu (x)}}", 22, "E13010", "ai.onnx"),
     "our node of a new opset": (f"{CUBE} => (y) {{[n] y = NPUGroupedBiasAddGrad (x)}}", 23, "E13010", "8 to 22"),
-    # The plugin of a custom operator refuses.
+    # Rejected by the plugin of a custom operator.
     "our attribute": (f"{CUBE} => (y) {{[n] y = {OUR} <group_idx_type = 2> (x)}}", 18, "E19999", "[C6]"),
     "our attribute of another kind": (
         f"{CUBE} => (y) {{[n] y = {OUR} <group_idx_type = 1.0> (x)}}",
@@ -106,9 +106,9 @@ REFUSED = {
     "our extra input": (f"{CUBE} => (y) {{[n] y = {OUR} (x, x, x)}}", 18, "E19999", "has 3 inputs"),
     "our extra output with a reader": (f"{CUBE} => (y, z) {{[n] y, z = {OUR} (x)}}", 18, "E19999", "has 2 outputs"),
     "our required attribute": (f"{CONV} {{[n] p, q, r = npu.NPUConvTbcBackward (g, x, w, b)}}", 18, "E19999", "pad"),
-    # Shape inference of a custom operator refuses.
+    # Rejected by the shape inference of a custom operator.
     "our rank": (f"(float[2, 3] x) => (y) {{[n] y = {OUR} (x)}}", 18, "EZ9999", "[C3]"),
-    # Neither refuses at this stage; opforge does.
+    # Accepted by both at this stage, rejected by opforge.
     "our dtype": (f"(double[2, 4, 3] x) => (y) {{[n] y = {OUR} (x)}}", 18, OPFORGE, "[C2]"),
     "our list of a run": (
         NSA.replace(") =>", ", int64[1] s) =>")
@@ -132,7 +132,7 @@ def test_check_refuses_with_the_code_of_the_parser(name, tmp_path):
 
 REDUCED = "(float[2, 4, 6] x) => (y) {{a = Constant <value = int64[1] {{1}}> () y = {0} (x, a)}}"
 REDUCTIONS = ("Max", "Min", "Mean", "Prod", "Sum", "LogSum", "LogSumExp")
-# What the parser accepts: nodes and opset.
+# Accepted by the parser: nodes and opset.
 ACCEPTED = {
     **{f"Reduce{name} with an input for axes": (REDUCED.format(f"Reduce{name}"), 18) for name in REDUCTIONS},
     "ReduceSumSquare with an attribute": ("(float[2, 4] x) => (y) {y = ReduceSumSquare <axes = [1]> (x)}", 13),
@@ -162,7 +162,7 @@ def test_check_accepts_models_accepted_by_the_parser(name, tmp_path):
 @pytest.mark.parametrize("output", ["y", "w"])
 @pytest.mark.parametrize("is_input_fed", [True, False])
 def test_initializers_are_inputs_and_outputs(output, is_input_fed, tmp_path):
-    """A model without any other input starts from its constants; an output that is an initializer is a constant."""
+    """A model without other inputs starts from its constants; an output that is an initializer is a constant."""
     model = parse("(float[2] x, float[2] w) => (float[2] y) {y = Add (x, w)}")
     given = ["w"] if is_input_fed else ["w", "x"]
     model.graph.initializer.extend(numpy_helper.from_array(np.ones(2, np.float32), name) for name in given)
@@ -172,7 +172,7 @@ def test_initializers_are_inputs_and_outputs(output, is_input_fed, tmp_path):
 
 @pytest.mark.parametrize("op", ["conv_tbc_backward", "nsa_compress_grad"])
 def test_plugins_accept_nodes_without_an_attribute_that_pytorch_lacks(op):
-    """The parser of the comparison refused them: the plugin had no value for the attribute."""
+    """The compared parser rejected them: the plugin had no value for the attribute."""
     spec = load_specs([BUILTIN_ROOT / f"op_proto/{op}.yaml"])[0]
     (plugin,) = (text for name, text in render(spec) if name.endswith("_onnx_plugin.cpp"))
     demanded = {attr.name for attr in spec.attrs if f"got no attribute '{attr.name}'" in plugin}
@@ -239,7 +239,7 @@ POOLS = {
 
 
 def pool_model(dims, attributes, dtype="float"):
-    """A MaxPool, and onnxruntime's gradient of it; the shape of y decides that of dy."""
+    """Return a MaxPool, and onnxruntime's gradient of it; the shape of y determines that of dy."""
     text = f"({dtype}{dims} x) => (y, i) {{y, i = MaxPool <{attributes}> (x)}}"
     forward = onnx.shape_inference.infer_shapes(parse(text))
     outs = [dim.dim_value for dim in forward.graph.output[0].type.tensor_type.shape.dim]
@@ -249,7 +249,7 @@ def pool_model(dims, attributes, dtype="float"):
 
 
 def first_maxima(x, dy, begins, strides, kernel, dilations):
-    """dx, from the definition: the first maximum of a window, by rows, gets the element of dy."""
+    """Return dx from the definition: the first maximum of a window, by rows, gets the element of dy."""
     dx = np.zeros(x.shape)
     for batch, place in product(np.ndindex(x.shape[:2]), np.ndindex(dy.shape[2:])):
         best, at = None, None

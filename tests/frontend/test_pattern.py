@@ -1,4 +1,4 @@
-"""Declared patterns: what each condition matches, and the reason if it does not hold."""
+"""Test declared patterns: matches of each condition, and the reason if it does not match."""
 
 import numpy as np
 import onnx
@@ -47,7 +47,7 @@ MATCHES = [
         for axes in all_axes
     ),
     (op.Unsqueeze("x", axes=[2]), "y = Unsqueeze (a, last)", {"x": "a"}),
-    # Alternatives: those of the type of the node first.
+    # Alternatives: first those with the type of the node.
     (op.Neg("x") | op.Abs("x") | "x", "y = Abs (a)", {"x": "a"}),
     (op.Neg("x") | "x", "y = Abs (a)", {"x": "y"}),
     (op.Mul("x", 2) | op.Mul("x", "z"), "y = Mul (a, b)", {"x": "a", "z": "b"}),
@@ -59,7 +59,7 @@ MATCHES = [
         "s = Unsqueeze (a, first) t = Cast <to = 1> (s) u = Unsqueeze (t, first) y = Neg (u)",
         {"x": "a"},
     ),
-    # Several outputs, single readers.
+    # Several outputs, single consumers.
     (op.Split("x", ..., _any_output=True), "z, y = Split <num_outputs = 2> (a)", {"x": "a"}),
     (op.Abs(op.Neg("x", _is_alone=True)), "t = Neg (a) y = Abs (t)", {"x": "a"}),
 ]
@@ -91,7 +91,8 @@ MISMATCHES = [
     (op.Split("x"), "z, y = Split <num_outputs = 2> (a)", "expected Split"),
     (op.Abs(op.Neg("x", _is_alone=True)), "t = Neg (a) z = Exp (t) y = Abs (t)", "'t' has other readers"),
     (op.Neg(Through("x", op.Cast("", to=1))), "t = Cast <to = 10> (a) y = Neg (t)", "Cast has to 10, expected 1"),
-    # The reason is that of the alternative that matches the most nodes; a capture is none for a node of a listed type.
+    # The reason is that of the alternative with the most matched nodes; a capture does not match a node of a listed
+    # type.
     (op.Mul(op.Neg(op.Abs("x")), "z") | op.Mul("z", op.Exp("x")), "t = Neg (a) y = Mul (t, b)", "'a' is computed by"),
     (op.Neg(op.Abs("x")) | "x", "y = Neg (a)", "expected Abs"),
 ]

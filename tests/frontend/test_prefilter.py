@@ -1,4 +1,4 @@
-"""Models that are copied because of the types of their nodes alone."""
+"""Test models that are copied because of the types of their nodes."""
 
 import subprocess
 import sys

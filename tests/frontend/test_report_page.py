@@ -1,4 +1,4 @@
-"""The page of `opforge convert --report`."""
+"""Test the page of `opforge convert --report`."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def parse(text):
 
 
 def report(model, folder, *options):
-    """The page of a conversion, as text."""
+    """Return the page of a conversion as text."""
     path = folder / "m.onnx"
     if isinstance(model, onnx.ModelProto):
         onnx.save(model, path)
@@ -49,7 +49,7 @@ def report(model, folder, *options):
 
 @pytest.fixture(scope="module", params=STEPS)
 def step(request, tmp_path_factory):
-    """A training step converted with everything on: folder, source, page."""
+    """Convert a training step with all options: folder, source, page."""
     folder, source = tmp_path_factory.mktemp(request.param), HERE / f"{request.param}_training.onnx"
     options = ("--lower-training", "--patterns", "--verify", "--json", folder / "r.json")
     return folder, source, report(source, folder, *options)
@@ -229,7 +229,7 @@ def test_boxes_of_a_layout_do_not_overlap_and_readers_lie_below(data):
         assert float(end[1]) == pytest.approx(areas[reader][1], abs=0.2)
 
 
-# Runs in the page: every text against its box, what is too wide, and the colours.
+# Runs in the page: compares every text with its box, and finds elements that are too wide, and colors.
 MEASURE = """<script>
 document.querySelectorAll('details').forEach(entry => entry.open = true);
 const found = {texts: 0, outside: [], pictures: 0, ours: document.querySelectorAll('g.ours').length};
@@ -256,12 +256,12 @@ document.body.dataset.found = JSON.stringify(found);
 @pytest.mark.all
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_browser_shows_the_page(step, tmp_path, scheme):
-    """Chromium lays the page out: all pictures are there, every text lies in its box, nothing is too wide."""
+    """Chromium shows all pictures, every text is inside its box, and nothing is too wide."""
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("chromium is not installed: apt-get install chromium")
     _, _, text = step
-    # The page itself forbids scripts; what measures it must be allowed.
+    # The page forbids scripts; the measuring script must be allowed.
     open_page = text.replace("default-src 'none';", "default-src 'none'; script-src 'unsafe-inline';")
     assert open_page != text
     page = tmp_path / "page.html"

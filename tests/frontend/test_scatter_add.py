@@ -1,4 +1,4 @@
-"""Embedding gradients written as scatters, with `--patterns`: as PyTorch's exporter writes them, and near misses."""
+"""Test embedding gradients as scatters, with `--patterns`: the form of PyTorch's exporter, and near misses."""
 
 import numpy as np
 import onnx
@@ -9,7 +9,7 @@ from onnx import numpy_helper
 from opforge.frontend import convert
 from opforge.frontend.run.execute import execute
 
-# Written by hand after what the exporter makes of aten.embedding_dense_backward.
+# Hand-written version of the exported aten.embedding_dense_backward.
 PLAIN = """ge = GreaterOrEqual (i, n0) lt = Less (i, n7) a = And (ge, lt) e = Equal (i, n2) ne = Not (e) m = And (a, ne)
     u = Unsqueeze (m, last) z = ConstantOfShape (dims) c = Clip (i, low, high) k = Not (u) v = Where (k, zero, {grad})
     j = Unsqueeze (c, last) y = ScatterND <reduction = "add"> (z, j, v)"""

@@ -1,4 +1,4 @@
-"""onnx knows our operators once they are registered."""
+"""Test that onnx accepts the operators after their schemas are registered."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Types that follow from the nodes before are those that onnx infers."""
+"""Compare types that are inferred from earlier nodes with those of onnx."""
 
 import numpy as np
 import onnx
@@ -72,7 +72,7 @@ def test_types_agree_with_onnx_or_are_unknown(nodes, monkeypatch):
 
 @pytest.mark.parametrize("shape", ["fixed", "s"])
 def test_a_table_gathers_its_type_from_its_gradient(shape):
-    """onnx does not know the node, so only the types before it can say that of the next one."""
+    """onnx does not have the node, so the type of the next node depends on the cached types."""
     grad = "com.microsoft.GatherGrad"
     nodes = f"s = Shape (e) g = {grad} ({shape}, i, r) t = Gather (g, i) y = {grad} ({shape}, i, t)"
     parsed = model(nodes)

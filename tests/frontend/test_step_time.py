@@ -1,4 +1,5 @@
-"""`opforge run` with the time of a whole step: estimates of the twin for our nodes, a simpler one for all others."""
+"""Test `opforge run` with the time of a whole step: estimates of the twin for custom nodes, a roofline for all
+others."""
 
 import json
 import re
@@ -45,7 +46,7 @@ def timed(model, arrays, mode=FAST):
 
 @pytest.fixture(scope="module", params=STEPS)
 def step(request, tmp_path_factory):
-    """A converted training step and all that `opforge run` writes of it."""
+    """Return a converted training step and all files that `opforge run` writes for it."""
     folder = tmp_path_factory.mktemp(request.param)
     conversion = convert(onnx.load(HERE / f"{request.param}_training.onnx"), lower_training=True)
     onnx.save(conversion.model, folder / "m.onnx")
@@ -57,7 +58,7 @@ def step(request, tmp_path_factory):
 
 
 def test_a_training_step_runs_on_made_up_arrays(step):
-    """Every one of our nodes ran on the twin, with the estimate that a call alone has, and the numbers are right."""
+    """Each custom node ran on the twin, with the same estimate as a single call, and correct numbers."""
     conversion, folder, printed = step
     report = json.loads((folder / "r.json").read_text())
     arrays = sample_inputs(conversion.model, convert(conversion.model))
@@ -160,7 +161,8 @@ def test_every_type_of_node_is_counted(step):
 
 
 def best_us(moved, products=0.0, peak=1024):
-    """By hand: 1.5 us of launch, then 1.42 TB/s or 24 cube cores at 1850 MHz, which multiply whole blocks."""
+    """Return the expected time: 1.5 us launch, then 1.42 TB/s or 24 cube cores at 1850 MHz, which multiply whole
+    blocks."""
     return 1.5 + max(moved / 1.42e12, products / (peak * 24 * 1850e6)) * 1e6
 
 
@@ -243,7 +245,7 @@ def test_a_trace_of_a_huge_model_is_bounded(monkeypatch):
 
 
 def test_groups_are_made_up_over_all_rows(calls):
-    """Also where the rows are no input of the model."""
+    """Also if the rows are not an input of the model."""
     model = parse(f"(float[40, 3] x, int64[3] i) => (float[3, 3] y) {{h = Neg (x) [n] y = {NODE} (h, i)}}")
     model.graph.value_info.append(helper.make_tensor_value_info("h", 1, [40, 3]))
     ends = sample_inputs(model, convert(model))["i"]

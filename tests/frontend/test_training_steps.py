@@ -1,4 +1,4 @@
-"""Whole training steps of onnxruntime-training, see data/make_training_steps.py."""
+"""Test whole training steps of onnxruntime-training, see data/make_training_steps.py."""
 
 import numpy as np
 import onnx
@@ -20,7 +20,7 @@ from opforge.frontend.training.training_step import training_step
 @pytest.mark.parametrize("is_reset", [False, True])
 @pytest.mark.parametrize("name", STEPS)
 def test_a_whole_step(name, is_reset):
-    """Loss, sums of gradients, moments and weights are those of onnxruntime-training, and ATC knows every node."""
+    """Loss, sums of gradients, moments and weights equal those of onnxruntime-training, and ATC supports every node."""
     step = whole(name)
     conversion = convert(step, lower_training=True)
     model = conversion.model
@@ -43,7 +43,8 @@ def test_a_whole_step(name, is_reset):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_training_graph_without_other_nodes(name):
-    """What it writes over its buffers becomes an output of the same type, in the place of the flag if there is one."""
+    """Values written over its buffers become outputs of the same type; the first one replaces the flag, if there is
+    one."""
     training = onnx.load(HERE / f"{name}_training.onnx")
     conversion = convert(training, lower_training=True)
     types = {value.name: value.type for value in training.graph.input}
@@ -58,7 +59,7 @@ def test_training_graph_without_other_nodes(name):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_the_numbers_can_be_verified(name):
-    """Against the definitions of onnxruntime's nodes, on arrays of which everything is a number."""
+    """Compares with the definitions of onnxruntime's nodes, on arrays whose results are all finite."""
     step = whole(name)
     conversion = convert(step, lower_training=True)
     comparisons = [entry for entry in verify(step, conversion) if not entry.op]
@@ -87,7 +88,7 @@ def whole(name):
     ],
 )
 def test_every_setting_of_the_optimizer_is_compared(changes):
-    """The step with other settings converts to the same numbers, and differs from the conversion of the original."""
+    """The step with other settings converts to the same numbers, which differ from those of the original settings."""
     step, changed = whole("conv"), whole("conv")
     original = {"adam_mode": 1, "alpha": 0.9, "beta": 0.999, "correct_bias": 1, "epsilon": 1e-6, "weight_decay": 0.2}
     for model, settings in ((step, original), (changed, original | changes)):

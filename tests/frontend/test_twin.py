@@ -1,4 +1,4 @@
-"""A model on the twin: the same numbers before and after conversion, and those of the formula."""
+"""Test models on the twin: equal numbers before and after conversion, and those of the formula."""
 
 import numpy as np
 import onnx
@@ -46,7 +46,7 @@ def test_the_numbers_are_those_of_the_formula_before_and_after(word, rng):
     for name, expected in formula.items():
         assert result.outputs[name].dtype == dtype
         np.testing.assert_allclose(result.outputs[name].astype(np.float32), expected, **tolerance(dtype))
-    # onnx's evaluator sums halves in halves: of the source, only what the twin ran is as precise.
+    # onnx's evaluator adds float16 in float16: of the source, only the results of the twin are as precise.
     for name in ["y", "w"] if dtype is np.float32 else ["y"]:
         np.testing.assert_allclose(before[name].astype(np.float32), formula[name], **tolerance(dtype))
 
@@ -58,7 +58,7 @@ def test_a_call_that_the_operator_refuses_names_node_and_status(rng):
 
 
 def windows_of_equal_sequences(count, rows, wide, weight):
-    """Both gradients of windows of 32 rows, one every 16 rows."""
+    """Return both gradients of windows of 32 rows, one every 16 rows."""
     begins = [begin for start in range(0, 320, 320 // count) for begin in range(start, start + 320 // count - 31, 16)]
     dx, dw = np.zeros(rows.shape), np.zeros(weight.shape)
     for begin, gradient in zip(begins, wide, strict=True):

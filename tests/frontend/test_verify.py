@@ -1,4 +1,4 @@
-"""`opforge convert --verify`."""
+"""Test `opforge convert --verify`."""
 
 import dataclasses
 import json
@@ -98,7 +98,7 @@ def test_a_difference_is_exit_code_1_and_only_reports_are_written(out, wrong, tm
 
 
 def compared(monkeypatch, before, after):
-    """The comparison of an output that is `before`, and `after` the conversion."""
+    """Compare an output with the value `before` and the value `after` the conversion."""
     from opforge.frontend.run import verify as module
 
     word = {"float32": "float", "float64": "double"}.get(before.dtype.name, before.dtype.name)
@@ -126,11 +126,11 @@ def test_tolerance_depends_on_the_type_and_the_typical_value(dtype, monkeypatch,
     before[0] = 0.5
     eps = float(ml_dtypes.finfo(dtype).eps)
     for roundings, same in ((2, True), (300, False)):
-        # What a sum has that cancels is rounded as its terms are.
+        # The rounding of a sum with cancellation is that of its terms.
         after = before.copy()
         after[0] += dtype(30 * roundings * eps)
         assert compared(monkeypatch, before, after).same is same
-    # One large value, as masks are, does not allow more for the others.
+    # One large value, as in masks, does not increase the tolerance of other values.
     before[1], after = -1e4, before.copy()
     after[1] = before[1]
     after[0] = dtype(0.5 + 30 * 300 * eps)

@@ -1,4 +1,4 @@
-"""Wrong ONNX bodies and kernels: `convert --verify` and the tests of a project report them."""
+"""Test wrong ONNX bodies and kernels: `convert --verify` and the tests of a project report them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MODELS = {
         {[n] z = npu.NPUScaledAdd <alpha = 0.5> (x, y) [m] w = npu.NPUScaledAdd <alpha = 0.5> (x)}""",
     "gemm": "g (float[9, 40] x, float[7, 40] v) => (float[9, 7] y) {[n] y = npu.NPUMatrixProduct (x, v)}",
 }
-# Starter, a piece of its spec, what replaces it, the wrong node, and a part of the message.
+# Starter, a part of its spec, its replacement, the wrong node, and a part of the message.
 PLANTED = [
     ("row_reduction", "ReduceMax", "ReduceMin", "n", "got the error"),
     ("row_reduction", "value = int64[1] {1}", "value = int64[1] {0}", "n", "[9] in the NumPy reference"),
@@ -51,7 +51,7 @@ PLANTED = [
 
 @pytest.fixture(scope="module", params=STARTERS)
 def project(request, tmp_path_factory):
-    """A project of a starter, and its unchanged spec."""
+    """Create a project from a starter; return it with its unchanged spec."""
     root = new_project(STARTERS[request.param], tmp_path_factory.mktemp("projects") / request.param, request.param)
     text = f'<ir_version: 8, opset_import: ["" : 18, "npu" : 1]> {MODELS[request.param]}'
     onnx.save(onnx.parser.parse_model(text), root / "m.onnx")
@@ -61,7 +61,7 @@ def project(request, tmp_path_factory):
 
 @pytest.fixture
 def planted(project, monkeypatch):
-    """A function that changes the spec, and gives back the folder."""
+    """Return a function that changes the spec and returns the folder."""
     _, root, spec, text = project
 
     def change(old, new):
@@ -80,7 +80,7 @@ def convert(*options):
 
 
 def failures(calls):
-    """The messages of the calls whose results differ."""
+    """Return the messages of the calls with different results."""
     found = []
     for call in calls:
         try:
@@ -234,7 +234,7 @@ def test_no_compiler_is_one_line(project, monkeypatch):
         verify.verify_within(source, convert_model(source))
 
 
-# Operator, case, a piece of the body, and what replaces it.
+# Operator, case, a part of the body, and its replacement.
 OWN = [
     ("BatchNormElemtBackward", "weighted", "Mul (invstd_c, invstd_c)", "Add (invstd_c, invstd_c)"),
     ("BatchNormElemtBackward", "weighted", "grad_input = CastLike (wide, grad_out)", "grad_input = Identity (wide)"),
@@ -263,7 +263,7 @@ OWN = [
 
 
 def _one_of_each_case():
-    """The rows, of which the first one of each operator and case is never left out."""
+    """Return the rows; the first one of each operator and case is always tested."""
     for number, row in enumerate(OWN):
         is_repeated = any(before[:2] == row[:2] for before in OWN[:number])
         yield pytest.param(*row, marks=pytest.mark.all if is_repeated else ())

@@ -18,7 +18,7 @@ OPFORGE = (sys.executable, "-c", "from opforge.cli.main import main; main()")
 RUNS = 100_000
 SANITIZERS = "address,undefined"
 OPTIONS = {
-    # The twin keeps destroyed handles for some time, and asks for memory of any size.
+    # The twin keeps destroyed handles for some time, and allocates memory of any size.
     "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:alloc_dealloc_mismatch=0",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
 }
@@ -44,7 +44,8 @@ def compiled():
     compiler = folder / "clang++"
     # The list of exceptions of the compiler would be an unknown file among the dependencies.
     options = f"-fsanitize=fuzzer-no-link,{SANITIZERS} -fno-sanitize-recover=all -fno-sanitize-ignorelist -g1 -O1"
-    # Kernels may call nothing of the host; they have checks of their own. Programs bring the functions of sanitizers.
+    # Kernels may not call host functions, so they are not instrumented. Programs contain the functions of the
+    # sanitizers.
     script = f'case "$*" in *-fsanitize=bounds* | *-shared*) options= ;; *) options="{options}" ;; esac'
     compiler.write_text(f'#!/bin/sh\n{script}\nexec {shutil.which("clang++")} "$@" $options\n', encoding="utf-8")
     compiler.chmod(0o755)
@@ -71,5 +72,5 @@ def test_no_input_ends_the_process(compiled, name, tmp_path):
     executed = re.search(r"number_of_executed_units: (\d+)", printed)
     assert executed, printed[-2000:]
     assert int(executed[1]) >= RUNS
-    # It went beyond the seeds.
+    # It found inputs beyond the seeds.
     assert list(found.iterdir())

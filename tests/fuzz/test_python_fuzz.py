@@ -1,4 +1,4 @@
-"""Change seeds at random: specs, models, graphs, operator sources and pages are read, or refused with a UserError."""
+"""Change seeds at random: specs, models, graphs, operator sources and pages are read, or rejected with a UserError."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MODEL = onnx.parser.parse_model(
 
 DUMP = (SEEDS / "ge_text" / "dump.pbtxt").read_text()
 GRAPH = text_format.Parse(DUMP, message("ModelDef"), allow_unknown_field=True).SerializeToString()
-# Seeds that are no text.
+# Binary seeds.
 BINARY = {"onnx": MODEL, "air": GRAPH}
 
 
@@ -53,7 +53,7 @@ def import_source(path):
                 load_specs([spec])
 
 
-# By folder of seeds: the reader, the name of the file, and pieces of its language with two spaces between them.
+# By folder of seeds: the reader, the file name, and tokens of its language separated by two spaces.
 CPP = '{  }  (  )  "  ;  ,  //  /*  */  0  -  \n  \\  99999999999999999999  #include "a.h"  #define A A  template <  ::'
 TARGETS = {
     "spec": (
@@ -92,7 +92,7 @@ TARGETS = {
 
 
 def contents(name):
-    """Bytes of a seed with up to eight changes: a piece put in, bytes removed, or a part repeated."""
+    """Return the bytes of a seed with up to eight changes: inserted tokens, removed bytes, or repeated parts."""
     encoding = "latin-1" if name in BINARY else "utf-8"
     pieces = [piece.encode(encoding) for piece in TARGETS[name][2].split("  ")]
     seeds = [BINARY[name]] if name in BINARY else [path.read_bytes() for path in sorted((SEEDS / name).iterdir())]
@@ -115,7 +115,7 @@ def late(signum, frame):
 @pytest.mark.parametrize("examples", [FEW, pytest.param(MANY, marks=pytest.mark.all)])
 @pytest.mark.parametrize("name", TARGETS)
 def test_changed_seeds_are_read_or_refused(name, examples, tmp_path, monkeypatch):
-    # Without the cache of loaded specs, which would keep every one of them.
+    # The cache of loaded specs would keep every spec.
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     read, file, _ = TARGETS[name]
     path = tmp_path / file
@@ -141,5 +141,5 @@ def test_changed_seeds_are_read_or_refused(name, examples, tmp_path, monkeypatch
         attempt()
     finally:
         signal.signal(signal.SIGALRM, before)
-    # Seeds are readable, and changes are not all harmless.
+    # All seeds can be read, and some changes are rejected.
     assert min(counts.values()) > 0, counts

@@ -1,4 +1,4 @@
-"""Run the command line often without the time of its imports: this process has them, and forks for each command."""
+"""Run the command line often without repeating its imports: this process has them, and forks for each command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import socket
 import sys
 from importlib import import_module
 
-# What commands import when they run.
+# Modules that commands import at run time.
 MODULES = (
     *("onnx.checker", "onnx.reference", "numpy", "ml_dtypes", "jinja2", "opforge.codegen.generate"),
     *("opforge.codegen.new", "opforge.codegen.writer", "opforge.twin.build", "opforge.twin.profile"),
@@ -20,7 +20,7 @@ MODULES = (
 
 
 def serve(caller: socket.socket) -> None:
-    """Return in a child for each command; end when the caller is gone."""
+    """Return in a child for each command; end after the caller has ended."""
     for name in MODULES:
         import_module(name)
     gc.freeze()
@@ -41,12 +41,12 @@ def serve(caller: socket.socket) -> None:
 
 
 def _enter(command: dict, streams: list[int]) -> None:
-    """Take over streams, folder, environment and arguments of a command."""
+    """Set streams, folder, environment and arguments of a command."""
     os.setpgid(0, 0)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.closerange(3, 64)
-    # What Python found out about the streams of this process is not true of these.
+    # Python's settings for the streams of this process do not apply to these.
     sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.__stderr__ = open(2, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     os.chdir(command["folder"])

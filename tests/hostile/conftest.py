@@ -18,7 +18,7 @@ HANGS = 300  # seconds after which a command is a hang
 
 
 class CommandLine:
-    """Runs `opforge` in a process of its own for each call, forked by one that has the imports."""
+    """Runs `opforge` in a separate process for each call, forked from a process with the imports."""
 
     def __init__(self) -> None:
         self._caller, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -39,7 +39,7 @@ class CommandLine:
         stderr: int | str | None = None,
         **variables: str,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command; no traceback, no hang.
+        """Run a command; fail on a traceback or a hang.
 
         Args:
             arguments: Command, options and arguments.

@@ -1,4 +1,4 @@
-"""Hostile npz files: each is read, or refused in one line; no other error, and no memory for content that is absent."""
+"""Test hostile npz files: each is read, or rejected in one line; no other error, and no memory for absent content."""
 
 import io
 import struct
@@ -23,7 +23,7 @@ def header(shape="(3, 4)", descr="'<f4'", version=b"\x01\x00", size=None):
 
 
 def npz(*members, compression=zipfile.ZIP_STORED):
-    """The bytes of an archive of (name, content) pairs."""
+    """Return the bytes of an archive of (name, content) pairs."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", compression) as archive:
         for name, content in members:
@@ -47,7 +47,7 @@ def damaged_deflate():
 
 
 def with_flag(data, value):
-    """An archive whose first member has other flags, in both of its headers."""
+    """Return an archive whose first member has other flags, in both of its headers."""
     central = data.index(b"PK\x01\x02")
     return patched(patched(data, 6, struct.pack("<H", value)), central + 8, struct.pack("<H", value))
 
@@ -58,14 +58,14 @@ def with_method(data, value):
 
 
 def with_size(data, value):
-    """An archive that claims another size of its member."""
+    """Return an archive with another size of its member."""
     central = data.index(b"PK\x01\x02")
     sizes = struct.pack("<II", value, value)
     return patched(patched(data, 18, sizes), central + 20, sizes)
 
 
 def unchecked(content):
-    """A member whose checksum is wrong."""
+    """Return a member with a wrong checksum."""
     data = npz(("x.npy", content))
     return patched(data, data.index(content) + len(content) - 1, b"\x7f")
 
@@ -204,13 +204,13 @@ def seeds():
     yield npz(("x.npy", header("(2,)", "'<U3'") + bytes(24)))
 
 
-# What deflate can make of a byte, once for each array: members may share their bytes.
+# The maximum size that deflate creates from a byte, once per array: members may share their bytes.
 MOST_PER_BYTE = 1032 * len(NAMES)
 NUMBERS = (0, 1, 8, 12, 14, 0x7F, 0xFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF)
 
 
 def mutated(data, rng):
-    """Some bytes changed, cut, repeated or overwritten by numbers that archives give a meaning."""
+    """Return data with some bytes changed, removed, repeated or replaced by special numbers of archives."""
     data = bytearray(data)
     for _ in range(rng.integers(1, 6)):
         place, kind = int(rng.integers(len(data))), rng.integers(6)
@@ -228,7 +228,7 @@ def mutated(data, rng):
 
 
 def mutated_member(rng):
-    """A mutated array in an archive that is whole."""
+    """Return a mutated array in a valid archive."""
     array = GOOD if rng.random() < 0.7 else header("(3,)", "'<i8'", b"\x02\x00") + bytes(24)
     return npz(("x.npy", mutated(array, rng)), compression=zipfile.ZIP_STORED if rng.random() < 0.9 else 8)
 

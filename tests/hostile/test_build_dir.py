@@ -1,4 +1,4 @@
-"""Build folders that cannot be used or belong to another project: one message, and no file is lost."""
+"""Test build folders that cannot be used or belong to another project: one message, and no file is lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def project(tmp_path):
 
 @pytest.fixture
 def refused(opforge):
-    """What a command says that ends with exit code 2."""
+    """Run a command that exits with code 2; return its message."""
 
     def run(project, *command, **variables):
         done = opforge(*command, cwd=project.root, **{"CXX": "g++"} | variables)
@@ -44,7 +44,7 @@ def _full(path):
     _file(path / "twin" / "gen")
 
 
-# What OPFORGE_BUILD_DIR names -> how it is made, part of the message.
+# Value of OPFORGE_BUILD_DIR -> how to create it, part of the message.
 FOLDERS = {
     "file": (_file, "expected a folder in which opforge can build"),
     "pipe": (os.mkfifo, "expected a folder in which opforge can build"),
@@ -209,7 +209,7 @@ STRAY = {
 
 @pytest.fixture(scope="module")
 def shared_project(tmp_path_factory):
-    """A project that is compiled once for all tests."""
+    """Create a project that is compiled once for all tests."""
     return Project(new_project("Clip", tmp_path_factory.mktemp("shared") / "clip", "elementwise"))
 
 

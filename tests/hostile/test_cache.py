@@ -1,4 +1,4 @@
-"""Damage to what a build left behind: the next build makes it again, and what it gives is right."""
+"""Damage the files of a build: the next build creates them again, and its results are right."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HANGS = 120  # seconds after which a test is a hang
 
 @pytest.fixture
 def library(tmp_path):
-    """A library whose source includes a header, built once."""
+    """Build a library whose source includes a header."""
     (tmp_path / "answer.h").write_text("inline int Answer() { return 1; }\n", encoding="utf-8")
     source = tmp_path / "answer.cpp"
     source.write_text('#include "answer.h"\nextern "C" int answer() { return Answer(); }\n', encoding="utf-8")
@@ -40,7 +40,7 @@ def build(library):
 
 
 def answer(library):
-    """What the library answers in a process that has not loaded it before."""
+    """Return the result of the library in a process that has not loaded it before."""
     program = f"import ctypes; print(ctypes.CDLL({str(library.path)!r}).answer())"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=HANGS)
     return int(done.stdout)
@@ -52,7 +52,7 @@ def _replaced(path, make):
 
 
 DEEP = "[" * 100_000
-# What a record may hold instead.
+# Damaged contents of a record.
 RECORDS = {
     "nothing": "",
     "list": "[]",
@@ -76,7 +76,7 @@ RECORDS = {
     "huge": b"[" + b"0," * (4 << 20) + b"0]",
     "old version": '{"signature": "", "inputs": [], "bytes": 100}',
 }
-# What may be in the place of a file.
+# Other entries at the path of a file.
 PLACES = {
     "pipe": os.mkfifo,
     "folder": Path.mkdir,
@@ -119,7 +119,7 @@ def test_other_entry_at_the_path_of_a_file_is_replaced(library, capfd, kind, fil
 
 @pytest.mark.parametrize("file", ["answer.o", "libanswer.so"])
 def test_other_bytes_of_the_same_size_are_noticed(library, file):
-    """Even if nothing but the bytes differs for who looks at size and time of modification."""
+    """Also if size and modification time are unchanged."""
     path = library.path.parent / file
     before = path.stat()
     content = bytearray(path.read_bytes())
@@ -158,7 +158,7 @@ def test_a_digest_is_remembered_of_settled_files_only(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["pipe", "ring", "link to a device", "folder"])
 def test_special_file_as_former_input_does_not_block(library, tmp_path, kind):
-    """The object was made of a header that the source no longer includes."""
+    """The object was built from a header that the source no longer includes."""
     library.units[0].source.write_text('extern "C" int answer() { return 4; }\n', encoding="utf-8")
     _replaced(tmp_path / "answer.h", PLACES[kind])
     assert build(library) == 1
@@ -166,7 +166,7 @@ def test_special_file_as_former_input_does_not_block(library, tmp_path, kind):
 
 
 def test_objects_of_another_source_are_not_reused(library, tmp_path):
-    """Object and record, each whole, of two builds."""
+    """Object and record are complete, but from two builds."""
     other = tmp_path / "answer.o"
     shutil.copy(library.units[0].object, other)
     (tmp_path / "answer.h").write_text("inline int Answer() { return 2; }\n", encoding="utf-8")
@@ -218,7 +218,7 @@ def test_the_files_of_a_killed_build_are_removed_by_the_next(library, tmp_path):
     script = (
         "from pathlib import Path\nfrom opforge.twin.compiler import units as compiler\n"
         "from opforge.twin.compiler.folder import locked\n"
-        "compiler._ccache = lambda: ()\n"  # it would be the parent that is killed
+        "compiler._ccache = lambda: ()\n"  # otherwise ccache would be the killed parent
         f"out = Path({str(library.path.parent)!r})\nwith locked(out) as scratch:\n"
         f"    unit = compiler.Unit(Path({str(library.units[0].source)!r}), out / 'b.o', (), 'b')\n"
         "    compiler.build([compiler.Library(out / 'b.so', (unit,))], scratch)\n"
@@ -232,7 +232,7 @@ def test_the_files_of_a_killed_build_are_removed_by_the_next(library, tmp_path):
     assert not list(library.path.parent.glob("build-*"))
 
 
-# The text of a depfile -> the names in it; None for a refusal.
+# The text of a depfile -> its names; None for a rejected one.
 DEPFILES = {
     "x.o: /a/b.cpp /a/c.h \\\n /d\n": ["/a/b.cpp", "/a/c.h", "/d"],
     "x.o: /a\\ b $$c\\#d\n": ["/a b", "$c#d"],

@@ -1,4 +1,4 @@
-"""Damaged caches of ccache: the build is right, and one line says what happened."""
+"""Test damaged caches of ccache: the build is right, and one line reports the damage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ YEAR_NS = 365 * 86400 * 10**9
 
 @pytest.fixture
 def build(tmp_path, monkeypatch):
-    """Build two libraries in a new folder each time; gives what they answer."""
+    """Build two libraries in a new folder each time; return their results."""
     monkeypatch.setenv("CCACHE_DIR", str(tmp_path / "ccache"))
     monkeypatch.setenv("PATH", ":".join(["/usr/bin", "/bin"]))
     compiler.compiler.cache_clear()

@@ -1,4 +1,4 @@
-"""Hostile arguments, one table for all commands: exit code 2 or 3, a message, no traceback, no file made."""
+"""Test hostile arguments of all commands with one table: exit code 2 or 3, a message, no traceback, no new file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opforge.cli.main import app
 from opforge.codegen.new import new_project
 
 COMMANDS = typer.main.get_group(app).commands
-# Arguments with which each command gets far enough to look at an option.
+# Arguments with which each command reads its options.
 NEEDED = {
     "new": ["Bar"],
     "convert": ["m.onnx", "-o", "o.onnx"],
@@ -50,7 +50,7 @@ def listing(folder):
 
 @pytest.fixture
 def refused(opforge, folder):
-    """Run a command that must be refused; return its message."""
+    """Run a command that must be rejected; return its message."""
 
     def run(arguments):
         before = listing(folder)
@@ -65,7 +65,7 @@ def refused(opforge, folder):
 
 
 def path_parameters():
-    """Every path that a command takes, as (command, option or None for an argument)."""
+    """Return every path parameter of a command, as (command, option or None for an argument)."""
     found = []
     for info in [info for group in app.registered_groups for info in group.typer_instance.registered_commands]:
         signature = inspect.signature(info.callback)

@@ -1,4 +1,4 @@
-"""Sources and compilers that do harm: each ends with one message, within limits."""
+"""Test harmful sources and compilers: each ends with one message, within limits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BOMBS = {
     "no limit": ("int x;\n", {SECONDS: "many"}, f"{SECONDS}: got 'many', expected a number of seconds"),
     "negative limit": ("int x;\n", {MEMORY: "-1"}, f"{MEMORY}: got '-1', expected a number of MB"),
 }
-# Read while the preprocessor runs: refused, since the object would depend on it.
+# Files that the preprocessor reads: rejected, because the object would depend on them.
 READ = {
     "absolute path": '#include "{outside}/secret.h"\n',
     "parents": '#include "../outside/secret.h"\n',
@@ -67,7 +67,7 @@ def compiled(source, folder, **unit):
 
 @pytest.fixture
 def place(tmp_path):
-    """A folder with a source, beside one that is none of the project's."""
+    """Create a folder with a source, next to a source outside the project."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret.h").write_text("int secret;\n", encoding="utf-8")
     (tmp_path / "project").mkdir()
@@ -103,7 +103,7 @@ def test_included_files_must_be_in_the_project(place, kind):
 
 
 def ends(process):
-    """Whether a process that was killed comes to its end; the system may need a moment."""
+    """Return whether a killed process ends; the system may need a moment."""
     status = Path("/proc", str(process), "stat")
     for _ in range(200):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -192,7 +192,7 @@ def test_cxx_that_names_no_compiler_is_a_missing_tool(place, cxx, name, says):
     assert len(str(caught.value)) < 600
 
 
-# A line of a kernel header that its lint refuses -> part of the message.
+# A line of a kernel header that lint rejects -> part of the message.
 REFUSED_LINES = {
     '#include "/dev/zero"': "'/dev/zero' is an absolute path",
     "#include </dev/zero>": "'/dev/zero' is an absolute path",
@@ -231,7 +231,7 @@ def test_lint_refuses_lines_that_read_other_files(line):
     assert [found for found in lint_text(f"{line}\n", "k.h") if REFUSED_LINES[line] in f"{found.rule}: {found.message}"]
 
 
-# A kernel that includes headers with inline assembly, and adds none.
+# A kernel that includes headers with inline assembly, but contains none.
 PLAIN = """#include <cstdio>
 #include <cstdint>
 #define NAME(part) section_##part
@@ -244,7 +244,7 @@ int y = section(section_asm_(1));
 """
 PASTE = "#define P(a, b) a##b\n"
 TEXT = '".text\\n.incbin \\"/dev/zero\\"#"'
-# A text that macros hide from lint -> part of the message, which begins with the place.
+# Text hidden from lint by macros -> part of the message, which starts with the location.
 ASSEMBLY = {
     "statement": (PASTE + 'void f() { P(__as, m__) volatile("syscall"); }', "2: asm: "),
     "keyword": (PASTE + 'void f() { P(a, sm)("nop"); }', "2: asm: "),
@@ -294,7 +294,7 @@ def test_a_source_that_was_not_checked_is_compiled_again(place):
     assert compiled(source, place, check=require_no_assembly) == 0
 
 
-# Texts that take a lint that is not linear minutes.
+# Texts on which a non-linear lint takes minutes.
 LONG_TEXTS = {
     name: start + piece * (200_000 // len(piece))
     for name, start, piece in [
@@ -340,7 +340,7 @@ def _pipe(path):
     os.mkfifo(path)
 
 
-# What a kernel source may be instead of a source -> part of the message.
+# Other contents of a kernel source -> part of the message.
 NO_SOURCES = {
     "pipe": (_pipe, "got a pipe"),
     "device": (lambda path: path.symlink_to("/dev/zero"), "got a device"),
@@ -396,7 +396,7 @@ def test_headers_of_kernels_are_files_of_the_project(tmp_path, name, says):
         assert says in str(caught.value)
 
 
-# A file of a project that is a pipe -> part of the message of `opforge build`.
+# A pipe in place of a file of a project -> part of the message of `opforge build`.
 PIPES = ("op_host/x.h", "op_host/sub/x.cpp", "op_kernel/x.h", "op_kernel/common/x.hpp", "op_plugin/x.h")
 
 

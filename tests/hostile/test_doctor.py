@@ -1,4 +1,5 @@
-"""Hostile environments and vendor folders for `opforge doctor`: named faults, in bounded time, nothing else opened."""
+"""Test hostile environments and vendor folders for `opforge doctor`: named faults, in bounded time, no other file
+opened."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH", "ASCEND_CUSTOM_OPP_PATH", "L
 
 
 class Place:
-    """A toolkit, a vendor folder without libraries, and the variables that lead to them."""
+    """A toolkit, a vendor folder without libraries, and the variables that refer to them."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.toolkit, self.vendor = root, root / "toolkit", root / "vendors/acme"
@@ -114,7 +115,7 @@ def test_links_that_lead_in_a_circle(place):
 
 
 def deep_folder(start, levels):
-    """A folder whose path is too long for the system to name at once."""
+    """Create a folder whose path is too long for a single system call."""
     here = os.open(start, os.O_RDONLY)
     for _ in range(levels):
         os.mkdir("d", dir_fd=here)
@@ -330,7 +331,7 @@ def test_a_driver_without_an_end_is_ended_with_its_children(tmp_path, monkeypatc
     program.chmod(0o755)
     assert find_device({"PATH": f"{tmp_path}:/usr/bin:/bin"}, []) is None
     group = int((tmp_path / "group").read_text(encoding="utf-8"))
-    time.sleep(0.5)  # what was killed may still be leaving the kernel
+    time.sleep(0.5)  # a killed process may still be ending
     for place in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it ended
             state, _, its_group, *_ = place.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
@@ -375,7 +376,7 @@ def test_queries_at_any_position_return_a_result(tmp_path):
 
 
 def test_mutated_vendor_folders(place):
-    """Damaged bytes in every text that doctor reads, in one process."""
+    """Damage bytes in every text that doctor reads, in one process."""
     texts = {
         "manifest.json": json.dumps({"operators": ["A"], "cann": ["8.1", "9.1"], "files": {"version.info": "0" * 64}}),
         "built.json": json.dumps({"toolkit": "8.1.RC1", "files": {"version.info": "0" * 64}}),

@@ -1,4 +1,4 @@
-"""Faults of the machine: no space, no permission, interrupts, wrong clocks (docs/explanation/faults.md)."""
+"""Test faults of the machine: no space, no permission, interrupts, wrong clocks (docs/explanation/faults.md)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def project(tmp_path):
 
 
 def namespace():
-    """The command that starts a program which may mount folders."""
+    """Return the command that starts a program which may mount folders."""
     command = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
     if not shutil.which("unshare") or subprocess.run([*command, "true"], check=False, capture_output=True).returncode:
         pytest.skip("needs unshare --mount")
@@ -99,7 +99,7 @@ def test_a_full_disk_is_one_message_and_space_repairs_it(project, tmp_path, comm
     assert [path for path in left if not path.endswith((".inc", ".lock", ".opforge-project"))] == []
 
 
-# Command -> variables; {} stands for the folder that cannot be written.
+# Command -> variables; {} is the folder that cannot be written.
 READ_ONLY = {
     "generate --output {}/out": {},
     "convert m.onnx -o {}/o.onnx": {},
@@ -129,7 +129,7 @@ def test_a_read_only_folder_is_one_message(project, tmp_path, command):
 
 
 def test_a_read_only_cache_costs_only_time(tmp_path):
-    """The library of the CPU twin is not kept there, and what is in build/ is used."""
+    """The library of the CPU twin is not cached, and the one in build/ is used."""
     script = (
         "from pathlib import Path; import sys\nfrom opforge.twin.compiler.runtime_library import _keep\n"
         "made = Path(sys.argv[1]); made.write_bytes(b'x'); _keep(made, ['a'])"
@@ -164,7 +164,7 @@ def test_a_user_without_rights_gets_one_message(project, command):
 
 
 def interrupted(project, command, at):
-    """Exit code of a command, and what it says, that gets SIGINT at its `at`-th file operation."""
+    """Return the exit code and the output of a command that gets SIGINT at its `at`-th file operation."""
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, str(at), *command.split()],
         cwd=project,

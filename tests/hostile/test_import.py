@@ -1,4 +1,5 @@
-"""Harmful sources for `opforge import`: each gives one message or a draft, after work in proportion to its size."""
+"""Test harmful sources for `opforge import`: each gives one message or a draft; the work is proportional to its
+size."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Hostile packages, folders and endings for the installer of a .run file."""
+"""Test hostile packages, folders and signals for the installer of a .run file."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def test_pipes_in_an_installed_folder_do_not_block(package, run, target):
 
 @pytest.mark.parametrize("count", [10_000, pytest.param(40_000, marks=pytest.mark.all)])
 def test_many_files(package, run, tmp_path, target, count):
-    """Verify, install and remove them; each was quadratic, or one process for each file."""
+    """Verify, install and remove them; each step was quadratic, or started one process per file."""
     folder = tmp_path / "unpacked"
     assert run(package, f"--extract={folder}").returncode == 0
     vendor = folder / "packages/vendors/opforge"

@@ -1,4 +1,5 @@
-"""Kernels that block, end the process, or start others: refused before they run, or findings of an isolated launch."""
+"""Test kernels that block, end the process, or start others: rejected before they run, or findings of an isolated
+launch."""
 
 from __future__ import annotations
 
@@ -109,7 +110,7 @@ def test_a_dying_kernel_is_a_finding_of_its_launch(name):
     assert (y[0] != 0) == (kinds in ([], ["process_left"]))
 
 
-# What the child process of a call does instead -> (kinds of findings, words of the first message)
+# Actions of the child process of a call -> (kinds of findings, words of the first message)
 CHILDREN = {
     "os._exit(0)": (["process_exit"], "GroupedBiasAddGrad: the kernel ended the process with exit(0)"),
     "os.kill(os.getpid(), 9)": (["process_killed"], "killed by SIGKILL"),
@@ -184,7 +185,7 @@ def test_isolated_call_is_rejected_like_an_in_process_call(options, error, says)
 
 @pytest.mark.all
 def test_a_kernel_that_ends_its_thread_ends_by_the_time_limit(tmp_path, monkeypatch):
-    """Without lint, which refuses such a kernel."""
+    """Lint, which rejects such a kernel, is off."""
     folder = new_project("Clip", tmp_path / "clip", "elementwise")
     kernel = folder / "op_kernel" / "clip.h"
     text = kernel.read_text(encoding="utf-8").replace(
@@ -221,7 +222,7 @@ def test_a_blocked_kernel_is_ended_without_isolation_too(name):
 
 @pytest.mark.parametrize("ending", ["SIGKILL", "SIGINT"])
 def test_a_kernel_ends_with_its_caller(ending):
-    """Every process has stdout open: it is closed when all have ended."""
+    """Every process has stdout open: it is closed when all processes have ended."""
     body = 'printf("runs\\n"); fflush(stdout); for (;;) { sleep(1000); }'
     source = START + KERNEL.replace("NAME", "k").replace("BODY", body)
     script = (
@@ -282,7 +283,7 @@ def test_an_isolated_kernel_may_have_no_elements():
     assert launch(f'#include "kernel_operator.h"\n{kernel}', "nothing", 1, [np.zeros(0)], isolate=True) == []
 
 
-# A call in the text of a kernel -> the rule that refuses it
+# A call in the text of a kernel -> the rule that rejects it
 REFUSED = {
     "exit(0);": "c-function",
     "::exit(0);": "c-function",
@@ -318,7 +319,7 @@ def test_lint_refuses_functions_that_run_when_the_library_is_loaded(attribute):
     assert [finding.rule for finding in found] == ["static"]
 
 
-# What the text hides from lint -> what is found in the compiled kernel.
+# Text hidden from lint -> the finding in the compiled kernel.
 HIDDEN = {
     "#define JOIN(a, b) a##b\nextern \"C\" __aicore__ void JOIN(ex, it)(int32_t);|JOIN(ex, it)(0);":
         "calls 'exit' of the host",

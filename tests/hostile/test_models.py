@@ -1,4 +1,4 @@
-"""Hostile models and paths for the commands that take a model: one clear line, exit code 2, and no file changed."""
+"""Test hostile models and paths for commands that read a model: one clear line, exit code 2, and no file changed."""
 
 import os
 import socket
@@ -30,13 +30,13 @@ def parse(text, opset=18):
 
 
 def arguments(command, model, *options):
-    """A command line; a conversion needs a place for the result."""
+    """Return a command line; a conversion needs an output path."""
     out = ["-o", str(model.with_name("out.onnx"))] if command == "convert" else []
     return [command, str(model), *out, *map(str, options)]
 
 
 def refused(*command):
-    """The one line with which the command line refuses something."""
+    """Return the single line with which the command line rejects the input."""
     result = CliRunner().invoke(app, [str(argument) for argument in command])
     assert isinstance(result.exception, UserError), (result.exception, result.output)
     assert result.exception.exit_code == 2
@@ -47,12 +47,12 @@ def refused(*command):
 
 
 def contents(folder):
-    """Every entry below a folder, with its bytes when it is a regular file."""
+    """Return every entry below a folder, with the bytes of regular files."""
     found = sorted(folder.rglob("*"))
     return {path: path.read_bytes() if path.is_file() and not path.is_symlink() else None for path in found}
 
 
-# Files that are refused when they are read.
+# Files that are rejected when they are read.
 
 
 def node(op_type, inputs, outputs, **attributes):
@@ -79,7 +79,7 @@ def varint(number):
 
 
 def nested_messages(depth):
-    """A message in a message, as attributes that hold graphs."""
+    """Return nested messages, as attributes that contain graphs."""
     data = b""
     for _ in range(depth):
         for number in (6, 5, 1):
@@ -98,7 +98,7 @@ def nested_subgraphs(depth):
 
 
 def external(location, dims=(2,), kind=TensorProto.FLOAT, **entries):
-    """A model whose constant lies in a file; w.bin has 8 bytes."""
+    """Return a model whose constant is in a file; w.bin has 8 bytes."""
     tensor = TensorProto(name="w", data_type=kind, dims=dims, data_location=TensorProto.EXTERNAL)
     for key, value in {"location": location, **entries}.items():
         tensor.external_data.add(key=key, value=value)
@@ -167,7 +167,7 @@ REFUSED_MODELS = {
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder for a model, with files that external data must not lead to."""
+    """Create a folder for a model, with files that external data must not refer to."""
     inner = tmp_path / "models"
     (inner / "sub").mkdir(parents=True)
     for path in (tmp_path / "w.bin", inner / "w.bin", inner / "sub" / "w.bin"):
@@ -197,7 +197,7 @@ def test_a_hostile_file_is_one_line(folder, kind):
     assert contents(folder.parent) == before
 
 
-# Models that are read, and which the commands may take or refuse, but in one line.
+# Models that can be read; commands accept them or reject them in one line.
 
 
 def with_attribute(op_type, **attributes):
@@ -214,7 +214,7 @@ def sparse(dims, places, values=(1.0,)):
 
 
 def constant(shape, op_type, *more):
-    """A node with constant inputs only, beside a custom node."""
+    """Return a node with only constant inputs, next to a custom node."""
     inputs = ["n", *(f"c{number}" for number in range(len(more)))]
     model = parse(f"g (float[6, 3] x, int64[2] i) => (float[2, 3] y, z) {{{OURS}}}")
     model.graph.node.append(node(op_type, inputs, ["z"]))
@@ -300,7 +300,7 @@ def test_an_odd_model_ends_in_an_answer_or_one_line(folder, kind):
         assert "\x1b[2J" not in result.output, command
 
 
-# Paths that commands take.
+# Paths in options of commands.
 
 BAD_PATHS = {
     "a pipe": "pipe",
@@ -321,7 +321,7 @@ BAD_PATHS = {
 
 @pytest.fixture
 def good(folder):
-    """A model that every command takes, with external data, and its inputs."""
+    """Create a model that every command accepts, with external data, and its inputs."""
     (folder / "loop").symlink_to("loop")
     (folder / "m.onnx").write_bytes(external("w.bin"))
     np.savez(folder / "in.npz", x=np.ones(2, np.float32))
@@ -400,12 +400,12 @@ def test_two_files_of_a_command_are_two(good, monkeypatch, command):
     assert contents(good.parent) == before
 
 
-# Models that ask for more than there is: in a process of their own, which may crash, with less memory than usual.
+# Models that need more memory than available: in a separate process, which may crash, with a lower limit.
 
 
 @pytest.fixture
 def ended(opforge):
-    """Runs the command line; returns its exit code and what it said on stderr."""
+    """Run the command line; return its exit code and its stderr."""
 
     def run(*command, **variables):
         done = opforge(*command, **variables)
@@ -415,7 +415,7 @@ def ended(opforge):
 
 
 def chain(op_type, count, factor):
-    """A custom node, and nodes with constant inputs only, each larger than the previous one."""
+    """Return a custom node, and nodes with only constant inputs, each larger than the previous one."""
     nodes = " ".join(f"t{number + 1} = {op_type} (t{number}, r)" for number in range(count))
     constants = f"int64[1] n = {{1}}, int64[1] r = {{{factor}}}"
     body = f"{OURS} t0 = ConstantOfShape (n) {nodes}"
@@ -432,7 +432,7 @@ def many_constants():
 
 
 def one_node(op_type, *constants, **attributes):
-    """A node that makes 8 GB of few numbers, on a value that no folding knows."""
+    """Return a node that makes 8 GB from few numbers, with an input that folding cannot evaluate."""
     model = parse("g (float[2] x) => (y) {f = Flatten (x) k = Shape (f) s = ReduceMin <keepdims = 0> (k)}")
     names = [f"c{number}" for number in range(len(constants))]
     model.graph.initializer.extend(map(numpy_helper.from_array, map(np.array, constants), names))
@@ -541,7 +541,7 @@ def test_constants_that_are_joined_are_counted_first():
 
 
 def loops(depth):
-    """Loops in loops, of a million turns each."""
+    """Return nested loops with a million iterations each."""
     graph = onnx.parser.parse_graph(
         "b (int64 k, bool c, float[2] a) => (bool d, float[2] s) {d = Identity (c) s = Relu (a)}"
     )
@@ -613,7 +613,7 @@ def test_a_bomb_of_arrays_is_one_line(ended, good):
 
 
 def test_limits_end_with_the_block_that_claims_them():
-    """The memory of a conversion is not that of atc."""
+    """The memory limit of a conversion does not apply to atc."""
     script = (
         "import resource; from opforge.frontend.limits import claimed, limits_for, supervise; supervise()\n"
         "with claimed('m.onnx', limits_for(9)): inside = resource.getrlimit(resource.RLIMIT_DATA)\n"

@@ -1,4 +1,4 @@
-"""Hostile packages for `opforge verify`: one message, exit code 1 or 2, in bounded time and memory."""
+"""Test hostile packages for `opforge verify`: one message, exit code 1 or 2, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def package(tmp_path_factory):
 
 
 def with_payload(package, out, payload):
-    """The package with another payload, its head put right for it."""
+    """Return the package with another payload and a matching head."""
     data = package.read_bytes()
     lines = int(re.search(rb"header_lines=(\d+)", data)[1])
     head = b"\n".join(data.split(b"\n", lines)[:lines]) + b"\n"
@@ -52,7 +52,7 @@ def with_payload(package, out, payload):
 
 
 def archive_of(files, facts=()):
-    """A compressed archive of a package with these files and the right lists for them; facts replace those in them."""
+    """Return a compressed archive with these files and matching lists; `facts` replace properties in them."""
     stated = {
         "vendor": "opforge",
         "version": "1.0",
@@ -89,7 +89,7 @@ def header(name="x", kind=b"0", size=0, **fields):
 
 
 def patched(block, changes):
-    """A header block with other bytes and the right checksum."""
+    """Return a header block with other bytes and the right checksum."""
     block = bytearray(block)
     for place, data in changes.items():
         block[place : place + len(data)] = data
@@ -135,7 +135,7 @@ ARCHIVES = {
 
 
 def problem_of(packed):
-    """What is wrong with an archive; empty for one that can be read."""
+    """Return the error of an archive; empty for a valid one."""
     try:
         problems = [member.problem for member in read_archive(io.BytesIO(packed), frozenset(), 0)]
     except ArchiveError as error:
@@ -353,7 +353,7 @@ def test_pipe_among_the_headers_of_a_project(tmp_path):
 
 
 def mutations(seed, count, samples):
-    """Samples with changed, removed, repeated and inserted bytes."""
+    """Return samples with changed, removed, repeated and inserted bytes."""
     dice = random.Random(seed)  # noqa: S311  # the same cases every time
     for _ in range(count):
         data = bytearray(dice.choice(samples))

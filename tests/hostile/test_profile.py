@@ -1,4 +1,4 @@
-"""Hostile options, arrays and paths of `opforge profile`: one clear line, exit code 2, and no file changed."""
+"""Test hostile options, arrays and paths of `opforge profile`: one clear line, exit code 2, and no file changed."""
 
 import itertools
 import json
@@ -97,7 +97,7 @@ def test_numbers_without_a_counterpart_are_cast(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with things that no report may land on."""
+    """Create a folder with entries that a report must not replace."""
     inner = tmp_path / "reports"
     (inner / "sub").mkdir(parents=True)
     (tmp_path / "other.txt").write_text("precious")

@@ -1,4 +1,4 @@
-"""Hundreds of calls of all kinds leave the process as it was: memory, threads, open files and child processes."""
+"""Test that hundreds of calls do not change the process: memory, threads, open files and child processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 @pytest.fixture(scope="module")
 def soak():
-    """The script as a module."""
+    """Load the script as a module."""
     sys.path.insert(0, str(FOLDER))
     specification = importlib.util.spec_from_file_location("soak", FOLDER / "soak.py")
     module = importlib.util.module_from_spec(specification)

@@ -1,4 +1,5 @@
-"""Standard streams that are closed, full or without a reader: one message, exit code 2, no lost or misplaced output."""
+"""Test standard streams that are closed, full or without a reader: one message, exit code 2, no lost or misplaced
+output."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ CLOSED, FULL = "it is closed, expected an open one", "cannot be written: No spac
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A project with a model, whose operators are built."""
+    """Create a project with a model and built operators."""
     project = new_project("Foo", tmp_path_factory.mktemp("streams") / "project", "elementwise")
     x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy")
     graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
@@ -32,7 +33,7 @@ def folder(tmp_path_factory):
 
 
 def run(command, streams, cwd, **variables):
-    """Start a command with streams of the shell; returns exit code, stdout and stderr as far as they are captured."""
+    """Start a command with streams of the shell; return exit code, stdout and stderr, if they are captured."""
     done = subprocess.run(
         ["bash", "-c", f"'{OPFORGE}' {command} {streams}"],
         cwd=cwd,
@@ -118,7 +119,7 @@ def test_a_message_names_the_files_that_were_written(opforge, folder):
 
 @pytest.mark.parametrize("streams", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_no_file_gets_the_number_of_a_closed_stream(folder, streams):
-    """The command ends before it does anything."""
+    """The command ends before any other operation."""
     (folder / "n.onnx").unlink(missing_ok=True)
     code, out, err = run("convert m.onnx -o n.onnx", streams, folder)
     assert code == 2
@@ -167,7 +168,7 @@ def test_a_process_without_memory_is_one_message(folder, command):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_command_that_is_ended_leaves_no_temporary_file(folder, tmp_path, number):
-    """A pipe in the place of makeself says when the package is half made."""
+    """A pipe at the path of makeself shows that the package is half complete."""
     tools, work, told = tmp_path / "tools", tmp_path / "work", tmp_path / "told"
     tools.mkdir()
     work.mkdir()

@@ -1,4 +1,4 @@
-"""The threat model and the table of faults name files and tests that exist."""
+"""Test that the threat model and the table of faults name existing files and tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""opforge.twin from Python: misuse of the interface, processes that fork, and processes that lack addresses."""
+"""Test misuse of opforge.twin, processes that fork, and processes with few addresses."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ os.waitpid(child, 0)
 
 @pytest.mark.parametrize("limit", [200 << 20, 400 << 20, 1 << 30, 8 << 30, 64 << 30])
 def test_few_addresses_are_one_message(limit):
-    """The process has used the twin, then may not get more addresses."""
+    """The process has used the twin, and then gets no more addresses."""
     limited = f"""
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 limit = size + {limit} - (200 << 20)

@@ -1,4 +1,5 @@
-"""Programs that draw random problems and check what plans promise, compiled with the undefined-behaviour sanitizer."""
+"""Compile programs that draw random problems and check the guarantees of plans, with the undefined-behavior
+sanitizer."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(params=[pytest.param(4, id="quarter"), pytest.param(1, id="whole", marks=pytest.mark.all)])
 def check_plans(request, tmp_path):
-    """Run `<name>_plan.cpp` beside this file on `count` random problems, or a quarter; expect no broken promise."""
+    """Run `<name>_plan.cpp` in this folder on `count` random problems, or a quarter; expect no violation."""
 
     def check(name, count=200_000, seed=1):
         count //= request.param

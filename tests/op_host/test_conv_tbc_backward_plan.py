@@ -1,7 +1,7 @@
-"""The plan over random shapes."""
+"""Test the plan on random shapes."""
 
 from __future__ import annotations
 
 
 def test_every_plan_keeps_its_promises(check_plans):
-    check_plans("conv_tbc_backward", count=2_000)  # a plan weighs thousands of tiles
+    check_plans("conv_tbc_backward", count=2_000)  # a plan compares thousands of tiles

@@ -1,4 +1,4 @@
-"""The plan over random shapes."""
+"""Test the plan on random shapes."""
 
 from __future__ import annotations
 

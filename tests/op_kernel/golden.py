@@ -1,4 +1,4 @@
-"""What the tests of all kernels share: dtypes, references, comparison within an error bound."""
+"""Common parts of kernel tests: dtypes, references, comparison within an error bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROUNDING = {"float16": (2.0**-11, 2.0**-25), "bfloat16": (2.0**-8, 2.0**-134), "
 
 
 def load_reference(operator):
-    """The function `reference` of tests/reference/<operator>.py."""
+    """Return the function `reference` of tests/reference/<operator>.py."""
     path = ROOT / "tests" / "reference" / f"{operator}.py"
     module_spec = importlib.util.spec_from_file_location(f"reference_{operator}", path)
     module = importlib.util.module_from_spec(module_spec)
@@ -24,18 +24,18 @@ def load_reference(operator):
 
 
 def values(shape, dtype, seed=0):
-    """Normally distributed numbers."""
+    """Return normally distributed numbers."""
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
 def rounded(exact, computed, dtype):
-    """`computed`, the error of a number before it is rounded to the dtype, with that of rounding."""
+    """Return the error `computed` of a number, plus the error of its rounding to the dtype."""
     relative, absolute = ROUNDING[np.dtype(dtype).name]
     return computed + relative * (np.abs(exact) + computed) + absolute
 
 
 def assert_within(got, exact, bound):
-    """Every element of `got` is as far from `exact` as `bound` allows, or closer."""
+    """Check that the distance of every element of `got` from `exact` is at most `bound`."""
     assert got.shape == exact.shape
     error = np.abs(got.astype(np.float64) - exact)
     worst = np.unravel_index(np.argmax(error - bound), error.shape) if error.size else ()

@@ -1,4 +1,4 @@
-"""BatchNormElemtBackward on the twin against the formula."""
+"""Compare BatchNormElemtBackward on the twin with the formula."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from opforge.twin import run
 SPEC = load_specs([ROOT / "op_proto" / "batch_norm_elemt_backward.yaml"])[0]
 PER_CHANNEL = ("mean", "invstd", "weight", "sum_dy", "sum_dy_xmu")
 COUNTER_DTYPES = [np.int32, np.float32, np.float16]
-# Roundings on the way of an element: 2 of the count's quotients, 3 of the slope, 2 of the scale, 4 of the formula;
-# each is at most 2^-24 of the sum of absolute terms. The rest is for products of these errors.
+# Roundings of an element: 2 of the quotients of the count, 3 of the slope, 2 of the scale, 4 of the formula; each is at
+# most 2^-24 of the sum of absolute terms. The rest is for products of these errors.
 ROUNDINGS = 12 * 2.0**-24
 
 reference = load_reference(SPEC.name)
 
 
 def problem(shape, dtype=np.float32, channel_dtype=np.float32, counts=(10,), counter_dtype=np.int32, seed=0):
-    """Inputs of a call; `counts` is counter."""
+    """Return the inputs of a call; `counts` is counter."""
     inputs = {name: values(shape, dtype, seed + 7 * index) for index, name in enumerate(("grad_out", "input"))}
     for index, name in enumerate(PER_CHANNEL):
         inputs[name] = values(shape[1], channel_dtype, seed + index + 100)
@@ -37,10 +37,10 @@ def without_weight(inputs):
 
 
 def error_bound(inputs, dtype):
-    """The formula in float64 and the largest error that fp32 arithmetic and one rounding to the dtype can have."""
+    """Return the formula in float64, and the maximum error of float32 arithmetic and one rounding to the dtype."""
     wide = {name: value.astype(np.float64) for name, value in inputs.items()}
     exact = reference(wide, {})["grad_input"]
-    # With every term absolute and every difference a sum, the formula adds up the magnitudes of all terms.
+    # With absolute terms, and sums instead of differences, the formula adds the magnitudes of all terms.
     terms = {name: np.abs(value) for name, value in wide.items()}
     terms |= {"mean": -terms["mean"], "sum_dy": -terms["sum_dy"], "sum_dy_xmu": -terms["sum_dy_xmu"]}
     magnitude = reference(terms, {})["grad_input"]
@@ -48,7 +48,7 @@ def error_bound(inputs, dtype):
 
 
 def agree(inputs, out_dtype=None, **options):
-    """Run, compare every element with the formula, return the result."""
+    """Run, compare every element with the formula, and return the result."""
     dtype = out_dtype or inputs["grad_out"].dtype
     out_dtypes = None if out_dtype is None else {"grad_input": out_dtype}
     result = run("BatchNormElemtBackward", inputs, out_dtypes=out_dtypes, **options)
@@ -81,7 +81,7 @@ def test_documented_tolerance_holds_without_cancellation(dtype):
     )
 
 
-# Every way to hold factors: as they are, copied for several batches, widened, with padding taken out, row by row.
+# Every storage of factors: unchanged, copied for several batches, widened, without padding, row by row.
 @pytest.mark.parametrize("inner", [1, 2, 3, 7, 8, 9, 16, 49, 255, 256, 510, 511, 512, 513, 8191, 8192, 8193, 20001])
 @pytest.mark.parametrize("channels", [1, 2, 7, 8, 24, 33])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -147,7 +147,7 @@ SPECIAL = [np.inf, -np.inf, np.nan, 0.0, -0.0, 3.0e38, -3.0e38, 1e-40, 1.0, -2.5
 
 
 def in_steps(inputs):
-    """The formula step by step in fp32: every rounding, inf, nan and sign of zero is given by IEEE 754."""
+    """Return the formula step by step in float32: IEEE 754 determines every rounding, inf, nan and sign of zero."""
     channels = (-1, *(1,) * (inputs["input"].ndim - 2))
     row = {name: inputs[name].reshape(channels) for name in PER_CHANNEL}
     total = inputs["counter"].astype(np.float32).sum()
@@ -240,7 +240,7 @@ def test_small_problems_use_few_cores_and_large_ones_all():
 
 
 def by_formula(x, dy, weight):
-    """Gradient of the input of ordinary batch normalisation, from the chain rule through mean and variance."""
+    """Return the gradient of the input of batch normalization, from the chain rule through mean and variance."""
     axes = (0, *range(2, x.ndim))
     centred = x - x.mean(axis=axes, keepdims=True)
     invstd = 1 / np.sqrt((centred**2).mean(axis=axes, keepdims=True) + 1e-5)

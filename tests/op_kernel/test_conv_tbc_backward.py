@@ -1,4 +1,4 @@
-"""ConvTbcBackward on the twin against the formulas."""
+"""Compare ConvTbcBackward on the twin with the formulas."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ reference = load_reference(SPEC.name)
 
 
 def problem(time, batch, channels, taps=3, pad=1, *, kind=KEEP, dtype=np.float16, draw=values):
-    """Inputs and attributes of a call."""
+    """Return inputs and attributes of a call."""
     c_in, c_out = channels
     inputs = {
         "self": draw((time + 2 * pad + 1 - taps, batch, c_out), dtype, 1),
@@ -40,13 +40,13 @@ def problem(time, batch, channels, taps=3, pad=1, *, kind=KEEP, dtype=np.float16
 
 
 def error_bounds(inputs, attrs):
-    """For each output: the formula in float64, and the largest error that fp32 sums and one rounding can have."""
+    """Return, for each output, the formula in float64 and the maximum error of float32 sums and one rounding."""
     wide = {name: array.astype(np.float64) for name, array in inputs.items()}
     exact = reference(wide, attrs)
     magnitude = reference({name: np.abs(array) for name, array in wide.items()}, attrs)
     rows = inputs["self"].shape[0] * inputs["self"].shape[1]
     taps, _, c_out = inputs["weight"].shape
-    # A product is rounded, and the sum behind every addition, in whatever order the cube takes them.
+    # Each product and each partial sum is rounded, in any order of the cube.
     terms = {"grad_input": taps * c_out, "grad_weight": rows, "grad_bias": rows}
     return {
         name: (
@@ -58,7 +58,7 @@ def error_bounds(inputs, attrs):
 
 
 def agree(inputs, attrs, **options):
-    """Run, compare every element with the formulas, return the result."""
+    """Run, compare every element with the formulas, and return the result."""
     result = run("ConvTbcBackward", inputs, attrs, **options)
     for name, (exact, bound) in error_bounds(inputs, attrs).items():
         assert result[name].dtype == inputs[COUNTERPARTS[name]].dtype
@@ -96,7 +96,7 @@ def test_documented_tolerance_holds_without_cancellation(dtype):
         np.testing.assert_allclose(got, right, rtol=tolerance.rtol, atol=tolerance.atol)
 
 
-# Small integers: every product and sum is exact, so that not one element may be left out or counted twice.
+# Small integers: every product and sum is exact, so a missing or repeated element is detected.
 @pytest.mark.parametrize("dtype", [F16, F32], ids=["float16", "float32"])
 @pytest.mark.parametrize("channels", [(1, 1), (2, 1), (1, 97), (7, 8), (15, 17), (16, 33), (97, 2), (130, 200)])
 def test_every_number_of_channels(channels, dtype):
@@ -168,7 +168,7 @@ def test_the_first_phase_has_the_limit_too(size, status):
     workspace, executor = ctypes.c_uint64(), ctypes.c_void_p()
     with ExitStack() as stack:
         tensors = [stack.enter_context(acl.tensor(array))[0] for array in (rows, rows, element, one, element, one)]
-        # grad_input has little memory: only the second phase would write to it.
+        # grad_input has less memory than needed: only the second phase would write to it.
         dims, dense = (ctypes.c_int64 * 3)(size, 1, 1), (ctypes.c_int64 * 3)(1, 1, 1)
         memory = stack.enter_context(acl.memory(2))
         grad_input = ctypes.c_void_p(acl.library.aclCreateTensor(dims, 3, 1, dense, 0, 2, dims, 3, memory))
@@ -213,7 +213,7 @@ def test_rows_further_apart_than_one_copy_can_say(channels):
     agree(*problem(2, 2, channels, 2, 1))
 
 
-# float32 0, 1, 2, 3; bfloat16 and float16 for all four: what the table of the document says.
+# float32 0, 1, 2, 3; bfloat16 and float16 for all four: from the table of the document.
 @pytest.mark.parametrize("kind", [KEEP, DOWN, FP16, HF32])
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
 def test_every_cube_math_type(dtype, kind):
@@ -282,7 +282,7 @@ def test_sums_are_accumulated_in_fp32_and_rounded_to_even():
     np.testing.assert_array_equal(result["grad_bias"], [4096, 6144])  # 6146 is halfway
 
 
-# A long sum for few results, and few long sums: tiles are parked in parts and merged.
+# A long sum with few results, and few long sums: partial sums of tiles are stored and merged.
 @pytest.mark.parametrize(
     ("time", "batch", "channels", "taps"), [(2000, 8, (16, 16), 1), (40, 1, (30, 4000), 2), (700, 3, (50, 33), 4)]
 )
@@ -363,7 +363,7 @@ def test_traffic_is_little_more_than_one_pass():
 
 
 def changed(inputs=None, attrs=None, **shape):
-    """A small call with some arguments changed."""
+    """Return a small call with some arguments changed."""
     arguments = {"time": 6, "batch": 2, "channels": (4, 5), "taps": 2, "pad": 0} | shape
     right_inputs, right_attrs = problem(**arguments)
     return right_inputs | (inputs or {}), right_attrs | (attrs or {})
@@ -373,7 +373,7 @@ def zeros(*shape):
     return np.zeros(shape, np.float16)
 
 
-# For every rule of ascend910b a call that breaks it and no earlier one, and one that just does not.
+# For every constraint of ascend910b: a call that violates only this one, and a similar valid call.
 RULES = [
     ("C1", 161001, changed({"bias": None}), changed()),
     ("C2", 161002, changed({"weight": np.zeros((2, 4, 5))}), changed(dtype=BF16)),

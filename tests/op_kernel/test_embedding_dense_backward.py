@@ -1,4 +1,4 @@
-"""EmbeddingDenseBackward on the twin against the formula."""
+"""Compare EmbeddingDenseBackward on the twin with the formula."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ reference = load_reference(SPEC.name)
 
 
 def error_bound(inputs, attrs, out_dtype):
-    """Largest error that fp32 sums in any fixed order, a division and one rounding to the output dtype can have."""
+    """Return the maximum error of float32 sums in any fixed order, a division and one rounding to the output dtype."""
     grad = inputs["grad"].astype(np.float64)
     exact = reference({**inputs, "grad": grad}, attrs)["grad_weight"]
     magnitude = reference({**inputs, "grad": np.abs(grad)}, attrs)["grad_weight"]
-    # Halving a batch and merging the cores are at most 24 levels, batches follow each other; two more for scaling.
+    # Halving a batch and merging the cores have at most 24 levels, batches are added in order; two more for scaling.
     batch = min(max(BATCH_ELEMENTS // max(grad.shape[-1], 1), 2), BATCH_ROWS)
     additions = 26 + math.ceil(inputs["indices"].size / batch)
     return exact, rounded(exact, additions * 2.0**-24 * magnitude, out_dtype)
 
 
 def agree(grad, indices, num_weights, padding_idx=-1, scale=False, **options):
-    """Run, compare every element with the formula, return the result."""
+    """Run, compare every element with the formula, and return the result."""
     inputs = {"grad": grad, "indices": indices}
     attrs = {"num_weights": num_weights, "padding_idx": padding_idx, "scale_grad_by_freq": scale}
     result = run("EmbeddingDenseBackward", inputs, attrs, **options)
@@ -54,7 +54,7 @@ def uniform(rows, weights, dtype=np.int32, seed=0):
 
 
 def zipf(rows, weights, dtype=np.int32, seed=0):
-    """Most rows belong to a few indices, spread over the table."""
+    """Return indices of which a few occur in most rows, distributed over the table."""
     ranks = np.minimum(np.random.default_rng(seed).zipf(1.1, rows), weights) - 1
     return np.random.default_rng(1).permutation(weights)[ranks].astype(dtype)
 
@@ -101,7 +101,7 @@ def test_every_width(columns, dtype):
     agree(values((rows, columns), dtype), uniform(rows, rows // 2 + 1), rows // 2 + 1, scale=columns % 2 == 0)
 
 
-# ExtraNodes the sizes of chunks: one core sorts alone, pairs of lists, lists without a partner, the last one short.
+# Around the sizes of chunks: one core sorts alone, pairs of lists, lists without a partner, a shorter last list.
 @pytest.mark.parametrize("rows", [2, 31, 32, 33, 127, 128, 129, 1000, 3000, 5000, 12289, 20000, 40001])
 def test_every_length_of_the_list(rows):
     agree(values((rows, 8)), uniform(rows, rows, np.int64), rows)

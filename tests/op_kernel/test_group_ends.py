@@ -1,4 +1,4 @@
-"""op_kernel/common/group_ends.h alone: lists for more rows than a test could allocate."""
+"""Test op_kernel/common/group_ends.h: lists for more rows than a test can allocate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from golden import ROOT
 
 from opforge.twin import launch
 
-# One group a lane of an output line; `limits` holds the rows and whether the list holds lengths.
+# One group per lane of an output line; `limits` contains the rows and whether the list contains lengths.
 KERNEL = """
 #include "kernel_operator.h"
 #include "common/group_ends.h"
@@ -40,7 +40,7 @@ extern "C" __global__ __aicore__ void list_ends(GM_ADDR list, GM_ADDR limits, GM
 
 def ends_of(index, rows, *, are_lengths):
     ends = np.zeros(16, np.int32)
-    # The text names the folder of the headers: a copy of the project compiles its own.
+    # The text contains the folder of the headers: a copy of the project compiles its headers.
     kernel = f"// {ROOT}\n" + KERNEL.replace("INDEX", f"{index.dtype.name}_t")
     assert launch(kernel, "list_ends", 1, [index, np.array([rows, are_lengths], np.int64), ends]) == []
     return ends

@@ -1,4 +1,4 @@
-"""GroupedBiasAddGrad on the twin against the formula."""
+"""Compare GroupedBiasAddGrad on the twin with the formula."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ reference = load_reference(SPEC.name)
 
 
 def error_bound(inputs, attrs):
-    """Largest error that fp32 sums in any fixed order and one rounding to the output dtype can have."""
+    """Return the maximum error of float32 sums in any fixed order and one rounding to the output dtype."""
     grad_y = inputs["grad_y"]
     exact = reference({**inputs, "grad_y": grad_y.astype(np.float64)}, attrs)["grad_bias"]
     magnitude = reference({**inputs, "grad_y": np.abs(grad_y.astype(np.float64))}, attrs)["grad_bias"]
-    # Halving a tile and merging the cores are at most 24 levels, tiles follow each other.
+    # Halving a tile and merging the cores have at most 24 levels; tiles are added in order.
     additions = 24 + math.ceil(grad_y.nbytes / TILE_BYTES)
     return exact, rounded(exact, additions * 2.0**-24 * magnitude, grad_y.dtype)
 
 
 def agree(grad_y, group_idx=None, group_idx_type=0, **options):
-    """Run, compare every element with the formula, return the result."""
+    """Run, compare every element with the formula, and return the result."""
     inputs = {"grad_y": grad_y} if group_idx is None else {"grad_y": grad_y, "group_idx": group_idx}
     attrs = {"group_idx_type": group_idx_type} if group_idx_type else {}
     result = run("GroupedBiasAddGrad", inputs, attrs, **options)
@@ -45,14 +45,14 @@ def agree(grad_y, group_idx=None, group_idx_type=0, **options):
 
 
 def ends_list(rows, groups, dtype=np.int64, seed=0):
-    """Random ascending ends, the last one `rows`; some groups are empty."""
+    """Return random ascending ends, the last one `rows`; some groups are empty."""
     ends = np.sort(np.random.default_rng(seed).integers(0, rows + 1, groups))
     ends[-1:] = rows
     return ends.astype(dtype)
 
 
 def case_of(shape, dtype, index_dtype):
-    """Inputs for a test shape of the spec."""
+    """Return inputs for a test shape of the spec."""
     symbols = dict(shape.symbols)
     if shape.case == "equal":
         return values((symbols["G"], symbols["C"], symbols["H"]), dtype), None, 0
@@ -84,7 +84,7 @@ def test_documented_tolerance_holds_without_cancellation(dtype):
     )
 
 
-# Tails, exact fits and both ways to lay rows out in UB: packed (narrow) and padded (sliced, wide).
+# Tails, exact fits and both layouts of rows in UB: packed (narrow) and padded (sliced, wide).
 @pytest.mark.parametrize(
     "columns", [1, 2, 3, 7, 8, 12, 15, 16, 17, 31, 33, 100, 255, 256, 257, 513, 2047, 4096, 4097, 8191]
 )
@@ -103,7 +103,7 @@ def test_one_group_has_almost_all_rows(index_dtype):
 
 
 def test_many_groups_on_few_rows():
-    """Groups cost time beside their rows: the cores that have many of them get fewer rows."""
+    """Groups cost time in addition to rows: cores with many groups get fewer rows."""
     ends = np.r_[np.arange(10, 2000, 10), 40000]
     assert agree(values((40000, 256), np.float16), ends).report.balance <= 1.1
 
@@ -188,7 +188,7 @@ def test_decreasing_list_on_many_cores(index_dtype):
     group_idx = np.random.default_rng(3).integers(-10, rows + 10, 200).astype(index_dtype)
     result = agree(values((rows, columns), np.float16), group_idx)
     assert result.report.blocks > 8
-    # Every group is read by one core only; the list is read twice by each.
+    # Only one core reads each group; each core reads the list twice.
     ends = np.clip(group_idx, 0, rows).astype(np.int64)
     summed = np.maximum(ends - np.concatenate([[0], ends[:-1]]), 0).sum() * columns * 2
     assert result.report.gm_bytes_read <= summed + 2 * result.report.blocks * (group_idx.nbytes + 32)

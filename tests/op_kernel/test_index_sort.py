@@ -1,4 +1,4 @@
-"""The sort of indices, apart from any operator: every length around the sizes of chunks, every magnitude of indices."""
+"""Test the sort of indices: every length around the sizes of chunks, every magnitude of indices."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ extern "C" __global__ __aicore__ void sort_indices(GM_ADDR indices, GM_ADDR list
 
 
 def source_for(dtype):
-    """The headers and a kernel as one text."""
+    """Return the headers and a kernel as one text."""
     texts = [(COMMON / name).read_text(encoding="utf-8") for name in HEADERS]
     lines = [line for line in "\n".join(texts).splitlines() if not line.startswith('#include "common/')]
     return "\n".join(['#include "kernel_operator.h"', *lines, KERNEL.replace("INDEX", f"{np.dtype(dtype).name}_t")])
 
 
 def sort(indices, limit, unwanted=-1, chunk=32, blocks=1):
-    """Run the kernel; returns the sorted indices that are wanted and their places in the unsorted list."""
+    """Run the kernel; return the wanted sorted indices and their positions in the unsorted list."""
     lists = np.zeros((2, len(indices), 2), np.int32)
     wanted = np.zeros(1, np.int64)
     tiling = struct.pack("<5q", len(indices), limit, unwanted, chunk, blocks)

@@ -1,4 +1,4 @@
-"""NsaCompressGrad on the twin against the formulas."""
+"""Compare NsaCompressGrad on the twin with the formulas."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ reference = load_reference(SPEC.name)
 
 
 def windows_of(lengths, block, stride):
-    """How many windows sequences of some lengths have."""
+    """Return the number of windows of sequences with these lengths."""
     return sum((length - block) // stride + 1 for length in lengths if length >= block)
 
 
 def problem(lengths, heads=3, head_size=40, window=(32, 16), *, listed="ends", dtype=np.float16, draw=values):
-    """Inputs and attributes of a call; `listed`: what act_seq_len holds, "ends", "lengths", or None for no list."""
+    """Return inputs and attributes of a call; `listed`: content of act_seq_len: "ends", "lengths", or None for no
+    list."""
     block, stride = window
     rows, windows = sum(lengths), windows_of(lengths, block, stride)
     inputs = {
@@ -41,19 +42,19 @@ def problem(lengths, heads=3, head_size=40, window=(32, 16), *, listed="ends", d
 
 
 def wide(inputs, change=lambda array: array):
-    """The inputs in float64, the list as it is."""
+    """Return the inputs in float64, and the list unchanged."""
     return {
         name: array if name == "act_seq_len" else change(array.astype(np.float64)) for name, array in inputs.items()
     }
 
 
 def error_bounds(inputs, attrs):
-    """For each output: the formula in float64, and the largest error that fp32 arithmetic and one rounding can have."""
+    """Return, for each output, the formula in float64 and the maximum error of float32 arithmetic and one rounding."""
     exact, magnitude = reference(wide(inputs), attrs), reference(wide(inputs, np.abs), attrs)
     windows, _, head_size = inputs["output_grad"].shape
     overlap = math.ceil(attrs["compress_block_size"] / attrs["compress_stride"])
-    # A product is rounded, and so is the sum behind every addition: of the windows that share a row; of all windows, of
-    # the columns of a head 64 at a time, of these 64 in pairs, of the cores.
+    # Each product and each partial sum is rounded: of the windows with a common row; of all windows, of the columns of
+    # a head in groups of 64, of these 64 in pairs, of the cores.
     roundings = {"input_grad": 1 + overlap, "weight_grad": 1 + windows + math.ceil(head_size / 64) + 6 + CORES}
     return {
         name: (exact[name], rounded(exact[name], count * 2.0**-24 * magnitude[name], inputs["input"].dtype))
@@ -62,7 +63,7 @@ def error_bounds(inputs, attrs):
 
 
 def agree(inputs, attrs, **options):
-    """Run, compare every element with the formulas, return the result."""
+    """Run, compare every element with the formulas, and return the result."""
     result = run("NsaCompressGrad", inputs, attrs, **options)
     for name, (exact, bound) in error_bounds(inputs, attrs).items():
         assert result[name].dtype == inputs["input"].dtype
@@ -99,7 +100,7 @@ def test_documented_tolerance_holds_without_cancellation(dtype):
         np.testing.assert_allclose(got, right, rtol=tolerance.rtol, atol=tolerance.atol)
 
 
-# Padded heads, a weight in one block and in several, heads that fill vector instructions and heads worked on in parts.
+# Padded heads, a weight in one block and in several, heads that fill vector instructions and heads in parts.
 @pytest.mark.parametrize("head_size", [1, 2, 7, 15, 16, 17, 24, 48, 63, 64, 65, 96, 128, 192, 200, 256, 300])
 def test_every_head_size(head_size):
     agree(*problem([150, 90], 5, head_size))
@@ -313,7 +314,7 @@ def test_a_window_beyond_the_capacity_is_refused(window, limit, capfd):
 
 
 def changed(inputs=None, attrs=None, **shape):
-    """A small call, of sequences of 48 and 32 rows unless `shape` says otherwise, with some arguments changed."""
+    """Return a small call, by default with sequences of 48 and 32 rows, with some arguments changed."""
     right_inputs, right_attrs = problem(**{"lengths": [48, 32], "heads": 2, "head_size": 8} | shape)
     return right_inputs | (inputs or {}), right_attrs | (attrs or {})
 
@@ -322,7 +323,7 @@ def zeros(*shape):
     return np.zeros(shape, np.float16)
 
 
-# For every rule a call that breaks it and no earlier one, and one that just does not.
+# For every constraint: a call that violates only this one, and a similar valid call.
 RULES = [
     ("C1", 161001, changed({"weight": None}), changed({"act_seq_len": None, "output_grad": zeros(4, 2, 8)})),
     ("C2", 161002, changed({"weight": np.zeros((32, 2), np.float32)}), changed(dtype=OWN_DTYPES["bfloat16"])),
@@ -362,7 +363,7 @@ def test_every_rule_has_its_status_and_an_accepted_neighbour(label, status, brok
 
 
 def test_every_rule_of_the_spec_is_broken_above():
-    # Arrays have no storage format; the calls of tests/test_document.py have.
+    # Arrays have no storage format; tests/test_document.py has calls with formats.
     assert {rule.label for rule in SPEC.constraints if rule.rule != "formats"} == {label for label, *_ in RULES}
 
 
@@ -374,7 +375,7 @@ def test_gradients_are_those_of_autograd():
         torch.tensor(inputs[name].astype(np.float64), requires_grad=name != "output_grad")
         for name in ("input", "weight", "output_grad")
     )
-    # unfold gives [windows, N, D, block] of a sequence.
+    # unfold gives [windows, N, D, block] for a sequence.
     compressed = [
         (part.unfold(0, block, stride) * weight.T[None, :, None, :]).sum(-1)
         for part in torch.split(x, lengths)

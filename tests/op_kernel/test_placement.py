@@ -1,4 +1,4 @@
-"""Tensors that start in the middle of a storage, as slices of others do, give the same bits."""
+"""Test that tensors which start inside a storage, as slices do, give the same bits."""
 
 from __future__ import annotations
 

@@ -52,14 +52,14 @@ def _has_bfloat16(inputs: dict[str, Any], options: dict[str, Any]) -> bool:
 
 
 def _exact_float32(op_type: str, inputs: dict[str, Any], attrs: object = None) -> bool:
-    """Return whether a call asks for products of float32 or HF32, which this product does not have."""
+    """Return whether a call needs products of float32 or HF32, which this product does not have."""
     factors = [getattr(inputs.get(name), "dtype", None) for name in ("self", "input", "weight")]
     kind = attrs.get("cube_math_type") if isinstance(attrs, dict) else None
     return op_type == "ConvTbcBackward" and np.dtype(np.float32) in factors and kind in (KEEP, HF32)
 
 
 def _on_910(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `run` on the product. A call with bfloat16 is refused there, and its test is skipped."""
+    """Return `run` on the product. A call with bfloat16 is rejected there, and its test is skipped."""
 
     def run_on_910(op_type: str, inputs: dict[str, Any], *args: Any, **options: Any) -> Any:
         options.setdefault("soc", SOC)
@@ -97,7 +97,7 @@ def _reference_on_910(reference: Callable[..., Any]) -> Callable[..., Any]:
 
 @pytest.fixture(scope="module", autouse=True)
 def patched() -> Iterator[None]:
-    """Let the tests of this module run on the product."""
+    """Run the tests of this module on the product."""
     with pytest.MonkeyPatch.context() as patch:
         for module in MODULES:
             patch.setattr(module, "run", _on_910(module.run))

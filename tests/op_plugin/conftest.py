@@ -1,4 +1,4 @@
-"""Programs of this folder, compiled against the twin's headers and runtime."""
+"""Compile the programs of this folder with the headers and the runtime of the twin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = HERE.parent.parent
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory):
-    """`build(name, *include_folders)` compiles `<name>.cpp` and returns the program."""
+    """Return `build(name, *include_folders)`, which compiles `<name>.cpp` and returns the program."""
 
     def compile_program(name, *folders):
         program = tmp_path_factory.mktemp(name) / name

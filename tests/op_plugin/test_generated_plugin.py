@@ -1,4 +1,4 @@
-"""The generated ONNX plugin, run on nodes as CANN's parser describes them."""
+"""Test the generated ONNX plugin on nodes in the format of CANN's parser."""
 
 from __future__ import annotations
 

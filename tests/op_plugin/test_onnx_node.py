@@ -1,4 +1,4 @@
-"""Reading an ONNX node from the JSON text that CANN's parser makes of its attributes."""
+"""Test the reading of ONNX nodes from the JSON text that CANN's parser creates from their attributes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLACE = "node 'grad' (npu::1::NPUGroupedBiasAddGrad): "
 
 @pytest.fixture(scope="module")
 def read(build):
-    """Runs the reader: `read(getter, attributes, *inputs)` gives what the plugin would see."""
+    """Return `read(getter, attributes, *inputs)`, which runs the reader as the plugin does."""
     program = build("read_node")
 
     def run(getter, attributes, *inputs, name="a"):

@@ -59,12 +59,12 @@ def attributes_of(call):
 
 
 def calls(op_type):
-    """The tests of a spec with dtypes that the Python interface accepts: not bfloat16."""
+    """Return the tests of a spec with dtypes of the Python interface, which excludes bfloat16."""
     return [call for call in calls_of(SPECS[op_type]) if "bfloat16" not in call.dtypes.values()]
 
 
 def model_of(call, domain="opforge", op_type=None):
-    """A model of one call."""
+    """Return a model of one call."""
     spec, arrays = call.spec, call.inputs()
     values = [helper.make_tensor_value_info(name, TYPES[a.dtype.name], a.shape) for name, a in arrays.items()]
     names = [tensor.name if tensor.name in arrays else "" for tensor in spec.inputs]

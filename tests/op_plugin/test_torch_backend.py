@@ -327,7 +327,7 @@ def test_a_program_that_has_no_onnx_form_is_one_message(tmp_path):
 
 
 def test_an_exported_program_is_ready_for_atc(tmp_path):
-    """PyTorch leaves nodes that depend on constants only; `convert` finds nothing left to do."""
+    """PyTorch leaves nodes that depend only on constants; `convert` finds nothing to change."""
     pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install onnxscript")
 
     class Padded(torch.nn.Module):

@@ -1,7 +1,7 @@
 """Test the ctypes binding for NPU tensors, on a device "npu" of PyTorch whose memory and streams are the CPU twin's.
 
-PyTorch can have one such device per process, and not before the first backward call. So the checks run in a process of
-their own.
+PyTorch can have one such device per process, and only after the first backward call. So the checks run in a separate
+process.
 """
 
 import os
@@ -25,7 +25,8 @@ TRAINING = HERE.parents[1] / "examples" / "train_cpu.py"
 
 @pytest.fixture(scope="module")
 def variables(tmp_path_factory):
-    """The environment of a process with the device, with the twin as CANN and the operators as installed package."""
+    """Return the environment of a process with the device, with the twin as CANN and the operators as installed
+    package."""
     folder = tmp_path_factory.mktemp("cann")
     for name in ("libascendcl.so", "libnnopbase.so", "libopapi.so"):
         (folder / name).symlink_to(build_runtime())

@@ -1,4 +1,4 @@
-"""The generated converters for torchair, run against a stand-in that refuses what torchair refuses."""
+"""Test the generated converters for torchair with a mock that rejects the same arguments as torchair."""
 
 import importlib.util
 import sys
@@ -29,7 +29,7 @@ class Tensor(str):
 
 
 class Attr:
-    """What `ge.attr.Int(3)` gives."""
+    """The result of `ge.attr.Int(3)`."""
 
     def __init__(self, kind, value):
         assert type(value) is kind
@@ -37,7 +37,7 @@ class Attr:
 
 
 def custom_op(op_type, *args, inputs=None, outputs=None, attrs=None, node_name=None):
-    """torchair's `ge.custom_op` as far as it refuses arguments, giving back what it was called with."""
+    """Return the arguments of a call; reject the same arguments as torchair's `ge.custom_op`."""
     assert not args
     assert all(value is None or isinstance(value, Tensor) for value in inputs.values())
     assert all(isinstance(value, Attr) for value in attrs.values())
@@ -67,7 +67,7 @@ def module_of(name, tmp_path):
 
 @pytest.fixture
 def torchair(monkeypatch, tmp_path):
-    """torch, torch_npu and torchair as far as converters use them; holds the converters by target.
+    """Install mocks of torch, torch_npu and torchair for converters; they store the converters by target.
 
     As in real installations, torchair exists only after torch_npu was imported, and as a module without a `__spec__`.
     """

@@ -1,4 +1,4 @@
-"""Provide one package of this repository, and functions that run it as a user does."""
+"""Provide one package of this repository, and functions that run it like a user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def contents(project):
 
 @pytest.fixture(scope="session")
 def package(project, tmp_path_factory):
-    """A .run file with one operator."""
+    """Create a .run file with one operator."""
     return pack(out=tmp_path_factory.mktemp("package"), project=project, ops=["GroupedBiasAddGrad"])
 
 
@@ -51,7 +51,7 @@ def _one_function(path):
 
 @pytest.fixture
 def run(tmp_path):
-    """`run(file, *options, **environment)` runs a package; the only CANN variables are the given ones."""
+    """Return `run(file, *options, **environment)`, which runs a package with only the given CANN variables."""
     temporary = tmp_path / "tmp"
     temporary.mkdir()
 
@@ -80,7 +80,7 @@ def _hear_signals():
 
 @pytest.fixture
 def begin():
-    """`begin(environment, *command)` starts a package in a separate session in which no signal is ignored."""
+    """Return `begin(environment, *command)`, which starts a package in a separate session without ignored signals."""
     begun = []
 
     def call(environment, *command):

@@ -1,4 +1,4 @@
-"""The page about the build in a container: its commands are those of the build, and its options exist.
+"""Test the page about the build in a container: its commands are those of the build, and its options exist.
 
 The commands themselves were not run: there was no image.
 """
@@ -28,14 +28,14 @@ WORK, JOBS = "/data/build", 987
 
 @pytest.fixture(scope="module")
 def package(small, tmp_path_factory):
-    """The vendor folder of an unpacked package."""
+    """Return the vendor folder of an unpacked package."""
     root = tmp_path_factory.mktemp("unpacked")
     write_tree(root, layout(small))
     return root / "packages/vendors/opforge"
 
 
 def shown(build):
-    """The steps of a build, one line each and each kernel once, without the names of this machine."""
+    """Return the steps of a build, one line each and each kernel once, without names of this machine."""
     lines = {}
     for step in (step for stage in build.stages() for step in stage):
         name = "<kernel>" if step.argv[0] == "opc" else step.name
@@ -67,7 +67,7 @@ def test_the_page_has_the_variables_that_set_env_lacks(tmp_path):
 
 
 def options_of(program):
-    """The options of the commands on the page that begin with a program."""
+    """Return the options of the commands on the page that start with a program."""
     lines = [shlex.split(line) for block in BLOCKS[:-2] for line in block.splitlines() if program in line]
     assert lines, program
     return {word.partition("=")[0] for line in lines for word in line if word.startswith("--")}

@@ -99,7 +99,7 @@ def test_an_altered_package_is_refused(signed, key, tmp_path, change, said):
     assert any(said in problem for problem in problems)
 
 
-# Change of a signed package -> what its installer says with --trusted-keys.
+# Change of a signed package -> output of its installer with --trusted-keys.
 INSTALLER_REFUSES = {
     "stripped": (_stripped, "the package is not signed, expected a signature by a key in"),
     "header": (lambda files: files | {TREE + "op_proto/inc/op_proto.h": b"\n"}, "the package is damaged"),

@@ -1,4 +1,4 @@
-"""What BatchNormElemtBackward computes, written from its formula."""
+"""Compute BatchNormElemtBackward from its formula."""
 
 from __future__ import annotations
 

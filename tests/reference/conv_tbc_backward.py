@@ -1,4 +1,4 @@
-"""What ConvTbcBackward computes, written from its formulas."""
+"""Compute ConvTbcBackward from its formulas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 def hf32(array: Array) -> Array:
-    """The nearest numbers with 11 explicit bits of mantissa, the even one of two; halves are such numbers already."""
+    """Round to the nearest number with 11 bits of mantissa, ties to even; float16 numbers do not change."""
     single = array.astype(np.float32)
     bits = single.view(np.uint32)
     nearest = bits + np.uint32(0x7FF) + (bits >> np.uint32(12) & np.uint32(1))
@@ -19,19 +19,19 @@ def hf32(array: Array) -> Array:
 
 
 def operand(array: Array, cube_math_type: int) -> Array:
-    """What the cube multiplies for a tensor, in float64."""
+    """Return the factor of the cube for a tensor, in float64."""
     if cube_math_type == 2:
-        with np.errstate(over="ignore"):  # beyond 65504 lies infinity
+        with np.errstate(over="ignore"):  # numbers above 65504 become infinity
             return array.astype(np.float16).astype(np.float64)
     return (array if cube_math_type == 0 else hf32(array)).astype(np.float64)
 
 
 def products(grad: Array, rows: Array, weight: Array, pad: int) -> tuple[Array, Array]:
-    """dL/dinput and dL/dweight of output[t, b, o] = sum(input[t + k - pad, b, i] * weight[k, i, o] for k, i).
+    """Return dL/dinput and dL/dweight of output[t, b, o] = sum(input[t + k - pad, b, i] * weight[k, i, o] for k, i).
 
     Args:
         grad: dL/doutput [T + 2 * pad + 1 - K, B, Cout], float64.
-        rows: The input [T, B, Cin], float64; outside of it are zeros.
+        rows: The input [T, B, Cin], float64, with zeros outside.
         weight: [K, Cin, Cout], float64.
         pad: Steps of zeros at both ends.
     """
@@ -46,11 +46,11 @@ def products(grad: Array, rows: Array, weight: Array, pad: int) -> tuple[Array, 
 
 
 def reference(inputs: Mapping[str, Array | None], attrs: Mapping[str, Any]) -> dict[str, Array]:
-    """All gradients, in float64 from operands as the cube sees them.
+    """Return all gradients, in float64 from the operands of the cube.
 
     Args:
         inputs: `self` [T + 2 * pad + 1 - K, B, Cout], `input` [T, B, Cin], `weight` [K, Cin, Cout], `bias` [Cout].
-        attrs: `pad`; `cube_math_type`: 0 operands as they are, 1 and 3 float32 as HF32, 2 float16.
+        attrs: `pad`; `cube_math_type`: 0 unchanged operands, 1 and 3 float32 as HF32, 2 float16.
 
     Returns:
         `grad_input`, `grad_weight` and `grad_bias`, each in the dtype of its counterpart.

@@ -1,4 +1,4 @@
-"""What EmbeddingDenseBackward computes, written from its formula."""
+"""Compute EmbeddingDenseBackward from its formula."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ Array = np.ndarray[Any, Any]
 
 
 def reference(inputs: Mapping[str, Array | None], attrs: Mapping[str, Any]) -> dict[str, Array]:
-    """Sum the rows of grad that share an index, in float64.
+    """Sum the rows of grad with the same index, in float64.
 
     Args:
-        inputs: `grad` [..., E] and `indices` with as many elements as grad has rows.
+        inputs: `grad` [..., E] and `indices` with one element for each row of grad.
         attrs: `num_weights`, `padding_idx` (default -1), `scale_grad_by_freq` (default False).
 
     Returns:
-        `grad_weight` [num_weights, E] in the dtype of `grad`. Rows that no index names are zeros, `padding_idx` too;
-        indices that are no row are skipped.
+        `grad_weight` [num_weights, E] in the dtype of `grad`. Rows without an index and row `padding_idx` are zeros;
+        indices outside the table are skipped.
     """
     grad, indices = inputs["grad"], inputs["indices"]
     assert grad is not None

@@ -1,4 +1,4 @@
-"""What GroupedBiasAddGrad computes, written from its formula."""
+"""Compute GroupedBiasAddGrad from its formula."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 
 
 def ends_of_groups(group_idx: Array, rows: int, group_idx_type: int) -> list[int]:
-    """The row after the last one of every group: the list or its running sum, clamped to [0, rows]."""
+    """Return the row after the last one of every group: the list or its running sum, clamped to [0, rows]."""
     index = [int(value) for value in group_idx]
     ends = list(accumulate(index)) if group_idx_type == 1 else index
     return [min(max(end, 0), rows) for end in ends]
@@ -23,7 +23,7 @@ def reference(inputs: Mapping[str, Array | None], attrs: Mapping[str, Any]) -> d
 
     Args:
         inputs: `grad_y` [T, H] with `group_idx` [G], or `grad_y` [G, C, H] without.
-        attrs: `group_idx_type`: 0 (default): `group_idx` holds ends, 1: lengths.
+        attrs: `group_idx_type`: 0 (default): `group_idx` contains ends, 1: lengths.
 
     Returns:
         `grad_bias` [G, H] in the dtype of `grad_y`. A group whose end is not above its start gives zeros.

@@ -1,4 +1,4 @@
-"""What NsaCompressGrad computes, written from its formulas."""
+"""Compute NsaCompressGrad from its formulas."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Array = np.ndarray[Any, Any]
 
 
 def first_rows_of_windows(ends: list[int], block: int, stride: int) -> list[int]:
-    """The row every window begins in: each `stride` rows of a sequence, as long as `block` rows are left."""
+    """Return the first row of every window: every `stride` rows of a sequence, while `block` rows remain."""
     return [row for start, end in pairwise([0, *ends]) for row in range(start, end - block + 1, stride)]
 
 
 def equal_ends(rows: int, windows: int, block: int, stride: int) -> list[int]:
-    """The ends of equal sequences that have `windows` windows in all; there is exactly one number of them."""
+    """Return the ends of equal sequences with `windows` windows in total; there is exactly one solution."""
     counts = [count for count in range(1, rows + 1) if rows % count == 0]
     possible = [list(range(rows // count, rows + 1, rows // count)) for count in counts]
     (ends,) = (ends for ends in possible if len(first_rows_of_windows(ends, block, stride)) == windows)
@@ -25,18 +25,18 @@ def equal_ends(rows: int, windows: int, block: int, stride: int) -> list[int]:
 
 
 def ends_of_sequences(act_seq_len: Array, act_seq_len_type: int) -> list[int]:
-    """The row behind the last one of every sequence."""
+    """Return the row after the last one of every sequence."""
     values = [int(value) for value in act_seq_len]
     return list(accumulate(values)) if act_seq_len_type == 1 else values
 
 
 def reference(inputs: Mapping[str, Array | None], attrs: Mapping[str, Any]) -> dict[str, Array]:
-    """Both gradients of output[o, n, d] = sum(weight[w, n] * input[r(o) + w, n, d] for w < W), in float64.
+    """Return both gradients of output[o, n, d] = sum(weight[w, n] * input[r(o) + w, n, d] for w < W), in float64.
 
     Args:
         inputs: `output_grad` [O, N, D], `input` [T, N, D], `weight` [W, N], and `act_seq_len` [B] or None, then
             sequences are equal.
-        attrs: `compress_block_size` W, `compress_stride`, `act_seq_len_type`: 0 when the list holds ends, 1: lengths.
+        attrs: `compress_block_size` W, `compress_stride`, `act_seq_len_type`: 0 if the list contains ends, 1: lengths.
 
     Returns:
         `input_grad` [T, N, D] and `weight_grad` [W, N] in the dtype of `input`.

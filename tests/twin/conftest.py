@@ -30,7 +30,7 @@ RULE = "rule of the device"
 
 
 def compile_library(name: str, source: Path, *flags: str) -> Path:
-    """Compile one source against the twin; cached by content."""
+    """Compile one source with the twin; cached by content."""
     runtime = build_runtime()
     links = (f"-L{runtime.parent}", f"-Wl,-rpath,{runtime.parent}", "-lopforge_twin", "-ldl")
     unit = Unit(source, CACHE / f"{name}.o", (*WARNINGS, f"-I{INCLUDE}", *flags), name)
@@ -48,7 +48,7 @@ def _poisoned_file() -> int:
 
 
 def poisoned_workspace() -> Array:
-    """Bytes that nobody has written; only pages that a kernel changes are copied."""
+    """Return undefined bytes; only pages that a kernel changes are copied."""
     return np.frombuffer(mmap.mmap(_poisoned_file(), WORKSPACE_BYTES, mmap.MAP_PRIVATE), np.uint8)
 
 
@@ -74,7 +74,7 @@ class Kernels:
         seed: int = 0,
         misalignment: int = 0,
     ) -> dict[str, Any]:
-        """Run a kernel on arrays in place; returns the report."""
+        """Run a kernel on arrays in place; return the report."""
         pointers = (ctypes.c_void_p * len(arrays))(*(None if a is None else a.ctypes.data for a in arrays))
         sizes = (ctypes.c_uint64 * len(arrays))(*(0 if a is None else a.nbytes for a in arrays))
         kinds = (ctypes.c_int32 * len(arrays))(*(roles or [INPUT | OUTPUT] * len(arrays)))
@@ -103,7 +103,7 @@ class Kernels:
         return report
 
     def run(self, symbol: str, *arrays: Array | None, **options: Any) -> dict[str, Any]:
-        """Launch a kernel that must be clean."""
+        """Launch a kernel that must have no findings."""
         report = self.launch(symbol, *arrays, **options)
         assert report["findings"] == [], report["findings"]
         return report
@@ -111,7 +111,7 @@ class Kernels:
 
 @pytest.fixture(scope="session")
 def compile_kernels() -> Callable[[str], Kernels]:
-    """A function from the text of kernels to the kernels."""
+    """Return a function from the text of kernels to the kernels."""
     source = Path(__file__).with_name("kernel_launcher.cpp")
     launcher = ctypes.CDLL(str(compile_library("kernel_launcher", source, f"-I{TWIN / 'src'}")))
     launcher.LaunchKernel.restype = ctypes.c_char_p
@@ -129,7 +129,7 @@ def compile_kernels() -> Callable[[str], Kernels]:
 
 @pytest.fixture
 def record_planted(record_property: Callable[[str, object], None]) -> Callable[[str, dict[str, Any]], None]:
-    """A function that enters a planted mistake and what the twin said of it into the table of the test run."""
+    """Return a function that adds a planted error and its finding to the table of the test run."""
 
     def record(name: str, finding: dict[str, Any]) -> None:
         record_property(PLANTED, [name, finding["kind"], finding["message"]])
@@ -139,7 +139,7 @@ def record_planted(record_property: Callable[[str, object], None]) -> Callable[[
 
 @pytest.fixture
 def record_rule(record_property: Callable[[str, object], None]) -> Callable[..., None]:
-    """A function that enters a rule, its check and what proves the check into the table of the test run."""
+    """Return a function that adds a rule, its check and the proof of the check to the table of the test run."""
 
     def record(rule: str, check: str, proof: str) -> None:
         record_property(RULE, [rule, check, proof])
@@ -148,7 +148,7 @@ def record_rule(record_property: Callable[[str, object], None]) -> Callable[...,
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the rules with their checks, and the planted mistakes: the bug, the check that named it, its message."""
+    """Print the rules with their checks, and the planted errors: the error, the check that found it, its message."""
     passed = terminalreporter.stats.get("passed", [])
     if terminalreporter.verbosity < 0:
         return

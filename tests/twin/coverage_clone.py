@@ -90,7 +90,7 @@ TEST_F(Doubles, adds)
 """
 
 
-# A unit test with an own structure of tiling data, and a kernel that only stricter levels refuse.
+# A unit test with a separate structure of tiling data, and a kernel that only stricter levels reject.
 OWN_STRUCTURE = """
 #include "securec.h"
 #ifdef __CCE_KT_TEST__

@@ -52,7 +52,7 @@ __aicore__ inline void Store(GM_ADDR to, const LocalTensor<T>& from, uint32_t co
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor of a kernel; outputs are loaded too, so that unwritten elements stay."""
+    """A tensor of a kernel; outputs are loaded too, so that unwritten elements keep their values."""
 
     name: str
     dtype: str
@@ -66,7 +66,7 @@ def kernel(
     tmp_bytes: int = 4096,
     used: int = 65536,
 ) -> str:
-    """The text of a kernel that runs `code` on its operands; `used`: bytes of the buffer of all tensors."""
+    """Return the text of a kernel that runs `code` on its operands; `used`: bytes of the buffer of all tensors."""
     parameters = ", ".join(f"GM_ADDR {o.name}Gm" for o in operands)
     takes = "".join(
         f"    LocalTensor<{o.dtype}> {o.name} = Take<{o.dtype}>(memory, offset, {o.count});\n"

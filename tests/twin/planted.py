@@ -1,4 +1,4 @@
-"""Mistakes planted in a clean kernel, one in each copy of it."""
+"""Plant errors in copies of a clean kernel, one error in each copy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Planted:
-    """A line of the clean kernel, what a mistake makes of it, and what the twin must say."""
+    """A line of the clean kernel, its replacement, and the expected finding of the twin."""
 
     name: str
     line: str
@@ -19,7 +19,7 @@ class Planted:
 
 
 def kernels_of(clean: str, name: str, planted_ones: Iterable[Planted]) -> Iterator[str]:
-    """The clean kernel under `name`, then a copy for every mistake under the name of that."""
+    """Yield the clean kernel as `name`, then a copy for every error, with the name of the error."""
     yield clean.replace("NAME", name)
     for planted in planted_ones:
         assert clean.count(planted.line) >= 1, planted.name

@@ -1,4 +1,4 @@
-"""opforge.twin from Python: what it refuses before anything runs, and launch() on kernels from elsewhere."""
+"""Test opforge.twin: arguments rejected before a launch, and launch() on kernels outside a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is compiled again and what is not."""
+"""Test which files are compiled again."""
 
 from __future__ import annotations
 

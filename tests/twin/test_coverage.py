@@ -19,7 +19,7 @@ from opforge.twin.coverage.walk import MOST_DEPTH, list_files
 
 
 def coverage(clone, folder, *more, code=None):
-    """The result of a run as data, and its output."""
+    """Return the result of a run as data, and its output."""
     answer = folder / "answer.json"
     command = [sys.executable, "-m", "opforge.cli", "coverage", str(clone), "--json", str(answer), "-j", "1"]
     command += ["--state", str(folder / "state.jsonl"), *more]
@@ -30,7 +30,7 @@ def coverage(clone, folder, *more, code=None):
 
 
 def rows_of(result):
-    """The rows by the name of their file."""
+    """Return the rows by file name."""
     return {Path(row["path"]).stem: row for row in result["sources"]}
 
 

@@ -1,4 +1,4 @@
-"""What a device gets wrong or refuses, the check of the twin for it, and the mistake that proves the check."""
+"""Test rules of the device: the check of the twin for each, and the planted error that proves the check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KERNEL_SOURCES = "".join(
     path.read_text(encoding="utf-8") for path in sorted((BUILTIN_ROOT / "twin" / "src" / "kernel").rglob("*.cpp"))
 )
 # rule -> {check: [proofs]}. A check is a kind of finding, "compile error", "lint: RULE", "warning: KIND" or "result". A
-# proof is FILE:NAME, a planted mistake, a refused line or a test of test_kernel_FILE.py.
+# proof is FILE:NAME, a planted error, a rejected line or a test of test_kernel_FILE.py.
 RULES: dict[str, dict[str, list[str]]] = {
     "operands and ends of copies in UB lie at multiples of 32 bytes": {
         "ub_misaligned": ["checks:copy_to_odd_address", "checks:vector_odd_address"],
@@ -178,7 +178,7 @@ def _proofs() -> Iterator[tuple[str, str, str]]:
 
 
 def _block(text: str, name: str) -> str:
-    """What stands in a planted mistake between its name and the next one's."""
+    """Return the text of a planted error between its name and the next name."""
     return re.split(r"\bPlanted\(|^\]", text[text.index(f'"{name}"') :], maxsplit=1, flags=re.MULTILINE)[0]
 
 

@@ -1,4 +1,4 @@
-"""Normalizations, reductions, layouts, quantization and selection against NumPy."""
+"""Compare normalizations, reductions, layouts, quantization and selection with NumPy."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def batch_norm(a, b, g, **_):
 
 
 def group_norm(a, b, g, **_):
-    """Two images, one group of three channels each, 16 positions with a pitch of 32."""
+    """Return two images, one group of three channels each, 16 positions with a pitch of 32."""
     x = a.reshape(2, 3, H)[:, :, :16]
     result = normalized(x.reshape(2, -1), 1, 0).reshape(x.shape) * g[:3, None] + b[:3, None]
     return {"d": result, "m": x.reshape(2, -1).mean(-1), "s": x.reshape(2, -1).var(-1)}
@@ -442,7 +442,7 @@ def test_formula(kernels, name, dtype, code, formula):
     near = TOLERANCE.get(dtype, 0) * 4
     for output, expected in formula(**wide).items():
         got = tensors[output].astype(np.float64)
-        if isinstance(expected, list):  # one behind the other
+        if isinstance(expected, list):  # one after the other
             got = got[: sum(map(np.size, expected))]
         elif np.ndim(expected) == 2 and name != "transpose":
             pitch = 16 if name.startswith("top") else H  # 10 elements, rounded up to 32 bytes

@@ -1,4 +1,4 @@
-"""Element-wise high-level functions against their formulas in float64."""
+"""Compare element-wise high-level functions with their formulas in float64."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def quadratic_gelu(x):
 
 
 def digamma(x):
-    """The limit of ln(n) - sum of 1 / (x + k), with the first term of its error."""
+    """Return the limit of ln(n) - sum of 1 / (x + k), with the first term of its error."""
     terms = 200000
     steps = np.arange(terms)
     return np.array([math.log(value + terms - 0.5) - np.sum(1 / (value + steps)) for value in x])

@@ -1,4 +1,4 @@
-"""The softmax family against its formulas in float64."""
+"""Compare the softmax family with its formulas in float64."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of high-level functions: the documentation, and the time that the twin charges."""
+"""Test the table of high-level functions: the documentation, and the charged time of the twin."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_page_lists_table():
 
 
 def cycles(name, elements, casts):
-    """The formula of the page."""
+    """Return the cycles by the formula of the page."""
     constants = {key: row["value"] for key, row in npu_model()["constants"].items()}
     _, fast, slow, *_ = table()[name]
     repeats = -(-elements * 4 // 256)

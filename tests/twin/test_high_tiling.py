@@ -1,4 +1,4 @@
-"""Host functions of the high-level API: temporary memory as the kernel checks it, and tiling data."""
+"""Test host functions of the high-level API: temporary memory as checked by the kernel, and tiling data."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_row_tiling(host):
 
 
 def test_kernel_accepts_least_memory(host, compile_kernels):
-    """The least memory of the host function is enough, 32 bytes less are not."""
+    """The minimum memory of the host function is sufficient, 32 bytes less are not."""
     least = host.SoftmaxLeast()
     call = "SoftMaxTiling tiling; SoftMax<float>(d, s, m, x, tmp, tiling, {24, 64, 24, 64});"
     operands = [
@@ -110,7 +110,7 @@ def test_kernel_accepts_least_memory(host, compile_kernels):
 
 
 def test_public_names(compile_kernels):
-    """The public headers give the functions."""
+    """The public headers declare the functions."""
     names = ("lib/activation/softmax.h", "adv_api/reduce/reduce.h", "lib/math/kernel_operator_tanh_intf.h")
     includes = "".join(f'#include "{name}"\n' for name in names)
     text = kernel("exponent", [Operand("d", "float", 64), Operand("x", "float", 64)], "Tanh(d, x, tmp, 64);")

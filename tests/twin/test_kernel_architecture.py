@@ -31,7 +31,7 @@ extern "C" __global__ __aicore__ void planted(GM_ADDR x)
 }
 """
 GATES = (INCLUDE / "opforge_twin" / "kernel" / "gates.inc").read_text(encoding="utf-8")
-# A call of functions that the architecture lacks, or has for other dtypes only.
+# A call of functions that the architecture does not have, or has only for other dtypes.
 CALLS = {
     "DataCopyPad": "DataCopyPad(a, g, DataCopyExtParams(1, 4, 0, 0, 0), DataCopyPadExtParams<float>());",
     "Adds": "Adds(i, i, 1, 64);",

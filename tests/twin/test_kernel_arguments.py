@@ -1,4 +1,4 @@
-"""Planted mistakes about arguments that the kernel leaves unused, and about bytes that the tiling plan counts."""
+"""Plant errors in kernels: unused arguments, and bytes beyond the tiling plan."""
 
 from __future__ import annotations
 

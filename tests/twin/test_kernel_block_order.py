@@ -1,4 +1,4 @@
-"""IBSet and IBWait, and blocks in the order of their indices; planted mistakes."""
+"""Test IBSet and IBWait, and blocks in the order of their indices, with planted errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from planted import Planted, kernels_of
 
 BLOCKS = 4
 HEAD = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
-# Block i adds i to what the block before it has left in `sum`, and doubles it.
+# Block i adds i to the value of the previous block in `sum`, and doubles it.
 FRAME = """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR sum, GM_ADDR flags, GM_ADDR, GM_ADDR)
 {

@@ -1,4 +1,4 @@
-"""Planted mistakes: each is one line of a clean kernel, and must be named by the right check."""
+"""Plant errors: each changes one line of a clean kernel, and the right check must report it."""
 
 from __future__ import annotations
 
@@ -383,7 +383,7 @@ PLANTED = [
         ]
     ),
     Planted("pipe_destroyed_too_early", HERE, HERE + " pipe.Destroy();", "queue_unbalanced", "its TPipe ends at "),
-    # contents
+    # contents of memory
     Planted(
         "uninitialised_scratch",
         "Duplicate(work, 0.0f, 1024);",
@@ -642,7 +642,7 @@ PLANTED = [
         "workspace comes before",
     ),
 ]
-NO_MISTAKE = {"sync_of_too_many"}  # what is wrong is the launch
+NO_MISTAKE = {"sync_of_too_many"}  # the launch is wrong
 
 
 def _source() -> str:

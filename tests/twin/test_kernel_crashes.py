@@ -1,4 +1,4 @@
-"""Kernels that would kill the process: each ends as a finding, and the process goes on."""
+"""Test kernels that would end the process: each becomes a finding, and the process continues."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ struct Unexpected : std::exception {
     const char* what() const noexcept override { return "an unexpected value"; }
 };
 """
-# name -> (body, kind, what the message says)
+# name -> (body, kind, part of the message)
 CRASHES = {
     "divides": (
         "yGm.SetValue(0, 7 / zero);",
@@ -131,7 +131,7 @@ CRASHES = {
     "noexcept_throws": ("ThrowsThrough(zero);", "abort", "noexcept"),
     "aborts": ("if (zero == 0) { std::abort(); }", "abort", "abort()"),
     "traps": ("if (zero == 0) { __builtin_trap(); }", "trap", "__builtin_trap"),
-    # A finding that leaves through a noexcept function or a destructor stays the one that it was.
+    # A finding that leaves a noexcept function or a destructor is reported unchanged.
     "fails_in_noexcept": ("Fails(yGm);", "gm_out_of_range", "writes"),
     "fails_in_destructor": ("Quits quits{yGm};", "gm_out_of_range", "writes"),
 }
@@ -166,7 +166,7 @@ def test_a_crash_becomes_a_finding(kernels, name, strict, record_planted):
     assert says in found[0]["message"]
     assert found[0]["message"].startswith(f"{name} (tiling key 0): ")
     assert [found[0]["block"], found[0]["pipe"]] == [0, "S"]
-    if name == "megabytes":  # no frame, no instruction, no place
+    if name == "megabytes":  # no frame, no instruction, no location
         assert "before the first instruction" in found[0]["message"]
         return
     file, line = found[0]["where"].rsplit(":", 1)
@@ -197,7 +197,7 @@ def test_process_survives_many_crashes_on_many_threads(kernels):
 
 @pytest.mark.parametrize("signal", ["SIGSEGV", "SIGABRT", "SIGFPE"])
 def test_faults_of_others_still_end_the_process(kernels, signal):
-    """The handlers stay, and let through what is not a kernel's."""
+    """The handlers stay installed, and pass other faults on."""
     script = f"""
 import ctypes, os, signal
 library = ctypes.CDLL({str(kernels.launcher._name)!r})

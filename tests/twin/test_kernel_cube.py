@@ -1,4 +1,4 @@
-"""Planted mistakes on cube cores and between them and vector cores: one line of a clean kernel each."""
+"""Plant errors on cube cores and between them and vector cores: each changes one line of a clean kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from planted import Planted, kernels_of
 
 M, N, K = 20, 24, 40
-# d += bias + 2 A B, e = 2 A B with unit flags, c = half of d's share; ORDER is a flag set and waited for at once.
+# d += bias + 2 A B, e = 2 A B with unit flags, c = half of d; ORDER sets a flag and waits for it immediately.
 CUBE = """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR d, GM_ADDR e, GM_ADDR,
                                            GM_ADDR)
@@ -98,8 +98,8 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     SetHF32Mode(false);
 }
 """
-# The cube cores make x = A B in global memory, the two vector cores of each double it, then all
-# wait, and block 0 adds up.
+# The cube cores compute x = A B in global memory, the two vector cores of each double it, then all wait, and block 0
+# computes the sum.
 MIX = """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_ADDR, GM_ADDR)
 {
@@ -176,7 +176,7 @@ FEWEST_BLOCKS = 2
 
 
 def left_out(name: str, line: str, says: str, kind: str = "race") -> Planted:
-    """A statement that is missing."""
+    """Return a planted error without this statement."""
     return Planted(name, line, "", kind, says)
 
 
@@ -493,7 +493,7 @@ def test_a_planted_mistake_is_named(kernels, planted, record_planted):
     report = launch(kernels, planted.name, max(planted.blocks, FEWEST_BLOCKS))[0]
     found = [finding for finding in report["findings"] if not finding["warning"]]
     assert found, f"{planted.name}: nothing was found"
-    # Cores that wait for each other say it each in its own words.
+    # Each core reports a deadlock with a separate message.
     named = [finding for finding in found if finding["kind"] == planted.kind and planted.says in finding["message"]]
     assert named, found
     record_planted(planted.name, named[0])

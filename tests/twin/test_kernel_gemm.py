@@ -1,4 +1,4 @@
-"""Products on the cube cores of the twin, against sums of exact products in double."""
+"""Compare products on the cube cores of the twin with sums of exact products in double."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def kernels(compile_kernels):
 
 
 def gemm(kernels: Any, factor: str, out: str, m: int, n: int, k: int, **options: Any) -> tuple[Any, Any, Any]:
-    """Run a GEMM that must be clean; returns the result, the sum of products and that of absolute products."""
+    """Run a GEMM that must have no findings; return the result, the sum of products and that of absolute products."""
     flags = ("transpose_a", "transpose_b", "by_window", "hf32", "unit_flag", "has_bias")
     base = options.pop("base", (64, 64, 64))
     given = [int(options.pop(flag, 0)) for flag in flags]
@@ -52,7 +52,7 @@ def gemm(kernels: Any, factor: str, out: str, m: int, n: int, k: int, **options:
 
 
 def assert_close(result: Any, expected: Any, absolute: Any, k: int) -> None:
-    """Each of k sums in float rounds, and the result once more to its type."""
+    """Each of k sums in float is rounded, and the result once more to its type."""
     unit = 2.0 ** -{np.dtype(np.float16): 11, np.dtype(ml_dtypes.bfloat16): 8, np.dtype(np.float32): 24}[result.dtype]
     budget = (k + 2) * 2.0**-24 * absolute + unit * np.abs(expected) + 1e-7
     error = np.abs(result.astype(np.float64) - expected)
@@ -84,7 +84,7 @@ def test_unit_flags_and_bias(kernels, has_bias):
 
 
 def sequential(left: Any, right: Any) -> Any:
-    """The sum in the order of k, each product and each sum rounded to float."""
+    """Return the sum in the order of k, each product and each sum rounded to float."""
     sums = np.zeros((left.shape[0], right.shape[1]), np.float32)
     for index in range(left.shape[1]):
         sums = sums + np.outer(left[:, index], right[index]).astype(np.float32)
@@ -92,7 +92,7 @@ def sequential(left: Any, right: Any) -> Any:
 
 
 def hf32(values: Any, mode: int) -> Any:
-    """Eleven bits of mantissa: to nearest even (1) or towards zero (2)."""
+    """Return numbers with 11 bits of mantissa: to nearest even (1) or toward zero (2)."""
     bits = values.view(np.uint32).astype(np.uint64)
     if mode == 1:
         bits = bits + 0x7FF + (bits >> 12 & 1)

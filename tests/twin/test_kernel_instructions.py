@@ -1,4 +1,4 @@
-"""Instructions in tables: what each computes, against NumPy, its time, and a planted mistake that is found."""
+"""Test instructions in tables: the result against NumPy, the time, and a planted error."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Row:
 
     Attributes:
         name: Of the case.
-        body: What the kernel does with x (a), y (b), z (c) and the scratch t.
+        body: The statements of the kernel with x (a), y (b), z (c) and the scratch t.
         dtypes: Of a, b and c.
         counts: Elements of a, b and c.
         expected: c, from a, b and c before.
-        mistake: The body with a mistake, and the kind of its finding.
+        mistake: The body with an error, and the kind of its finding.
         rtol: Relative tolerance.
-        pipe: That works.
+        pipe: The pipe of the instruction.
     """
 
     name: str
@@ -52,7 +52,7 @@ def _fused(a: Array, b: Array, c: Array) -> Array:
 
 
 def _elementwise() -> list[Row]:
-    """Instructions with a count; the mistake reads from an address that is no multiple of 32 bytes."""
+    """Return instructions with a count; the planted error reads from an address that is not a multiple of 32 bytes."""
     table: list[tuple[str, str, Callable[[Array, Array, Array], Array], list[np.dtype[Any]]]] = [
         ("AddRelu", "z, x{0}, y", lambda a, b, _: _relu(a + b), [I16, F16, F32]),
         ("SubRelu", "z, x{0}, y", lambda a, b, _: _relu(a - b), [I16, F16, F32]),
@@ -143,7 +143,7 @@ def _reductions() -> list[Row]:
 
 
 def _five_hd(a: Array, *_: Array) -> Array:
-    """16 rows of four blocks each, transposed block by block."""
+    """Return 16 rows of four blocks each, transposed block by block."""
     width = 32 // a.itemsize
     return np.concatenate([tile.T.ravel() for tile in np.split(a.reshape(16, 4 * width), 4, axis=1)])
 
@@ -344,7 +344,7 @@ def _unpack(a: Array, *_: Array) -> Array:
 
 
 def _pack_masked(a: Array, _b: Array, c: Array) -> Array:
-    """40 of 128 elements of each repeat."""
+    """Return 40 of 128 elements of each repeat."""
     result = c.reshape(2, 64)
     result[:, :20] = _pack(np.rint(a.astype(np.float64))).reshape(2, 64)[:, :20]
     return result.ravel()

@@ -1,4 +1,4 @@
-"""Every kind of finding is planted somewhere, and every kind is in the documentation."""
+"""Test that every kind of finding has a planted error, and is documented."""
 
 from __future__ import annotations
 

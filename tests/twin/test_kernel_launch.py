@@ -1,4 +1,4 @@
-"""Blocks of a launch: order, barriers, atomics, counters, workspace, task types, and kernels that do not come back."""
+"""Test blocks of a launch: order, barriers, atomics, counters, workspace, task types, and endless kernels."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_rows_and_their_counters(kernels):
     assert report["dma_count"] == 2
     # Rows at 0, 160, 320 and 480 touch sectors 0, 1 2, 2 3, 3 4; the written rows one sector each.
     assert report["first_touch_bytes"] == 5 * 128 + 4 * 128
-    assert report["balance"] == 48.0  # one of 48 cores did it all
+    assert report["balance"] == 48.0  # one of 48 cores did all the work
 
 
 def test_the_last_sector_is_as_long_as_its_argument(kernels):
@@ -254,7 +254,7 @@ def test_a_loop_that_does_not_end_is_stopped(kernels, symbol, monkeypatch):
 
 
 def test_loops_of_many_launches_at_once_are_stopped(kernels, monkeypatch):
-    """The signal that stops a block may come at any time: between two launches, or while the block ends by itself."""
+    """The signal that stops a block can arrive at any time: between two launches, or while the block ends."""
     monkeypatch.setenv("OPFORGE_TWIN_TIMEOUT", "0.05")
 
     def stop(symbol):

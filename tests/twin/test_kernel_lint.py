@@ -1,4 +1,4 @@
-"""The lint of kernels: each rule with a line that it names and a neighbour that it accepts."""
+"""Test the lint of kernels: each rule with a rejected line and a similar accepted line."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.lint.cpp_tokens import tokens_of
 from opforge.twin.lint.kernel_lint import kernel_files, lint_files, lint_text, require_clean
 
-# rule -> [(bad line, its accepted neighbour)], in the body of a kernel function
+# rule -> [(rejected line, similar accepted line)], in the body of a kernel function
 IN_FUNCTION = {
     "std": [
         ("int32_t a = std::min(b, c);", "int32_t a = AscendC::ToFloat(b) < c ? b : c;"),
@@ -81,7 +81,7 @@ IN_FUNCTION = {
         ("opforge::twin::kernel::BlockIndex();", "opforge::kernel::BlockIndex();"),
     ],
 }  # fmt: skip
-# rule -> [(bad, accepted)] outside of functions
+# rule -> [(rejected, accepted)] outside of functions
 OUTSIDE = {
     "aicore": [
         ("inline void F() { }", "__aicore__ inline void F() { }"),

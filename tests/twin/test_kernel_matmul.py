@@ -1,4 +1,4 @@
-"""The Matmul API on cube cores and in mixed kernels, against sums of exact products in double."""
+"""Compare the Matmul API on cube cores and in mixed kernels with sums of exact products in double."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def body(name: str, factor: str = "half", out: str = "float", **fields: Any) -> 
 
 
 def tiling(m: int, n: int, k: int, base: tuple[int, int, int] = (64, 64, 64), **fields: int) -> bytes:
-    """Tiling data of a product whose cores have parts of equal size."""
+    """Return tiling data of a product whose cores have parts of equal size."""
     base_m, base_n, base_k = base
     values = {
         **dict.fromkeys(FIELDS, 0),
@@ -83,7 +83,7 @@ def matrices(m: int, n: int, k: int, factor: str, out: str, *, ta: bool = False,
 def assert_product(
     arrays: list[Any], *, ta: bool = False, tb: bool = False, bias: bool = False, relu: bool = False
 ) -> None:
-    """Each of k sums in float rounds, and the result once more to its type."""
+    """Each of k sums in float is rounded, and the result once more to its type."""
     a, b, start, c = arrays
     left = (a.T if ta else a).astype(np.float64)
     right = (b.T if tb else b).astype(np.float64)
@@ -448,7 +448,7 @@ def forms(compile_kernels):
 
 
 def fractals_of(matrix: Any, c0: int = 16) -> Any:
-    """A matrix in format NZ: columns of c0, rows padded to 16."""
+    """Return a matrix in format NZ: columns of c0, rows padded to 16."""
     rows, columns = matrix.shape
     padded = np.zeros((-(-rows // 16) * 16, -(-columns // c0) * c0), matrix.dtype)
     padded[:rows, :columns] = matrix
@@ -723,7 +723,7 @@ def planted(compile_kernels):
 
 
 def line_of(text: str) -> int:
-    """The line of a statement in the source of the planted mistakes."""
+    """Return the line of a statement in the source of the planted errors."""
     lines = ("#define CUBE_KERNEL\n" + HEADER + PLANTED).split("\n")
     return 1 + next(number for number, line in enumerate(lines) if line.startswith(text))
 

@@ -1,4 +1,4 @@
-"""Planted mistakes in kernels of the Matmul API: positions, workspace, quantization and formats."""
+"""Plant errors in kernels of the Matmul API: positions, workspace, quantization and formats."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ TILES = """    TBuf<TPosition::VECCALC> buffer;
 }
 """
 SCALED = "    mm.SetQuantScalar(0x3F800000ull);\n    mm.IterateAll(cGm);\n    mm.End();\n}\n"
-# Task type, type of the factors, type and position of C, the kernel, and the mistakes.
+# Task type, type of the factors, type and position of C, the kernel, and the errors.
 CASES = {
     "whole": (
         ("MIX_AIC_1_1", "half", "float", "VECIN", TO_UB),

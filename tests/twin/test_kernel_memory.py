@@ -1,4 +1,4 @@
-"""Planted mistakes about what memory holds: contents of global memory, caches, atomic mode, barriers, bases."""
+"""Plant errors about the contents of memory: global memory, caches, atomic mode, barriers, bases."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ PLANTED = [
             " a.SetValue(900, old);", "uninitialised_read", "reads bytes [0, 4) of '1'"),
     Planted("add_to_unwritten_output", STORE, "SetAtomicAdd<float>(); " + STORE + " SetAtomicNone();",
             "uninitialised_read", "InitOutput"),
-    # the scalar unit's cache
+    # cache of the scalar unit
     Planted("load_what_dma_stored", OWN, "", "stale_cache", "wrote on pipe MTE3: the scalar unit may still have"),
     Planted("line_dropped_too_early", STORE + "\n    ORDER(MTE3_S);\n    " + OWN, OWN + STORE + " ORDER(MTE3_S);",
             "stale_cache", "DataCacheCleanAndInvalid after that write"),
@@ -110,7 +110,7 @@ PLANTED = [
     Planted("second_tensor_in_atomic_mode", "SetAtomicNone();",
             "DataCopyPad(zGm[block * 16], a, DataCopyExtParams(1, 64, 0, 0, 0)); ORDER(MTE3_S); SetAtomicNone();",
             "atomic_second_tensor", "which was used for 'workspace'"),
-    # instructions that do nothing
+    # instructions without effect
     Planted("repeat_0", ADDS, ADDS + " Adds(a[192], a[64], 1.0f, 64, static_cast<uint8_t>(block), {1, 1, 8, 8});",
             "no_effect", "repeat count is 0"),
     Planted("reduce_repeat_0", ADDS, ADDS + " WholeReduceSum(a[192], a[64], 64, static_cast<int32_t>(block), 1, 1, 8);",
@@ -213,7 +213,7 @@ def test_undefined_bytes_have_the_location_of_their_instruction(kernels, name, i
 
 @pytest.mark.parametrize("misalignment", [4, 32, 96, 508])
 def test_cores_share_cache_lines_at_unaligned_addresses(kernels, misalignment):
-    """A tensor starts anywhere that its elements may: lines of 64 bytes do not start where its rows do."""
+    """A tensor can start at any element: rows do not start at lines of 64 bytes."""
     found, *_ = _launch(kernels, "clean", 3, misalignment=misalignment)
     assert {entry["kind"] for entry in found} == {"shared_cache_line"}
 

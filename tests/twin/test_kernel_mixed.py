@@ -1,4 +1,4 @@
-"""Launches with cube cores, alone and with vector cores: who runs, special loads, and what the time model says."""
+"""Test launches with cube cores, alone and with vector cores: running cores, special loads, and the time model."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def test_squares_are_transposed_between_queues(kernels, name, dtype):
     # One load of A and two of B.
     loads = 3 * constants["l1_load_issue_cycles"]["value"] + a.nbytes / rates[0] + b.nbytes / rates[1]
     assert busy["MTE1"] == pytest.approx(loads / CYCLES_PER_US, rel=1e-5)
-    # Rows of 128 bytes, touched for the first time, leave through the port, which is slower than L0C.
+    # Rows of 128 bytes, touched for the first time, are stored through the port, which is slower than L0C.
     port = c.nbytes / constants["port_first_touch_bytes_per_cycle_per_core"]["value"]
     assert port > c.nbytes / constants["l0c_out_bytes_per_cycle"]["value"]
     assert busy["FIX"] == pytest.approx(port / CYCLES_PER_US, rel=1e-5)
@@ -321,7 +321,7 @@ def test_vector_cores_wait_for_the_cycles_of_the_cube_unit(kernels):
     for group in range(3):
         assert cores[f"AIC {group}"]["busy"]["M"] == pytest.approx(products / CYCLES_PER_US, rel=1e-5)
     assert cores["AIC 3"]["us"] == 0
-    # The vector cores go on when the cube core has told them, and no later.
+    # The vector cores continue after the flag of the cube core, without a delay.
     constants = npu_model()["constants"]
     delay = constants["cross_core_flag_cycles"]["value"]
     for core in range(6):
@@ -353,7 +353,7 @@ def test_a_page_shows_both_kinds_of_cores(kernels):
     assert "all 24 cube units" in page
     assert "AIC 2, M: " in page
     assert "The dashed line is the mean of all 48 of its kind" in page
-    # The mean of a pipe is that of the cores that have it.
+    # The mean of a pipe is over the cores that have it.
     running_us = sum(max(phase["core_us"], phase["gm_us"], phase["l2_us"]) for phase in report["phases"])
     share = sum(core["busy"].get("M", 0.0) for core in report["cores"]) / 24 / running_us
     assert f'text-anchor="end">{100 * share:.0f} %</text>' in page

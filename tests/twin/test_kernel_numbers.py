@@ -1,4 +1,4 @@
-"""What the vector instructions compute, against numpy: dtypes, tails, masks, strides, rounding."""
+"""Compare the results of vector instructions with NumPy: dtypes, tails, masks, strides, rounding."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ def test_functions(kernels, op, dtype):
 
 
 def _directed(values, dst, mode):
-    """Every float32 between two neighbours of the format `dst`, rounded as `mode` says, from the definition."""
+    """Return every float32 between two neighbors of the format `dst`, rounded by `mode`, from the definition."""
     below = values.astype(np.float64)
     bits, lowest = (11, -14) if dst == F16 else (8, -126)
     exponent = np.floor(np.log2(np.abs(below), where=below != 0, out=np.zeros_like(below)))
@@ -615,7 +615,7 @@ SCALARS += "".join(
     ("src", "dst"), [*((dtype, BF16) for dtype in SCALAR_TYPES), (BF16, F32)], ids=lambda dtype: dtype.name
 )
 def test_scalar_casts_of_bfloat16(src, dst):
-    """Casts of the scalar unit round to nearest even, as those of ml_dtypes do."""
+    """Casts of the scalar unit round to nearest even, like ml_dtypes."""
     values = _random(np.float32, COUNT)
     if src.kind in "iu":
         values = np.linspace(0, np.iinfo(src).max // 2, COUNT)

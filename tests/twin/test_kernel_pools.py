@@ -1,4 +1,4 @@
-"""TBufPool, spill buffers and the longer forms of queues: results and planted mistakes."""
+"""Test TBufPool, spill buffers and the longer forms of queues: results and planted errors."""
 
 from __future__ import annotations
 

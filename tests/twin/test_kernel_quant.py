@@ -1,4 +1,4 @@
-"""Products of int8_t, and the quantizations of Fixpipe and DataCopy from L0C, against NumPy; planted mistakes."""
+"""Compare products of int8_t, and the quantizations of Fixpipe and DataCopy from L0C, with NumPy; planted errors."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ COPY = "SetFixpipePreQuantFlag(SCALE); SetFixpipeNz2ndFlag(1, 0, 0); DataCopy(cG
 
 
 def _bits(scale: float, offset: int = 0) -> int:
-    """The scale as float, and an offset of 9 bits from bit 37 on."""
+    """Return the bits of the scale as float, and of an offset of 9 bits from bit 37 on."""
     return int(np.float32(scale).view(np.uint32)) | (offset & 0x1FF) << 37
 
 
-# name -> (type of c, mode, relu, bits of the scale, how it is stored)
+# name -> (type of c, mode, relu, bits of the scale, storage)
 CASES = {
     "to_sums": ("int32_t", "NoQuant", False, 0, FIX),
     "sums_relu": ("int32_t", "NoQuant", True, 0, FIX),

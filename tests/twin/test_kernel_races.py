@@ -1,4 +1,4 @@
-"""Accesses that nothing orders: one line taken from a clean kernel, and the race it leaves must be named."""
+"""Test unordered accesses: without one line of a clean kernel, the resulting race must be reported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-# Every statement that an order depends on stands on a line of its own; ORDER is a flag set and waited for at once.
+# Every statement that determines an order is on a separate line; ORDER sets a flag and waits for it immediately.
 CLEAN = """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_ADDR, GM_ADDR)
 {
@@ -117,7 +117,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_A
 
 @dataclass(frozen=True)
 class Planted:
-    """A line that is taken away, the two accesses it ordered, and what the twin must say."""
+    """A removed line, the two accesses that it ordered, and the expected finding of the twin."""
 
     name: str
     line: str
@@ -258,7 +258,7 @@ PLANTED = [
     ),
     Planted("add_without_atomic_mode", "SetAtomicAdd<float>();", "DataCopy(zGm", "DataCopy(zGm", (BARRIER, WAW), "", 3),
 ]
-# The places depend on which block comes first.
+# The locations depend on the order of the blocks.
 EITHER_ORDER = {"cores_without_barrier", *(planted.name for planted in PLANTED if planted.first == "DataCopy(")}
 
 SILENT = """
@@ -359,7 +359,7 @@ def _launch(kernels, symbol, blocks, **options):
 
 
 def _line(symbol, text):
-    """Numbers of the lines of a kernel that contain `text`."""
+    """Return the line numbers of a kernel that contain `text`."""
     before, kernel = SOURCE.split(f" {symbol}(GM_ADDR")
     start = before.count("\n") + 1
     lines = kernel.split("\n}\n")[0].splitlines()

@@ -1,4 +1,4 @@
-"""What the device refuses does not compile for the twin either, with a readable text."""
+"""Test that calls which the device rejects do not compile for the twin, with a readable message."""
 
 from __future__ import annotations
 

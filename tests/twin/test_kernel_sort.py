@@ -1,4 +1,4 @@
-"""Sorting and merging of (value, index) entries, against numpy."""
+"""Compare sorting and merging of (value, index) entries with NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scalar functions, fixed addresses, messages and tiling macros of kernels: values and planted mistakes."""
+"""Test scalar functions, fixed addresses, messages and tiling macros of kernels: values and planted errors."""
 
 from __future__ import annotations
 

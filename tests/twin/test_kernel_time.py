@@ -1,4 +1,4 @@
-"""The time model on kernels whose time can be worked out by hand from twin/npu_model.json."""
+"""Compare the time model with times computed by hand from twin/npu_model.json."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _dma(nbytes):
 
 
 def _latency(blocks):
-    """Of a load and of a store, from the transfer to the flag."""
+    """Return the latency of a load and of a store, from the transfer to the flag."""
     crowded = MODEL["dma_crowded_latency_cycles"] if blocks > 1 else 0
     return MODEL["dma_read_latency_cycles"] + crowded, MODEL["dma_write_latency_cycles"] + crowded
 
@@ -169,7 +169,7 @@ def test_copy_time_is_bytes_divided_by_port_rate(kernels):
     report = _run(kernels, "copy", tiles * TILE, tiles, buffers=4, workers=1)
     core = _cycles(report["phases"][0]["core_us"])
     nbytes = tiles * TILE * 4
-    # Loads are back to back; what is left is the way of the last tile out.
+    # Loads are back to back; the store of the last tile follows.
     last = MODEL["flag_cycles"] + _dma(TILE * 4) + sum(_latency(1))
     assert core == pytest.approx(tiles * _dma(TILE * 4) + last, rel=0.02)
     assert core == pytest.approx(nbytes / PORT, rel=0.1)
@@ -254,11 +254,11 @@ def test_bytes_are_evicted_from_l2_by_later_bytes(kernels, tiles, workers, block
     bandwidth = npu_model()["constants"]["gm_bandwidth_bytes_per_s"]["soc"]["Ascend910B4"]["value"]
     assert phase["gm_us"] == pytest.approx(fetched / bandwidth * 1e6, rel=1e-4)
     assert phase["l2_us"] == pytest.approx((moved - fetched) / MODEL["l2_bandwidth_bytes_per_s"] * 1e6, rel=1e-3)
-    # The copies of a core follow each other: its time is theirs.
+    # The copies of a core run one after another: their times add up.
     rates = fetched / PORT + (moved - fetched) / MODEL["port_l2_read_bytes_per_cycle_per_core"]
     mhz = SOCS["Ascend910B4"].mhz
     crowded = MODEL["dma_crowded_latency_cycles"] if blocks > 1 else 0
-    waited = 2 * tiles / workers * (MODEL["dma_read_latency_cycles"] + crowded)  # at the barrier behind each copy
+    waited = 2 * tiles / workers * (MODEL["dma_read_latency_cycles"] + crowded)  # at the barrier after each copy
     assert phase["core_us"] * mhz == pytest.approx(waited + rates / blocks, rel=0.02)
 
 
@@ -266,7 +266,7 @@ def test_short_rows_cost_their_sectors_and_requests(kernels):
     report = _run(kernels, "rows", 160)
     # At 0, 160, 320 and 480: sectors 0, 1 2, 2 3, 3 4. Five are new, the others come from L2; then all do.
     l2 = MODEL["port_l2_read_bytes_per_cycle_per_core"]
-    # Multiples of 32 bytes, cut at multiples of 64, 128, 256: [0, 128), [160, 192) [192, 256) [256, 288), and so on.
+    # Multiples of 32 bytes, split at multiples of 64, 128, 256: [0, 128), [160, 192) [192, 256) [256, 288), and so on.
     pieces = 1 + 3 + 2 + 3
     fresh, again = 5 / 7, 2 / 7
     new = MODEL["dma_fragment_first_touch_cycles"]
@@ -307,7 +307,7 @@ def test_results_are_evicted_from_l2_by_later_bytes(kernels):
     report = _run(kernels, "copy", tiles * TILE, tiles, workers=8, blocks=8, **SMALL_L2)
     nbytes = tiles * TILE * 4
     bandwidth = npu_model()["constants"]["gm_bandwidth_bytes_per_s"]["soc"]["Ascend910B4"]["value"]
-    # Half of all bytes are results; those that the last bytes of a share of L2 come after are written back.
+    # Half of all bytes are results; those that later bytes evict from L2 are written back.
     back = (2 * nbytes - SOCS["Ascend910B4"].l2 * MODEL["l2_write_back_share"]) / 2
     assert report["phases"][0]["gm_us"] == pytest.approx((nbytes + back) / bandwidth * 1e6, rel=0.01)
 
@@ -337,20 +337,20 @@ def test_the_estimate_is_the_same_without_strict_mode(kernels):
 
 
 def _status(name):
-    """A figure of this process in bytes: VmRSS, or VmHWM, the most it ever was."""
+    """Return a value of this process in bytes: VmRSS, or VmHWM, the peak."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith(f"{name}:"))) * 1024
 
 
 @pytest.mark.parametrize("count", [1000, 2_200_000])
 def test_a_launch_of_very_many_copies_keeps_its_memory(kernels, count):
-    """Behind 2 M copies their traffic is no longer remembered; sums and times are the same."""
-    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # VmHWM starts from what is used now
+    """After 2 M copies, traffic is no longer stored; sums and times are the same."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # VmHWM starts from the current value
     before = _status("VmRSS")
     report = _run(kernels, "reread", 8, 1, length=8, buffers=count, workers=1, strict=False)
     assert _status("VmHWM") - before < 200e6
     assert [report["dma_count"], report["gm_bytes_read"], report["first_touch_bytes"]] == [count, count * 32, 32]
-    each = MODEL["dma_issue_cycles"] + MODEL["dma_read_latency_cycles"]  # of a copy that is short
+    each = MODEL["dma_issue_cycles"] + MODEL["dma_read_latency_cycles"]  # time of a short copy
     assert _cycles(report["phases"][0]["core_us"]) == pytest.approx(count * each, rel=0.01)
     expected = (count * 128 - 128) / MODEL["l2_bandwidth_bytes_per_s"] * 1e6
     assert report["phases"][0]["l2_us"] == pytest.approx(expected, rel=0.01)

@@ -1,4 +1,4 @@
-"""Mistakes planted in the plans, kernels and specs of projects: the operator still builds, and the twin names them."""
+"""Plant errors in plans, kernels and specs of projects: the operator builds, and the twin reports them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INDICES = np.arange(9, dtype=np.int32)
 
 @pytest.fixture
 def plant(tmp_path):
-    """A function from a starter and one replaced text to the project."""
+    """Return a function that creates a project from a starter with one replaced text."""
 
     def planted(starter, path, line, mistake):
         shutil.copytree(STARTERS / starter, tmp_path, dirs_exist_ok=True)
@@ -63,7 +63,7 @@ def test_a_build_runs_the_test_shapes_until_they_are_clean(plant, capfd):
         assert all(part in line for part in ("RowMax-rows", "ub_plan", "planned_ub_bytes"))
     spec.write_text(spec.read_text(encoding="utf-8").replace(wrong, right), encoding="utf-8")
     assert check(project, build_project(project), DEFAULT_SOC) == ([], [])
-    # Nothing has changed since: no process is started, so that the time limit cannot be exceeded.
+    # Nothing has changed: no process is started, so the time limit cannot be exceeded.
     assert check(project, build_project(project), DEFAULT_SOC, seconds=1e-9) == ([], [])
 
 

@@ -1,4 +1,4 @@
-"""`opforge profile`: figures, trace, refusals."""
+"""Test `opforge profile`: figures, trace, rejected arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CALL = ["profile", "GroupedBiasAddGrad", "--shape", "grad_y=8192x512,group_idx=6
 
 
 def figures_of(folder, *options):
-    """The figures of `CALL`."""
+    """Return the figures of `CALL`."""
     result = CliRunner().invoke(app, [*CALL, "--json", str(folder / "figures.json"), *options])
     assert result.exit_code == 0, result.output
     return json.loads((folder / "figures.json").read_text(encoding="utf-8"))
@@ -92,7 +92,7 @@ def test_the_spans_of_a_track_do_not_overlap_and_add_up_to_its_busy_time(profile
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """The page and the figures of a call, by its shapes."""
+    """Return the page and the figures of a call, by its shapes."""
 
     def page(shapes):
         out = tmp_path_factory.mktemp("page")

@@ -1,4 +1,4 @@
-"""`opforge profile --case` and `--compare`."""
+"""Test `opforge profile --case` and `--compare`."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ SHAPE = ("--shape", "grad_y=64x4x32")
 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory):
-    """A profile as data."""
+    """Return a profile as data."""
     return profile(tmp_path_factory.mktemp("old") / "old.json", OP, *SHAPE)[0]
 
 
@@ -196,7 +196,7 @@ def test_a_line_that_moved_is_recognised_by_its_text(tmp_path, old):
 
 
 def figures(path):
-    """A profile with these lines on the critical path: place, text, time."""
+    """Return a profile with these lines on the critical path: location, text, time."""
     rows = [{"where": where, "text": text, "us": us} for where, text, us in path]
     sizes = dict.fromkeys(("gm_bytes_read", "gm_bytes_written", "first_touch_bytes", "minimal_bytes"), 1)
     launch = {"pipes": {}, "path": rows, "lines": []}

@@ -1,4 +1,4 @@
-"""Times by source line: kernels whose lines can be worked out by hand from twin/npu_model.json."""
+"""Compare times by source line with times computed by hand from twin/npu_model.json."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def kernels(compile_kernels):
 
 @pytest.fixture
 def profiled(kernels, monkeypatch, tmp_path):
-    """The report of a launch, and its figures by line."""
+    """Return the report of a launch, and its figures by line."""
 
     def run(symbol, floats=8192, roles=(1, 2), **options):
         monkeypatch.setenv("OPFORGE_TWIN_LINES", "1")
@@ -136,7 +136,7 @@ def profiled(kernels, monkeypatch, tmp_path):
 
 
 def assert_sums(launch, figures):
-    """The times of lines add up to those of pipes, phases and launches."""
+    """Check that the times of lines add up to those of pipes, phases and launches."""
     running = launch["estimate_us"] - launch["launch_us"] if "estimate_us" in launch else None
     phases = launch["phases"]
     expected = sum(max(phase["core_us"], phase["gm_us"], phase["l2_us"]) + phase["sync_us"] for phase in phases)
@@ -160,13 +160,13 @@ def assert_sums(launch, figures):
 
 
 def number_of(comment):
-    """The line of the source that ends with this comment."""
+    """Return the line of the source that ends with this comment."""
     (number,) = (at for at, line in enumerate(SOURCE.splitlines(), 1) if line.endswith(f"// {comment}"))
     return number
 
 
 def at(rows, comment, pipe=None):
-    """The row of the line that ends with this comment; times in cycles."""
+    """Return the row of the line that ends with this comment; times in cycles."""
     number = number_of(comment)
     (row,) = (row for row in rows if row["where"].endswith(f":{number}") and pipe in {None, row.get("pipe")})
     assert row["text"].endswith(f"// {comment}")
@@ -174,7 +174,7 @@ def at(rows, comment, pipe=None):
 
 
 def cycles(expected, causes):
-    """A row with these cycles and no others."""
+    """Return a row with these cycles and no others."""
     return pytest.approx({cause: expected.get(cause, 0) for cause in ("us", *causes)}, rel=1e-4, abs=1e-3)
 
 
@@ -206,7 +206,7 @@ def test_bytes_are_bandwidth(profiled):
 def test_a_little_copy_is_latency(profiled):
     _, figures = profiled("little")
     moving = 64 * 4 / PORT
-    issue = ISSUE - moving  # the rest of the issue, behind the bytes
+    issue = ISSUE - moving  # the rest of the issue, after the bytes
     expected = {"us": ISSUE + READ, "work": issue, "bandwidth": moving, "latency": READ}
     assert at(figures["path"], "little load") == cycles(expected, PATH)
     assert at(figures["path"], "little loaded") == cycles({"us": FLAG, "flags": FLAG}, PATH)
@@ -219,7 +219,7 @@ def test_a_forced_barrier_is_flags_at_its_line(profiled):
     issue, repeats = MODEL["vector_issue_cycles"], 4096 * 4 / 256
     fill = issue + repeats * MODEL["vector_cycles_per_repeat"]
     work = issue + repeats * MODEL["vector_slow_cycles_per_repeat"]
-    # The scalar unit issues everything at once and then waits for the vector unit: two instructions and two drains.
+    # The scalar unit issues all instructions and then waits for the vector unit: two instructions and two drains.
     waited = {"us": fill + work + 2 * DRAIN, "flags": fill + work, "drain": 2 * DRAIN}
     assert at(figures["waits"], "forced", "S") == cycles(waited, WAITS)
     assert at(figures["path"], "forced") == cycles({"us": DRAIN, "drain": DRAIN}, PATH)
@@ -313,7 +313,7 @@ def test_repeated_steps_become_loops(steps, folded):
 
 
 def expand(steps):
-    """The steps of all rounds."""
+    """Return the steps of all rounds."""
     return [place for step in steps for place in (expand(step.steps) * step.rounds if step.steps else [step.where])]
 
 

@@ -1,4 +1,4 @@
-"""`opforge cc`: programs with kernel launches run, and the twin finds planted mistakes in them."""
+"""Test `opforge cc`: programs with kernel launches run, and the twin finds planted errors in them."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def compiled(folder, text, **options):
 
 
 def test_vector_add(tmp_path):
-    """A kernel and its host code in one file give right sums, without a finding."""
+    """A kernel and its host code in one file give the right sums, without a finding."""
     program = compile_program([VECTOR_ADD], tmp_path / "program")
     ended = run(program.path, OPFORGE_TWIN_REPORT=str(tmp_path / "report.json"))
     assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "0 of 16384 sums are wrong\n")
@@ -60,7 +60,7 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR x)
 
 
 def test_block_index_of_the_compiler():
-    """`block_idx` is the number of the block: both vector cores of a mixed kernel have the same."""
+    """`block_idx` is the number of the block: both vector cores of a mixed kernel have the same value."""
     x = np.zeros((4, 16), np.int32)
     assert launch(BLOCK_INDEX, "kernel", 2, [x], level="device", lint=False) == []
     assert x[:, 0].tolist() == [1, 1, 2, 2]
@@ -108,7 +108,7 @@ def test_example(tmp_path, name, output):
     ],
 )
 def test_planted_mistake(tmp_path, name, old, new, kind):
-    """A mistake is reported with its file and line; the exit code is 1 although main returns another one."""
+    """An error is reported with its file and line; the exit code is 1 although main returns another one."""
     text = (EXAMPLES / name / f"{name}.asc").read_text().replace('"../device_array.h"', f'"{EXAMPLES}/device_array.h"')
     assert old in text
     program = compiled(tmp_path, text.replace(old, new))

@@ -15,7 +15,7 @@ import pytest
 from opforge.codegen.project import BUILTIN_ROOT
 
 STARTER = BUILTIN_ROOT / "codegen" / "starters" / "elementwise"
-# A tile of 32768 floats does not fit into UB. With a wrong factor, all cores work, but the numbers are others.
+# A tile of 32768 floats does not fit into UB. With a wrong factor, all cores work, but the results are wrong.
 SPEC = """tiling:
   data:
     - {name: elements, type: int64}

@@ -1,11 +1,11 @@
-"""Reads pages that commands write."""
+"""Parse pages that commands write."""
 
 from collections import Counter
 from html.parser import HTMLParser
 
 
 class WebPage(HTMLParser):
-    """What a browser would load, the tags that stay open, all tags and attributes, and the text."""
+    """The files that a browser would load, the unclosed tags, all tags and attributes, and the text."""
 
     def __init__(self, page):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Small graphs written down as text, with the constants that they read."""
+"""Create small models from text, with their constants."""
 
 import numpy as np
 import onnx
@@ -6,7 +6,7 @@ from onnx import numpy_helper
 
 
 def form_model(text, constants, domains, opset):
-    """The model of a graph; of `constants` those that a node of it reads are its initializers."""
+    """Return the model of a graph; the used entries of `constants` are its initializers."""
     imports = ", ".join([f'"" : {opset}', *(f'"{domain}" : 1' for domain in domains)])
     model = onnx.parser.parse_model(f"<ir_version: 8, opset_import: [{imports}]> g {text}")
     read = {name for node in model.graph.node for name in node.input}

@@ -1,6 +1,6 @@
-"""Makes the training steps beside this file: graphs of onnxruntime-training, and what it computes with them.
+"""Create the training steps in this folder: graphs of onnxruntime-training, and its results.
 
-It needs an environment of its own with onnxruntime-training, torch and this project: `python make_training_steps.py`.
+It needs a separate environment with onnxruntime-training, torch and this project: `python make_training_steps.py`.
 """
 
 import io
@@ -18,7 +18,7 @@ STEPS = ("bert", "conv")
 
 
 def feed(model, *, is_reset):
-    """Seeded arrays for the inputs of a training step; second moments and variances are positive.
+    """Return seeded arrays for the inputs of a training step; second moments and variances are positive.
 
     With `is_reset`, new sums of gradients start.
     """
@@ -27,7 +27,7 @@ def feed(model, *, is_reset):
     for value in model.graph.input:
         tensor = value.type.tensor_type
         shape = [dim.dim_value for dim in tensor.shape.dim]
-        # Small enough for sums in float32 to agree in whatever order they are made.
+        # Small enough that float32 sums agree in any order.
         numbers = generator.normal(size=shape) * 0.3
         if value.name in ("tokens", "labels"):
             numbers = generator.integers(0, 3 if value.name == "labels" else 20, shape)
@@ -48,12 +48,12 @@ def feed(model, *, is_reset):
 
 
 def sample(array):
-    """What is kept of an array: all of a small one, else every 13th number."""
+    """Return the stored part of an array: all elements of a small one, else every 13th element."""
     return array if array.size <= 64 else array.reshape(-1)[::13]
 
 
 def stored(name, *, is_reset):
-    """The numbers of a step that stand beside this file."""
+    """Return the stored numbers of a step."""
     with np.load(HERE / f"{name}_step.npz") as both:
         return {key: both[key][int(is_reset)] for key in both.files}
 
@@ -123,7 +123,7 @@ def _networks():
 
 
 def _artifacts(network, inputs):
-    """The training graph and the optimizer's graph."""
+    """Return the training graph and the graph of the optimizer."""
     import torch
     from onnxruntime.training import artifacts
 
@@ -155,7 +155,8 @@ def _artifacts(network, inputs):
 
 
 def numbers_of(step, *, is_reset):
-    """What onnxruntime-training computes: the loss, and by input name what it writes over the input."""
+    """Return the results of onnxruntime-training: the loss, and by input name the values that it writes over the
+    input."""
     import onnxruntime
 
     model = onnx.ModelProto()

@@ -1,4 +1,4 @@
-"""One graph for each form of onnxruntime's training nodes that `--lower-training` knows, and arrays for it."""
+"""One graph for each form of onnxruntime's training nodes that `--lower-training` supports, and arrays for it."""
 
 import numpy as np
 import onnx
@@ -8,7 +8,7 @@ _SHAPE = "s = Constant <value = int64[3] {4, 5, 3}> ()"
 _X = "(float[3, 4, 5] dy, float[3, 4, 5] x) => (float[3, 4, 5] r)"
 _LOSS = "(float{dims} dy, float[4, 3, 2] p, int64[4, 2] labels{more}) => (float[4, 3, 2] r)"
 
-# Inputs and outputs, then the nodes; `m` stands for com.microsoft.
+# Inputs and outputs, then the nodes; `m` means com.microsoft.
 NODES = {
     **{
         name: f"{_X} {{r = m.{name} (dy, x)}}"
@@ -212,7 +212,7 @@ NODES = {
         )
     },
 }
-# onnxruntime itself fails at these, or has none of them for the CPU; its average over three axes mixes them up.
+# onnxruntime fails for these, or has no CPU implementation; its average over three axes is wrong.
 FAILING = {
     name
     for name in NODES
@@ -226,7 +226,7 @@ FAILING = {
         )
     )
 }
-# Those that write over their inputs.
+# Nodes that write over their inputs.
 UPDATES = {
     "InPlaceAccumulatorV2": """(float[3, 4] buffer, float[3, 4] x) => (bool[1] r)
         {r = m.InPlaceAccumulatorV2 (buffer, x)}""",
@@ -253,13 +253,13 @@ OPTIMIZERS = {
 
 
 def node_model(text):
-    """The model of a text above."""
+    """Return the model of a text above."""
     written = text.replace("= m.", "= com.microsoft.")
     return onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18, "com.microsoft" : 1]> g {written}')
 
 
 def node_feed(model, generator):
-    """Arrays for it: labels count from 0 to 2, `u` and `v` are positive, `p` holds logarithms of probabilities."""
+    """Return arrays for it: labels are 0 to 2, `u` and `v` are positive, `p` contains logarithms of probabilities."""
     arrays = {}
     for value in model.graph.input:
         tensor = value.type.tensor_type

@@ -17,13 +17,13 @@ NPU = torch.device("npu")
 
 @pytest.fixture(autouse=True)
 def no_findings():
-    """The twin has no finding in any launch, and CPU calls use the reference."""
+    """The twin has no findings, and CPU calls use the reference."""
     yield
     assert torch_npu.findings() == []
 
 
 def inside(tensor):
-    """The tensor on the device, with strides, and with an offset in a larger storage."""
+    """Return the tensor on the device, with strides, and with an offset in a larger storage."""
     around = torch.full((*(size + 3 for size in tensor.shape), 2), 99).to(tensor.dtype)
     around[(*(slice(2, -1) for _ in tensor.shape), 1)] = tensor
     made = around.to(NPU)[(*(slice(2, -1) for _ in tensor.shape), 1)]

@@ -1,4 +1,4 @@
-"""Make the device "npu" of device.cpp known to PyTorch, with the part of `torch.npu` that the bindings use."""
+"""Register the device "npu" of device.cpp with PyTorch, with the part of `torch.npu` that the bindings use."""
 
 import contextlib
 import ctypes
