@@ -1,4 +1,4 @@
-"""Build operators and applications for the twin: the names that other packages use of `compiler`."""
+"""Build operators and applications for the twin: the interface of `compiler` for other packages."""
 
 from opforge.twin.compiler.npu_model import TWIN, npu_model
 from opforge.twin.compiler.operators import Operators, application_flags, build_project

@@ -31,17 +31,17 @@ Row = TypeVar("Row")
 def run_all(
     work: Callable[[Job], Row], jobs: Sequence[Job], count: int, executor: str, finished: Callable[[Row], None]
 ) -> None:
-    """Run jobs; `finished` receives each row when it is there.
+    """Run jobs; `finished` receives each row after it is complete.
 
     Args:
-        work: The function that runs a job; a module has it, so that other processes find it.
+        work: The function that runs a job; it must be in a module, so that other processes can import it.
         jobs: Its arguments.
-        count: How many run at once here; 0: one per core.
+        count: Number of parallel local jobs; 0: one per core.
         executor: `local`, or `dask:ADDRESS` of a scheduler whose workers see the same files.
-        finished: Receives the rows in the order in which they end.
+        finished: Receives the rows in the order of completion.
 
     Raises:
-        UserError: There is no such executor, or it does not answer.
+        UserError: The executor does not exist, or it does not answer.
         MissingToolError: dask is not installed.
     """
     kind, _, address = executor.partition(":")
@@ -86,17 +86,17 @@ def _run_on_dask(
 def run_module(
     module: str, job: Mapping[str, Any], kind: TypeAdapter[Row], seconds: float, limits: Mapping[str, str] | None = None
 ) -> Row | str:
-    """Run a job in a process of its own, which is ended with all that it started.
+    """Run a job in a separate process; end all processes that it started.
 
     Args:
         module: `python -m module PLACE` reads the job, to which an empty folder is added, and writes the row.
-        job: What JSON can hold.
+        job: JSON data.
         kind: The type of the row.
         seconds: The time limit.
-        limits: Environment variables of the process beside those of this one.
+        limits: Environment variables of the process in addition to those of this one.
 
     Returns:
-        The row, or the reason why there is none.
+        The row, or the reason why it is missing.
     """
     folder = tempfile.mkdtemp(prefix="opforge-job-")
     data = json.dumps({**job, "folder": str(Path(folder).resolve())}).encode()
@@ -109,7 +109,7 @@ def run_module(
         end = f"did not end within {seconds:g} s" if status is None else f"ended with {status}"
         return f"its process {end}"
     finally:
-        # A program may have made folders in folders, more than Python's functions follow.
+        # A program may have nested folders deeper than Python's functions support.
         subprocess.run(["/bin/rm", "-rf", "--", folder], check=False, stderr=subprocess.DEVNULL)
 
 
@@ -123,7 +123,7 @@ def twin_version() -> str:
 
 
 class State(Generic[Row]):
-    """The rows of earlier runs, one line of JSON each, by a digest of everything that they depend on."""
+    """The rows of earlier runs, one line of JSON each, by a digest of all their inputs."""
 
     def __init__(self, path: Path, kind: type[Row]) -> None:
         self._path = path
@@ -147,14 +147,14 @@ class State(Generic[Row]):
             entry = json.loads(line)
             self._rows[entry["key"]] = self._kind.validate_python(entry["row"])
         except (ValueError, KeyError, TypeError):
-            return  # a line that a killed run left, or of another program: the job runs again
+            return  # an incomplete line of a killed run, or of another program: the job runs again
 
     def get(self, key: str) -> Row | None:
         """The row of an earlier run."""
         return self._rows.get(key)
 
     def put(self, key: str, row: Row) -> None:
-        """Keep a row at once: a run that is interrupted goes on after it."""
+        """Store a row immediately: an interrupted run continues after it."""
         self._rows[key] = row
         try:
             self._file.write(json.dumps({"key": key, "row": self._kind.dump_python(row)}) + "\n")

@@ -1,4 +1,4 @@
-"""Make valid values for the inputs of an operator, as its spec describes them."""
+"""Create valid values for the inputs of an operator according to its spec."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SpecCall:
 
 
 def calls_of(spec: OpSpec) -> list[SpecCall]:
-    """Return the tests of a spec in all combinations of dtypes that its columns have."""
+    """Return the tests of a spec in all supported combinations of dtypes."""
     columns, calls = dtype_columns(spec), []
     for test in spec.tests.shapes:
         shapes = spec.program.case(test.case).shapes
@@ -95,15 +95,15 @@ def test_inputs(
 
 
 def require_memory(place: str, size: int, repair: str) -> None:
-    """Check that this machine has the memory for inputs.
+    """Check that this machine has enough memory for inputs.
 
     Args:
-        place: What the message names.
+        place: The location in the message.
         size: Bytes of all inputs.
-        repair: What a user can do.
+        repair: The fix in the message.
 
     Raises:
-        UserError: It does not.
+        UserError: There is not enough memory.
     """
     most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _COPIES
     if size > most:
@@ -130,9 +130,9 @@ def valid_values(
         spec: The operator.
         name: The input.
         array: Its shape and dtype; the result if the spec does not limit the values or the limits are unknown.
-        call: Shapes and attributes of the call, as far as they are known.
+        call: Known shapes and attributes of the call.
         generator: The source of random values.
-        is_even: Whether ranges of rows have equally many rows.
+        is_even: Whether all ranges of rows have the same size.
     """
     values = spec.program.values.get(name)
     if values is None:

@@ -1,7 +1,7 @@
 """Run the test shapes of operators after a build, with the checks of strict mode.
 
-`python -m opforge.twin.test_shapes` is the process that runs them. `check` starts it: a kernel that was just built can
-end or block its process.
+`python -m opforge.twin.test_shapes` is the process that runs them. `check` starts it, because a new kernel can end or
+block its process.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_LETTERS = 2000
 
 
 def check(project: Project, built: Operators, soc: str, seconds: float = SECONDS) -> tuple[list[str], list[str]]:
-    """Run the test shapes of built operators, unless they ran without a finding since the last change.
+    """Run the test shapes of built operators, unless they ran without findings since the last change.
 
     Args:
         project: The project.

@@ -1,4 +1,4 @@
-"""Records of compiled files: a file is current if its bytes and those of all its inputs are the recorded ones."""
+"""Records of compiled files: a file is current if its bytes and those of all its inputs equal the record."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from opforge.codegen.untrusted import FormError, parse_json
 _MOST_BYTES = 1 << 30
 _MOST_RECORD_BYTES = 4 << 20
 _MOST_DEPFILE_BYTES = 16 << 20
-# File systems keep times in steps of some milliseconds: a file that changed just now may change again unseen.
+# File systems store times in steps of some milliseconds: a file that changed just now may change again undetected.
 _SETTLED_NS = 1_000_000_000
 
 _Key = tuple[str, int, int, int, int, int]
@@ -44,7 +44,7 @@ def digest(path: str | Path) -> str | None:
                 return None
             found = hashlib.sha256(file.read()).hexdigest()
     except (UserError, OSError, ValueError):
-        return None  # the file is made again, or whoever needs it says what is wrong with it
+        return None  # the file is built again, or its user reports the problem
     if time.time_ns() - status.st_ctime_ns > _SETTLED_NS:
         _digests[_key(path, status)] = found
     return found
@@ -55,7 +55,7 @@ def _key(path: str | Path, status: os.stat_result) -> _Key:
 
 
 def signature(compiler: str, command: Sequence[str], inputs: Iterable[str]) -> str | None:
-    """A digest of a command (its compiler named by `compiler`) and its inputs; None if an input cannot be read."""
+    """Return a digest of a command (identified by `compiler`) and its inputs; None if an input cannot be read."""
     total = hashlib.sha256(json.dumps([compiler, *command[1:]]).encode())
     for path in sorted(set(inputs)):
         content = digest(path)
@@ -86,12 +86,12 @@ def _read_record(output: Path) -> _Record | None:
         data = read_regular(record_path(output), "record", _MOST_RECORD_BYTES, "build again")
         found: _Record = parse_json(data, _FORM)
     except (UserError, FormError):
-        return None  # no record, or a damaged one: the file is made again
+        return None  # no record, or a damaged one: the file is built again
     return found
 
 
 def is_current(output: Path, compiler: str, command: Sequence[str]) -> bool:
-    """Return whether a file has the recorded bytes, made by this command of inputs that have not changed since."""
+    """Return whether a file has the recorded bytes, and the command and inputs of the record are unchanged."""
     record = _read_record(output)
     return (
         record is not None
@@ -101,13 +101,13 @@ def is_current(output: Path, compiler: str, command: Sequence[str]) -> bool:
 
 
 def publish(made: Path, output: Path, compiler: str, command: Sequence[str], inputs: list[str], started: int) -> None:
-    """Give a file that a command made its name, and record it unless an input changed since `started` (ns).
+    """Rename an output file to its final name, and record it unless an input changed since `started` (ns).
 
     Args:
         made: The file, in a temporary folder of the same file system.
         output: Its name.
         compiler: Names the compiler.
-        command: What made it.
+        command: The command that created it.
         inputs: All files that the command read.
         started: Time before the command began.
     """
@@ -116,17 +116,17 @@ def publish(made: Path, output: Path, compiler: str, command: Sequence[str], inp
     record = record_path(output)
     record_file = made.with_name(made.name + ".json")
     record_file.write_text(json.dumps({"signature": found, "inputs": inputs, "digest": content}), encoding="utf-8")
-    # Without a record nothing is current: a build that is killed between two steps leaves none that is wrong.
+    # Without a record, no file is current: a killed build leaves no wrong record.
     if record.exists() and not record.is_dir():
         record.unlink()
     replace_output(made, output)
-    # After the digests were taken: the compiler may have read other bytes than they are of.
+    # Checked after the digests were computed: the compiler may have read other bytes.
     if found is not None and _are_unchanged(inputs, started):
         replace_output(record_file, record)
 
 
 def _are_unchanged(paths: Sequence[str], started: int) -> bool:
-    """Return whether no file changed since `started`. A time in the future is of a clock that was set back since."""
+    """Return whether no file changed since `started`. A later time in the future is from a clock that was set back."""
     try:
         changes = [Path(path).stat().st_ctime_ns for path in paths]
     except FileNotFoundError:
@@ -136,7 +136,7 @@ def _are_unchanged(paths: Sequence[str], started: int) -> bool:
 
 
 def replace_output(made: Path, target: Path) -> None:
-    """Rename a file; a folder that has its name is moved aside, since it is not ours to remove."""
+    """Rename a file; a folder at the target path is moved aside, because it may belong to the user."""
     if target.is_dir() and not target.is_symlink():
         aside = tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent)
         target.replace(aside)
@@ -145,10 +145,10 @@ def replace_output(made: Path, target: Path) -> None:
 
 
 def read_depfile(path: Path) -> list[str]:
-    """The files that a compiler says it read: the prerequisites of a rule for `make`, unescaped.
+    """Return the files that a compiler read: the prerequisites of a rule for `make`, unescaped.
 
     Raises:
-        UserError: There is no such rule.
+        UserError: The file has no such rule.
     """
     text = read_regular(path, "list of included files", _MOST_DEPFILE_BYTES, "include fewer files").decode(
         errors="surrogateescape"
@@ -160,7 +160,7 @@ def read_depfile(path: Path) -> list[str]:
 
 
 def _unescaped(names: str) -> list[str]:
-    """File names apart: `make` escapes spaces (and backslashes before them) and # with a backslash, $ with another."""
+    """Split file names: `make` escapes spaces (and backslashes before them) and # with a backslash, $ with $."""
     found = re.findall(r"(?:\\[ \t]|\S)+", names)
     plain = [re.sub(r"(\\*)\\([ \t])", lambda part: part[1][::2] + part[2], name) for name in found]
     return [name.replace("\\#", "#").replace("$$", "$") for name in plain]

@@ -14,13 +14,13 @@ _ERROR = re.compile(r"^ccache: error: (.*)", re.MULTILINE)
 
 
 def is_object(path: Path, mark: str) -> bool:
-    """Return whether there is an ELF file that contains a text."""
+    """Return whether a path is an ELF file that contains a text."""
     content = path.read_bytes() if path.is_file() else b""
     return content.startswith(b"\x7fELF") and mark.encode() in content
 
 
 def make_object(execute: Callable[..., None], made: Path, text: bytes, label: str, *, can_mark: bool) -> str:
-    """Compile a source, or take its object from ccache if that is the object of the same command and source.
+    """Compile a source, or use its object from ccache if command and source are the same.
 
     Args:
         execute: Runs the compiler with more flags. Its keywords are environment variables of ccache.
@@ -30,7 +30,7 @@ def make_object(execute: Callable[..., None], made: Path, text: bytes, label: st
         can_mark: Whether the compiler can add a symbol to the object, as g++ can. Without it, ccache is not used.
 
     Returns:
-        The name of a symbol that the object has if it is of this text; empty without a symbol.
+        The name of a symbol that identifies the object of this text; empty without a symbol.
 
     Raises:
         UserError: The compiler does not accept the source, or does not work.

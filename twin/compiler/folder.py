@@ -20,7 +20,7 @@ _NAME = re.compile(rb"build-[a-z0-9_]{8}")
 
 @contextmanager
 def locked(folder: Path) -> Iterator[Path]:
-    """Let one process at a time build in `folder`; gives the build's temporary folder in it.
+    """Let one process at a time build in `folder`; yield the temporary folder of the build.
 
     Raises:
         UserError: The folder, or a file that is built in it, cannot be written.
@@ -31,7 +31,7 @@ def locked(folder: Path) -> Iterator[Path]:
             noted = os.pread(lock, 64, 0)
             _remove_left_behind(folder, noted)
             with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder) as scratch:
-                if not noted or _NAME.fullmatch(noted):  # other text is of somebody else
+                if not noted or _NAME.fullmatch(noted):  # other text was not written by a build
                     os.pwrite(lock, os.fsencode(Path(scratch).name), 0)
                 yield Path(scratch)
     except (OSError, UserError) as problem:
@@ -46,12 +46,12 @@ def locked(folder: Path) -> Iterator[Path]:
 
 
 def _is_below(folder: Path, place: object) -> bool:
-    """Return whether a file that cannot be written is in the build folder; the lock has its own message."""
+    """Return whether an unwritable file is in the build folder; the lock has a separate message."""
     return isinstance(place, str) and Path(place).is_relative_to(folder) and Path(place) != folder / ".lock"
 
 
 def _remove_left_behind(folder: Path, noted: bytes) -> None:
-    """Remove the temporary folder that the lock file names: its build was killed, since the lock was free."""
+    """Remove the temporary folder recorded in the lock file: its build was killed, because the lock was free."""
     if _NAME.fullmatch(noted):
         left = folder / os.fsdecode(noted)
         if left.is_dir() and not left.is_symlink():

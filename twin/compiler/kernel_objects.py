@@ -1,4 +1,4 @@
-"""Check what a compiled kernel uses of the host: functions of its libraries, and code that runs when it is loaded."""
+"""Check the host symbols of a compiled kernel: functions of host libraries, and code that runs when it is loaded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import escaped, shown
 
-# Functions that compilers and their start files call: copies, stack checks, and the frames that findings unwind.
+# Functions used by compilers and their start files: copies, stack checks, and stack unwinding for findings.
 _COMPILER_FUNCTIONS = {
     "_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__cxa_finalize", "__gmon_start__",
     "_Unwind_Resume", "_ZSt9terminatev", "__cxa_begin_catch", "__cxa_end_catch", "__cxa_rethrow",
@@ -19,7 +19,7 @@ _COMPILER_FUNCTIONS = {
 _TWIN_NAMESPACES = ("7opforge4twin", "7AscendC")
 _SYMBOLS, _INIT_ARRAY, _FINI_ARRAY = 11, 14, 15  # section types of elf.h
 _SECTION, _SYMBOL = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
-_START_ENTRIES_BYTES = 8  # the C runtime has one entry of its own
+_START_ENTRIES_BYTES = 8  # the C runtime adds one entry
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class _Section:
 
 
 def require_device_code(library: Path, label: str) -> None:
-    """Refuse a kernel library that calls functions of the host or runs code while it is loaded.
+    """Reject a kernel library that calls host functions or runs code while it is loaded.
 
     Args:
-        library: The shared library, as the compiler made it.
+        library: The shared library.
         label: The kernel's name in messages.
 
     Raises:
@@ -65,7 +65,7 @@ def _sections(content: bytes) -> Iterator[_Section]:
 
 
 def _imported(content: bytes, sections: list[_Section]) -> Iterator[str]:
-    """Functions and variables that the library takes from others, without those of the twin and the compiler."""
+    """Yield functions and variables that the library imports, except those of the twin and the compiler."""
     for table in (section for section in sections if section.kind == _SYMBOLS):
         names = sections[table.link].offset
         for at in range(table.offset, table.offset + table.size, _SYMBOL.size):

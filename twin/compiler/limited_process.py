@@ -21,11 +21,11 @@ from opforge.codegen.printing import shown
 SECONDS, MEMORY, OUTPUT = "OPFORGE_COMPILE_SECONDS", "OPFORGE_COMPILE_MEMORY_MB", "OPFORGE_COMPILE_OUTPUT_MB"
 # The largest source of the twin takes 6 s and 210 MB; a slow machine and sanitizers need a few times as much.
 _DEFAULTS = {SECONDS: 120, MEMORY: 2048, OUTPUT: 256}
-# Other processes take time too, and a compiler that waits uses none.
+# Other processes use time too, and a waiting compiler uses none.
 _WALL_PER_CPU = 5
 _MOST_TEXT = 64 << 10
 _MIB = 1 << 20
-# A compiler sets no limits for itself, and the limits of this process hold for all its threads: a shell sets them.
+# A shell sets the limits, because the limits of this process apply to all its threads.
 _SCRIPT = 'ulimit -S -t "$1" && ulimit -S -d "$2" && ulimit -S -f "$3" && shift 3 && exec "$@"'
 _CAUSES = {
     SECONDS: re.compile(r"CPU time limit exceeded"),
@@ -35,7 +35,7 @@ _CAUSES = {
 
 
 class LimitError(Exception):
-    """A command was ended by a limit; the text says which, and how to raise it."""
+    """A command reached a limit; the text contains the limit and how to raise it."""
 
 
 class StoppedError(Exception):
@@ -47,7 +47,7 @@ class Limits:
     """Resources that one compiler may use.
 
     Attributes:
-        seconds: CPU time of each of its processes; in all it may take five times as long.
+        seconds: CPU time of each of its processes; the total may be five times as long.
         memory: MiB of private memory of each of its processes.
         output: MiB of each file that it writes.
     """
@@ -57,7 +57,7 @@ class Limits:
     output: int
 
     def text(self, variable: str) -> str:
-        """Return why a command ended that reached the limit of an environment variable, and what to do."""
+        """Return a message for a command that reached the limit of an environment variable."""
         reasons = {
             SECONDS: f"takes more than {self.seconds} s",
             MEMORY: f"needs more than {self.memory} MB of memory",
@@ -69,17 +69,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class Ended:
-    """A command that ended: its exit code, and the beginning of its output."""
+    """A command that ended: its exit code, and the start of its output."""
 
     status: int
     text: str
 
 
 def compile_limits() -> Limits:
-    """The limits of compilers, which environment variables change.
+    """Return the limits of compilers, which environment variables can change.
 
     Raises:
-        UserError: A variable holds no positive number.
+        UserError: A variable is not a positive number.
     """
     return Limits(_setting(SECONDS), _setting(MEMORY), _setting(OUTPUT))
 
@@ -101,14 +101,14 @@ def run_limited(
     most_text: int = _MOST_TEXT,
     stop: Event | None = None,
 ) -> Ended:
-    """Run a command to its end; processes that it leaves when it reaches a limit end with it.
+    """Run a command to its end; its remaining processes end with it if it reaches a limit.
 
     Args:
         command: Program and arguments.
-        limits: What it may use.
+        limits: Its limits.
         environment: Variables to set for it.
         folder: The working directory; default: the caller's.
-        most_text: Bytes of its output to keep; what follows is dropped.
+        most_text: Maximum bytes of its output; the rest is dropped.
         stop: Ends the command when it is set.
 
     Raises:
@@ -118,7 +118,7 @@ def run_limited(
     """
     if stop is not None and stop.is_set():
         raise StoppedError
-    # Messages are searched for causes. A sanitizer that is loaded into this process must stay out of the compiler.
+    # The output is searched for error messages. A sanitizer in this process must not be loaded into the compiler.
     variables = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     variables |= {"LC_ALL": "C", **(environment or {})}
     script = ["/bin/sh", "-c", _SCRIPT, "sh", *_shell_limits(limits)]
@@ -159,7 +159,7 @@ def _shell_limits(limits: Limits) -> list[str]:
 
 
 def _output(process: subprocess.Popen[bytes], deadline: float, most: int, stop: Event) -> str:
-    """The first `most` bytes that a process writes, once it has ended."""
+    """Return the first `most` bytes that a process writes, after it has ended."""
     stream: IO[bytes] | None = process.stdout
     if stream is None:
         raise ValueError("unreachable: the output is a pipe")
@@ -185,7 +185,7 @@ def _output(process: subprocess.Popen[bytes], deadline: float, most: int, stop: 
 
 
 def _reached(ended: Ended) -> str | None:
-    """The variable whose limit ended a command, if one did."""
+    """Return the variable whose limit ended a command, if any."""
     signals = {-signal.SIGXCPU: SECONDS, -signal.SIGXFSZ: OUTPUT}
     if ended.status in signals:
         return signals[ended.status]

@@ -32,7 +32,7 @@ def check_levels() -> list[dict[str, Any]]:
 
 
 def error_range() -> tuple[float, float]:
-    """Return how far the time on a device is from an estimate, as shares of the estimate: 80 % of the known errors."""
+    """Return the range of the device time relative to an estimate: 80 % of the known errors."""
     errors = npu_model()["errors"]["all"]
     return 1 / (1 + errors["high"]) - 1, 1 / (1 + errors["low"]) - 1
 
@@ -43,7 +43,7 @@ def range_text() -> str:
 
 
 def outside_range(us: float, soc: str, *, is_mixed: bool = False) -> list[str]:
-    """Return the reasons for which no published time is like a kernel.
+    """Return the reasons why no published time is comparable with a kernel.
 
     Args:
         us: The estimate.

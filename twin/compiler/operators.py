@@ -1,4 +1,4 @@
-"""Build operators into a vendor tree that the twin finds as CANN finds an installed package."""
+"""Build operators into a vendor tree, which the twin searches in the same way as CANN."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Operators:
     """Operators built for the twin.
 
     Attributes:
-        vendor_dir: The folder of the package that they are.
-        compiled: How many files were compiled for it.
+        vendor_dir: The folder of their package.
+        compiled: Number of compiled files.
         op_types: The operators that can run.
-        missing: By operator that cannot, the file that somebody has to write.
+        missing: For each operator without a kernel, the missing file.
     """
 
     vendor_dir: Path
@@ -73,7 +73,7 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
         key = "_".join(dtype for _, dtype in column)
         defines = list(arch_flags(archs[folder]))
         for parameter, dtype in dict(column).items():
-            # As the op compiler passes them to a kernel.
+            # The same options that the op compiler passes to a kernel.
             facts = DTYPES[dtype]
             defines += [f"-DDTYPE_{parameter.upper()}={facts.kernel}", f"-DORIG_DTYPE_{parameter.upper()}={facts.ge}"]
         folders_of_headers = (INCLUDE, project.root / "op_kernel", BUILTIN_ROOT / "op_kernel", source.parent)
@@ -103,7 +103,7 @@ def _kernels(spec: OpSpec, folders: Sequence[str]) -> Iterator[tuple[str, tuple[
 
 
 def _include_flags(folders: Iterable[Path]) -> list[str]:
-    """One flag for each folder: of the built-in operators, the project's own folders are those of opforge."""
+    """Return one flag for each folder; the folders of built-in operators are those of opforge."""
     return [f"-I{folder}" for folder in dict.fromkeys(folders)]
 
 
@@ -121,7 +121,7 @@ def host_libraries(project: Project, names: Collection[str], generated: Sequence
     Args:
         project: The project.
         names: Its operators.
-        generated: The files that belong to `build/gen`. Other files there are not opened.
+        generated: The files of `build/gen`. Other files there are not opened.
     """
     gen = project.gen_dir
     includes = [INCLUDE, gen / "op_proto", gen / "op_host", gen / "op_kernel", gen / "op_api"]
@@ -134,7 +134,7 @@ def host_libraries(project: Project, names: Collection[str], generated: Sequence
     flags = (*WARNINGS, "-fvisibility=hidden", *_include_flags(includes))
 
     def units(part: str, patterns: Sequence[str], *more: str) -> tuple[Unit, ...]:
-        """One unit for each operator: its files include the same headers, which take longer than the files."""
+        """Return one unit for each operator: its files include the same headers, which dominate the compile time."""
 
         def owner(path: Path) -> str:
             return max((name for name in names if name in path.stem), key=len, default=path.stem)
@@ -183,7 +183,7 @@ def build_project(
         project: The project folder.
         socs: chips of codegen/data/tables.json; one kernel per dtype column and SoC directory.
         ops: Operator types whose kernels are compiled; default all. Host code is always complete.
-        jobs: Compilers at once; 0 means one per core.
+        jobs: Number of parallel compilers; 0 means one per core.
         report: Called with one line per compiled file.
 
     Raises:
@@ -226,7 +226,7 @@ def build_project(
 
 
 def _check_paths(project: Project) -> None:
-    """Refuse sources that no compiler may open, and folders in which compilers cannot list files."""
+    """Reject special files as sources, and folders whose files compilers cannot list."""
     from opforge.twin.lint.includes import sources_below
 
     for folder in ("op_host", "op_kernel", "op_plugin"):
@@ -240,7 +240,7 @@ def _check_paths(project: Project) -> None:
 
 
 def _remove_old_kernels(project: Project, names: Collection[str]) -> None:
-    """Remove compiled kernels whose sources do not exist any more, so that no call runs them; keep other files."""
+    """Remove compiled kernels without sources, so that no call runs them; keep other files."""
     for folder in (_tbe(project) / "kernel").glob("*/*"):
         if folder.name in names or folder.is_symlink():
             continue

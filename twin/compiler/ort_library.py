@@ -24,7 +24,7 @@ def build_ort_library(project: Project, output: Path, level: str = "fast") -> li
     Args:
         project: The project.
         output: The library.
-        level: Checks of the CPU twin that are on: strict, device or fast.
+        level: Active checks of the CPU twin: strict, device or fast.
 
     Raises:
         UserError: An argument is wrong, a source does not compile, or the library cannot be written.
@@ -50,7 +50,7 @@ def build_ort_library(project: Project, output: Path, level: str = "fast") -> li
         *(*WARNINGS, "-fvisibility=hidden", *HOST_FLAGS, *(f"-I{folder}" for folder in dict.fromkeys(folders))),
         *(f'-DOPFORGE_ORT_LEVEL="{level}"', f'-DOPFORGE_ORT_SOC="{DEFAULT_SOC}"'),
     )
-    # onnxruntime unloads the library with the session options, and uses the operators longer.
+    # onnxruntime unloads the library with the session options, but uses the operators longer.
     links = (
         "-Wl,-z,nodelete",
         *link_flags(built.opapi.parent, "cust_opapi"),

@@ -19,9 +19,9 @@ from .npu_model import TWIN, tables
 from .units import HOST_FLAGS, WARNINGS, Library, Progress, Unit, build, compiler, is_gnu
 
 INCLUDE = TWIN / "include"
-# In the wheel of a platform only, see setup.py.
+# Only in the wheel of a platform, see setup.py.
 PREBUILT = TWIN / "prebuilt"
-# Folders of sources that run a few times for each call, or once for each process.
+# Folders of sources that run a few times per call, or once per process.
 _SELDOM = {"host", "host/ge", "host/gert"}
 _LINK_FLAGS = ("-ldl", "-Wl,-Bsymbolic-functions")
 # Functions of the library call each other directly, and the compiler may inline them.
@@ -31,15 +31,15 @@ LINK_NAMES = ("ascendcl", "nnopbase", "opapi")
 
 
 def twin_dir(project: Project) -> Path:
-    """The folder of all files that are built for the twin."""
+    """Return the folder of all files that are built for the twin."""
     return project.build_dir / "twin"
 
 
 def build_runtime(jobs: int = 0, report: Progress | None = None) -> Path:
-    """Provide the twin's runtime library, under CANN's link names too; returns its path.
+    """Provide the runtime library of the twin, also under the link names of CANN; return its path.
 
-    The wheel of a platform has it ready for g++ (`prebuilt`). The cache of the user keeps a copy of what was compiled:
-    another clone or an installed opforge with the same sources takes it.
+    The wheel of a platform contains it for g++ (`prebuilt`). The cache of the user has a copy of a compiled library:
+    another clone or an installed opforge with the same sources uses it.
     """
     home = twin_dir(Project(BUILTIN_ROOT))
     with locked(home) as scratch:
@@ -68,8 +68,8 @@ def build_runtime(jobs: int = 0, report: Progress | None = None) -> Path:
 
 
 def _content(home: Path, units: Sequence[Unit]) -> list[str]:
-    """Return the inputs of the library, whatever their folders: commands, sources, headers, generated tables."""
-    # The compiler is the first word; its name is part of the key in any case.
+    """Return the inputs of the library, independent of folders: commands, sources, headers, generated tables."""
+    # The compiler is the first word; its name is part of the key.
     words = [word.replace(str(TWIN), "twin").replace(str(home), "home") for unit in units for word in unit.recorded[1:]]
     files = sorted(path for folder in (INCLUDE, TWIN / "src") for path in folder.rglob("*") if path.is_file())
     digests = [f"{path.relative_to(TWIN)} {digest(path)}" for path in files]
@@ -77,7 +77,7 @@ def _content(home: Path, units: Sequence[Unit]) -> list[str]:
 
 
 def _copied(name: str, scratch: Path, command: Sequence[str]) -> Path | None:
-    """Copy the library of the wheel or of the user's cache to `scratch`; None if neither has it for this compiler."""
+    """Copy the library of the wheel or of the user's cache to `scratch`; None if neither matches this compiler."""
     for folder, key in _stores():
         with suppress(OSError):  # without a copy, the library is compiled
             if is_current(folder / name, key, command):
@@ -89,14 +89,14 @@ def _copied(name: str, scratch: Path, command: Sequence[str]) -> Path | None:
 
 
 def _stores() -> Iterator[tuple[Path, str]]:
-    """Yield the folders that may have the library, and the name of the compiler in its record."""
+    """Yield the folders that can contain the library, and the name of the compiler in its record."""
     yield PREBUILT, _abi()
     with suppress(UserError):  # no home folder
         yield user_cache() / "twin", compiler()[1]
 
 
 def _abi() -> str:
-    """Name the compilers whose objects a prebuilt library links with: every g++ from 11 on has the same C++ ABI."""
+    """Return the name of the compilers that can link a prebuilt library: every g++ from 11 on has the same C++ ABI."""
     return "g++" if is_gnu() else compiler()[1]
 
 
@@ -123,7 +123,7 @@ def _keep(made: Path, command: Sequence[str]) -> None:
 
 
 def runtime_units(home: Path) -> tuple[Unit, ...]:
-    """The sources of the runtime library, by folder: they include the same headers, which take longer than they do."""
+    """Return the sources of the runtime library by folder: common headers dominate their compile time."""
     flags = (*WARNINGS, *_FLAGS, f"-I{INCLUDE}", f"-I{TWIN / 'src'}", f"-I{home / 'gen'}")
     sources = sorted((TWIN / "src").rglob("*.cpp"))
     units = []
@@ -137,10 +137,10 @@ def runtime_units(home: Path) -> tuple[Unit, ...]:
 
 
 def link_flags(folder: Path, *names: str) -> tuple[str, ...]:
-    """Linker flags for libraries in a folder, which programs find there when they run."""
+    """Return linker flags for libraries in a folder, with the folder as run-time search path."""
     return (f"-L{folder}", f"-Wl,-rpath,{folder}", *(f"-l{name}" for name in names))
 
 
 def runtime_link(*names: str) -> tuple[str, ...]:
-    """Linker flags for a library or program that uses the runtime library, under its own name or under `names`."""
+    """Return linker flags for a library or program that uses the runtime library, under its name or under `names`."""
     return link_flags(twin_dir(Project(BUILTIN_ROOT)) / "lib", *(names or ("opforge_twin",)))

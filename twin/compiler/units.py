@@ -1,4 +1,4 @@
-"""g++ jobs with a content-keyed cache: what has the same source, headers, flags and compiler is not compiled again."""
+"""Run g++ jobs with a content-keyed cache: equal source, headers, flags and compiler are not compiled again."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _GNU_FLAGS = (
     *("-fno-crossjumping", "-fno-tree-tail-merge", "-fno-ipa-icf"),
 )
 LINE_FLAGS = ("-g1", "-gdwarf-4", "-gz=none", "-fno-optimize-sibling-calls", *_GNU_FLAGS)
-# Kernels check their own arrays and frames (overruns.h); big frames are probed page by page. They run for milliseconds,
-# most of them in the library of the twin, and compile in two thirds of the time of -O2.
+# Kernels check their arrays and stack frames (overruns.h); large frames are probed page by page. They run for
+# milliseconds, mostly in the library of the twin, and compile in two thirds of the time of -O2.
 _FRAME_FLAGS = ("-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
 KERNEL_FLAGS = ("-O1", "-Wcast-qual", *_FRAME_FLAGS, *LINE_FLAGS)
-# The architecture of the twin's headers if no flag names one.
+# The default architecture of the twin's headers.
 _HEADER_ARCH = 2201
-# They must compile with the types of the device's parameter structures too (params.h).
+# Kernels must also compile with the types of the device's parameter structures (params.h).
 DEVICE_FIELDS = ("-DOPFORGE_TWIN_DEVICE_FIELDS",)
 COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")
-# Of host code, which runs once for each call, and of the part of it without plans: both compile faster.
+# For host code, which runs once per call, and for its part without plans: both compile faster.
 HOST_FLAGS, GLUE_FLAGS = ("-O1",), ("-O0",)
 Progress = Callable[[str], None]
 
@@ -55,7 +55,7 @@ def arch_prefix(arch: int) -> str:
     return "" if arch == _HEADER_ARCH else f"{arch}/"
 
 
-# Compilers answer at once which version they are.
+# Time limit of a version query.
 _VERSION_LIMITS = Limits(seconds=10, memory=2048, output=1)
 _MOST_PREPROCESSED = 64 << 20
 _NO_SPACE = "No space left on device"
@@ -64,22 +64,23 @@ _INCLUDE_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH")
 
 
 class CompileError(UserError):
-    """The compiler refused a source; the text holds its messages."""
+    """The compiler rejected a source; the text contains its messages."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One source file and the object it becomes.
+    """One source file and its object.
 
     Attributes:
         source: The file.
-        object: What it is compiled to.
-        flags: Of the compiler.
+        object: The object file.
+        flags: Flags of the compiler.
         label: Name in messages.
-        also: Flags with which it must compile too.
-        folders: It may include files in them, besides those in its own folder, the `-I` folders and the compiler's.
-        check: Called with the source after macro expansion and the compiler's folders; raises what refuses it.
-        before: Files that are compiled in front of the source, into the same object.
+        also: Flags with which it must also compile.
+        folders: Further folders for includes, besides its own folder, the `-I` folders and the compiler's folders.
+        check: Called with the source after macro expansion and the compiler's folders; raises an error for invalid
+            sources.
+        before: Files that are compiled before the source, into the same object.
     """
 
     source: Path
@@ -93,13 +94,13 @@ class Unit:
 
     @property
     def recorded(self) -> list[str]:
-        """Return the inputs of the object that are no files: command, more flags, whether the source was checked."""
+        """Return the inputs of the object that are not files: command, more flags, whether the source was checked."""
         return [*_compile_command(self), *self.also, *(["checked"] if self.check else [])]
 
 
 @dataclass(frozen=True)
 class Library:
-    """A shared library linked from objects; `version_script` says what it exports."""
+    """A shared library linked from objects; `version_script` defines its exports."""
 
     path: Path
     units: tuple[Unit, ...]
@@ -109,12 +110,12 @@ class Library:
 
 @lru_cache(maxsize=1)
 def compiler() -> tuple[str, str]:
-    """The C++ compiler (`$CXX`, default g++), and what tells it from others under whatever name it was started.
+    """Return the C++ compiler (`$CXX`, default g++), and text that identifies it independent of its name.
 
-    CMake calls the same compiler c++ and sets CXX for what it starts; that is no reason to compile anything again.
+    CMake calls the same compiler c++ and sets CXX for its processes; this must not cause a second compilation.
 
     Raises:
-        MissingToolError: There is none, or it does not work.
+        MissingToolError: It does not exist, or it does not work.
     """
     name = os.environ.get("CXX") or "g++"
     path = shutil.which(name)
@@ -129,12 +130,12 @@ def compiler() -> tuple[str, str]:
 
 
 def is_gnu() -> bool:
-    """Return whether the C++ compiler is g++, under whatever name it was started."""
+    """Return whether the C++ compiler is g++, under any name."""
     return _is_gnu(compiler()[0])
 
 
 def known_flags(flags: Sequence[str]) -> list[str]:
-    """Return the flags without those that only g++ has, if the compiler is another one."""
+    """Return the flags without those of g++ only, if the compiler is another one."""
     return [flag for flag in flags if is_gnu() or flag not in _GNU_FLAGS]
 
 
@@ -168,7 +169,7 @@ def _no_compiler(got: str) -> MissingToolError:
 
 @lru_cache(maxsize=1)
 def _ccache() -> tuple[str, ...]:
-    """Return the path of ccache if it is installed; the object is the same with and without it."""
+    """Return the path of ccache if it is installed; the object does not depend on it."""
     return (found,) if (found := shutil.which("ccache")) else ()
 
 
@@ -200,7 +201,7 @@ class _Run:
         """Run a compiler; its temporary files go to `folder`, and ccache (`settings`) names files in `base` without it.
 
         Raises:
-            CompileError: It refused its input, or reached a limit.
+            CompileError: It rejected its input, or reached a limit.
             MissingToolError: It cannot be started.
         """
         variables = {"TMPDIR": str(folder), **settings}
@@ -228,10 +229,10 @@ class _Run:
 
 
 def _require_binary(made: Path, label: str, mark: str = "") -> None:
-    """Refuse the output of a program that is no compiler.
+    """Reject the output of a program that is not a compiler.
 
     Raises:
-        MissingToolError: It is no ELF file, or one of another source.
+        MissingToolError: It is not an ELF file, or it is from another source.
     """
     if not is_object(made, mark):
         raise _no_compiler(f"no object file for {label} from {compiler()[0]!r}, though its exit code is 0")
@@ -258,7 +259,7 @@ def _compile(unit: Unit, run: _Run) -> Unit:
             unit.check(expanded.read_text(encoding="utf-8", errors="surrogateescape"), _own_folders())
         sources = [path.read_bytes() for path in (*unit.before, unit.source) if path.is_file()]
         text = b"\0".join([*map(os.fsencode, command), *sources])
-        # ccache would take the target of the list, which is the temporary name else, for a difference.
+        # ccache would treat the target of the dependency list, by default a temporary name, as a difference.
         listing = ("-MD", "-MF", str(dependencies), "-MT", unit.object.name)
         mark = make_object(
             lambda *flags, **settings: run.execute(
@@ -278,20 +279,20 @@ def _compile(unit: Unit, run: _Run) -> Unit:
 
 
 def _include_folders() -> dict[str, list[str]]:
-    """Return the folders of headers that environment variables name."""
+    """Return the folders of headers in environment variables."""
     return {name: paths.split(":") for name in _INCLUDE_VARIABLES if (paths := os.environ.get(name))}
 
 
 def _base(unit: Unit) -> Path | None:
-    """Return the project folder if the object does not name it, so that ccache shares the object between projects."""
+    """Return the project folder if the object does not contain it: ccache then shares it between projects."""
     return unit.folders[0] if unit.folders and not {"-g", "-g1"} & {*unit.flags} else None
 
 
 def _checked_inputs(unit: Unit, read: Sequence[str]) -> list[str]:
-    """The files that a source includes, without the compiler's own headers, which belong to its version.
+    """Return the files that a source includes, without headers of the compiler, which belong to its version.
 
     Raises:
-        CompileError: One of them is no regular file, or in none of the folders that the source may include from.
+        CompileError: One of them is not a regular file, or not in a folder of the source.
     """
     allowed = [str(unit.source.parent), *map(str, unit.folders)]
     allowed += [flag.removeprefix("-I") for flag in unit.flags if flag.startswith("-I")]
@@ -324,7 +325,7 @@ def preprocessed(unit: Unit) -> str:
     """The source of a unit with its macros expanded.
 
     Raises:
-        CompileError: The compiler refuses it, or reaches a limit.
+        CompileError: The compiler rejects it, or reaches a limit.
     """
     try:
         ended = run_limited([*_compile_command(unit), "-E", "-P"], compile_limits(), most_text=_MOST_PREPROCESSED)
@@ -361,14 +362,14 @@ def build(
     report: Progress | None = None,
     what: str = "compiling",
 ) -> int:
-    """Compile and link what is out of date.
+    """Compile and link outdated files.
 
     Args:
         libraries: What to build; libraries may share units.
         scratch: Folder for temporary files, on the file system of the outputs.
-        jobs: Compilers at once; 0 means one per core.
+        jobs: Number of parallel compilers; 0 means one per core.
         report: Called with one line per compiled file; without it, a terminal shows how many are compiled.
-        what: Names the work there.
+        what: Name of the work on the terminal.
 
     Returns:
         The number of files that were compiled.
@@ -380,7 +381,7 @@ def build(
     units = {unit.object: unit for library in libraries for unit in library.units}
     name = compiler()[1]
     stale = [unit for unit in units.values() if not is_current(unit.object, name, unit.recorded)]
-    stale.sort(key=_source_bytes, reverse=True)  # the longest first, so that none is left at the end
+    stale.sort(key=_source_bytes, reverse=True)  # the largest first, so that no long one starts at the end
     run = _Run(scratch, compile_limits(), Event())
     shown = progress(what, len(stale)) if stale and not report else nullcontext(lambda _count: None)
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool, shown as advance:
@@ -390,7 +391,7 @@ def build(
                 if report:
                     report(f"[{count}/{len(stale)}] {unit.label}")
         finally:
-            # Interrupted or refused: what still compiles is of no use. At the end, nothing does.
+            # After an interrupt or an error, running compilers are ended. After success, none is running.
             run.stop.set()
     for library in libraries:
         _link(library, _Run(scratch, run.limits, Event()))

@@ -122,7 +122,7 @@ def _matches(text: str, pattern: str) -> bool:
 
 
 def read_steps(text: str, architecture: str) -> Steps:
-    """The commands of a README for an architecture, as `dav-2201`; the first of each kind counts."""
+    """Return the commands of a README for an architecture, such as `dav-2201`; the first of each kind is used."""
     variables: dict[str, str] = {}
     options: dict[str, str] = {}
     before: list[tuple[str, ...]] = []
@@ -148,7 +148,7 @@ def read_steps(text: str, architecture: str) -> Steps:
 
 
 def _commands(line: str, variables: Mapping[str, str]) -> Iterator[list[str]]:
-    """The commands of a shell line that matter here, as words."""
+    """Yield the relevant commands of a shell line, as words."""
     if not re.match(r"\s*(?:\$\s+)?(?:cmake|python3?|\./|mkdir|cd)\b|\s*\./", line):
         return
     for part in re.split(r"&&|;", line.partition(" #")[0]):

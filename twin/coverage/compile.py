@@ -27,10 +27,10 @@ class Options:
 
 
 def compile_kernels(sources: Sequence[Path], output: Path, options: Options, *, is_program: bool) -> None:
-    """Compile kernels as they are, without launches `<<<...>>>`.
+    """Compile kernels without launches `<<<...>>>`.
 
     Raises:
-        UserError: The compiler refuses them or reaches a limit; the text has its messages.
+        UserError: The compiler rejects them or reaches a limit; the text has its messages.
     """
     flags = [
         *COMMON,
@@ -56,7 +56,7 @@ def compile_example(sources: Sequence[Path], output: Path, options: Options, *, 
     """Compile sources that may launch kernels by `<<<...>>>`.
 
     Raises:
-        UserError: The compiler refuses them or reaches a limit; the text has its messages.
+        UserError: The compiler rejects them or reaches a limit; the text has its messages.
     """
     compile_program(
         sources,

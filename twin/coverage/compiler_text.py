@@ -1,4 +1,4 @@
-"""Find names and headers that a compiler does not know in its messages."""
+"""Find undeclared names and missing headers in messages of the compiler."""
 
 from __future__ import annotations
 

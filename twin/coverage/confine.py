@@ -1,7 +1,7 @@
-"""Confine a process: files that it may use, resources, network and child processes.
+"""Confine a process: files, resources, network and child processes.
 
 `python -I -S confine.py JOB` confines itself and becomes the command of the job. It uses only the standard library, so
-that it starts quickly. Each measure that the kernel of the system does not offer is skipped.
+that it starts quickly. Measures that the system does not support are skipped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-# Of linux/landlock.h; the system calls have the same numbers on all architectures.
+# From linux/landlock.h; the system calls have the same numbers on all architectures.
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
@@ -26,7 +26,7 @@ _TRUNCATE_ABI, _NETWORK_ABI, _SCOPE_ABI = 3, 4, 6
 _FIRST_RIGHTS, _REFER, _TRUNCATE = (1 << 13) - 1, 1 << 13, 1 << 14
 _BIND_AND_CONNECT, _SOCKETS_AND_SIGNALS = 3, 3
 _SET_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER_MODE = 38, 22, 2
-# Of linux/filter.h and linux/seccomp.h.
+# From linux/filter.h and linux/seccomp.h.
 _LOAD, _EQUAL, _AT_LEAST, _ALL_BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _EPERM, _ENOSYS = 1, 38
@@ -84,7 +84,7 @@ def restrict_files(readable: Iterable[str], writable: Iterable[str], *, is_close
 
 
 def forbid_calls() -> bool:
-    """Let system calls fail that create sockets or processes, or signal other processes; threads stay possible."""
+    """Let system calls fail that create sockets or processes, or signal other processes; threads are allowed."""
     if platform.machine() not in _CALLS:
         return False
     architecture, clone, refused = _CALLS[platform.machine()]
@@ -143,7 +143,7 @@ def main(arguments: Sequence[str]) -> None:
     if not job["may_start_processes"]:
         forbid_calls()
     os.closerange(3, 256)
-    os.execve(job["command"][0], job["command"], job["environment"])  # noqa: S606  # the caller's own
+    os.execve(job["command"][0], job["command"], job["environment"])  # noqa: S606  # the command of the caller
 
 
 if __name__ == "__main__":

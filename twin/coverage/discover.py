@@ -33,7 +33,7 @@ _KERNEL = re.compile(r"__global__\b|kernel_operator\.h|<<<")
 
 @dataclass
 class Source:
-    """One row of the result: what is compiled together, and how it runs.
+    """One row of the result: files that are compiled together, and how they run.
 
     Attributes:
         path: Name in the result.
@@ -41,11 +41,11 @@ class Source:
         root: The clone.
         folder: Folder that is copied for the run, below `root`.
         sources: Files that are compiled, below `root`.
-        include_dirs: Folders, below `root`.
-        links: Folders of kernels that its kernel includes files of, below `root`, by the operator's name.
+        include_dirs: Include folders, below `root`.
+        links: Folders of other kernels with included files, below `root`, by the operator's name.
         defines: Macros.
-        tiling: Structures of tiling data, in front of an operator's kernel and its unit test.
-        dtypes: Macros in front of an operator's kernel.
+        tiling: Structures of tiling data, inserted before an operator's kernel and its unit test.
+        dtypes: Macros, inserted before an operator's kernel.
         tests: Unit tests of an operator's kernel, below `root`.
         test_header: Header of the unit tests that replaces `tiling` in them, below `root`.
         test_has_tiling: The unit tests define the structures of `tiling` themselves.
@@ -53,7 +53,7 @@ class Source:
         has_lists: The operator has lists of tensors.
         has_auto_sync: The compiler inserts synchronization into the kernel (`--cce-auto-sync`).
         before, arguments, after: Scripts before the program, its arguments, scripts after it.
-        reason: Why it is not compiled; empty if it is.
+        reason: The reason why it is not compiled; empty if it is.
         is_other: It is for another architecture, or not for a kernel: no row of the result.
     """
 
@@ -81,7 +81,7 @@ class Source:
 
 
 def find_sources(tree: Tree) -> list[Source]:
-    """Find what can be compiled in a clone, in the order of the paths."""
+    """Find the sources of a clone that can be compiled, in the order of the paths."""
     root = str(tree.root)
     found = [Source(path, "source", root, reason=reason) for path, reason in tree.problems.items()]
     kernels = _kernel_folders(tree)
@@ -113,7 +113,7 @@ def _from_cmake(tree: Tree, path: str) -> Iterator[Source]:
     ]
     if not programs:
         return
-    # A default of a CMake option lists every architecture; the README names those of the example.
+    # The default of a CMake option may list every architecture; the README states those of the example.
     named = sorted(set(re.findall(r"dav-\d{4}", manual) or re.findall(r"dav-\d{4}", text)))
     reason = f"for {', '.join(named)} only" if named and ARCHITECTURE not in named else ""
     executables = [entry for entry in programs if entry[0].is_executable]
@@ -150,7 +150,7 @@ def _single(tree: Tree, path: str) -> Source:
 
 
 def _kernel_folders(tree: Tree) -> dict[str, str]:
-    """The folders `op_kernel` of a clone by the name of their operator; the build puts them side by side."""
+    """Return the folders `op_kernel` of a clone by operator name; the build puts them next to each other."""
     # A folder may have only subfolders of architectures.
     folders = {
         path[: path.index("/op_kernel/")] for path in tree.names if "/op_kernel/" in path and "/tests/" not in path
@@ -162,7 +162,7 @@ def _kernel_folders(tree: Tree) -> dict[str, str]:
 
 
 def _linked(tree: Tree, home: str, kernels: dict[str, str]) -> dict[str, str]:
-    """The folders of other kernels whose files a kernel includes, directly or not."""
+    """Return the folders of other kernels whose files a kernel includes, also indirectly."""
     linked: dict[str, str] = {}
     pending = [f"{home}/op_kernel"]
     while pending:
@@ -176,7 +176,7 @@ def _linked(tree: Tree, home: str, kernels: dict[str, str]) -> dict[str, str]:
 
 
 def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
-    """A kernel in a folder `op_kernel`, with what its operator's folder says about it."""
+    """Return a kernel in a folder `op_kernel`, with the definitions in its operator's folder."""
     root, stem = str(tree.root), PurePosixPath(path).stem
     home = path[: f"/{path}".rindex("/op_kernel/")].rstrip("/") or "."
     source = Source(path, "operator", root, folder=home, sources=[path])
@@ -275,7 +275,7 @@ def _other(source: Source, reason: str) -> Source:
 
 
 def _present(tree: Tree, folder: str, program: Program) -> list[str]:
-    """The sources of a program that the clone has, below its root."""
+    """Return the existing sources of a program, below the root of the clone."""
     names = (_inside(folder, name) for name in program.sources)
     return list(dict.fromkeys(name for name in names if name in tree.files))
 

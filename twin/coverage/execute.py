@@ -1,4 +1,4 @@
-"""Run a job of a clone in a process of its own, and identify jobs for the state of earlier runs."""
+"""Run a job of a clone in a separate process, and identify jobs for the state of earlier runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .walk import Tree
 from .worker import Row
 
 _ROW = TypeAdapter(Row)
-_STEPS = 6  # compilations and programs of one job, at most, each with the time limit
+_STEPS = 6  # maximum compilations and programs of one job, each with the time limit
 _PYTHON_SECONDS = 60.0
 _HEADERS = (".h", ".hpp", ".inc")
 Settings = dict[str, Any]
 
 
 def run_one(given: tuple[Source, Settings]) -> Row:
-    """Run one source with its settings in a process of its own, which is ended with all that it started."""
+    """Run one source with its settings in a separate process; end all processes that it started."""
     source, settings = given
     job = {"source": asdict(source), "settings": settings}
     limits = {
@@ -38,7 +38,7 @@ def run_one(given: tuple[Source, Settings]) -> Row:
 
 
 def keys_of(tree: Tree, sources: Iterable[Source], settings: Settings, version: str) -> Iterator[str]:
-    """For each source, a digest of its files, all headers of the clone, the settings and the twin."""
+    """Yield, for each source, a digest of its files, all headers of the clone, the settings and the twin."""
     headers = hashlib.sha256()
     for name in tree.names:
         if name.endswith(_HEADERS):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from opforge.codegen.data.dtypes import CANN_DTYPES, FORMATS
 
 _NO_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
-# C++ types by enumerator of ge::DataType; specs have no type of half a byte.
+# C++ types by enumerator of ge::DataType; specs have no 4-bit type.
 _TYPES = {dtype.ge: dtype.kernel for dtype in CANN_DTYPES if dtype.kernel} | {"DT_INT4": "AscendC::int4b_t"}
 # A kernel compares the numbers of the enumerators in preprocessor conditions.
 _NUMBERS = {dtype.ge: dtype.number for dtype in CANN_DTYPES if dtype.ge in _TYPES}
@@ -28,7 +28,7 @@ class Definition:
 
     Attributes:
         op_type: Its type.
-        chips: For each chip that it adds, the name of the kernel file; None: as the operator.
+        chips: For each chip, the name of the kernel file; None: the name of the operator.
         dtypes: The first dtype of each input and output.
         has_lists: An input or output is a list of tensors.
     """
@@ -103,7 +103,7 @@ def dtype_header(definition: Definition | None) -> str:
 
 
 def tiling_header(texts: Iterable[str], op_type: str) -> str:
-    """The structures that `BEGIN_TILING_DATA_DEF` describes, for kernels, and the one that the operator uses."""
+    """Return the structures of `BEGIN_TILING_DATA_DEF` for kernels, and the one that the operator uses."""
     structures: dict[str, str] = {}
     registered: dict[str, str] = {}
     numbers: dict[str, str] = {}
@@ -138,7 +138,7 @@ def _fields(body: str) -> str:
             text += f"{words[0]} {words[2]}[{words[1]}]; "
         elif kind in {"", "_STRUCT"} and len(words) == 2:
             text += f"{words[0]} {words[1]}; "
-        if kind == "" and len(words) == 2:  # unit tests fill the structure by the functions of the host
+        if kind == "" and len(words) == 2:  # unit tests set fields by the host functions
             text += f"void set_{words[1]}({words[0]} value) {{ {words[1]} = value; }} "
             text += f"{words[0]} get_{words[1]}() const {{ return {words[1]}; }} "
     return text

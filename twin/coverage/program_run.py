@@ -27,7 +27,7 @@ PROGRAM_SECONDS_PER_SECOND = 4  # CPU time of all threads of a program per secon
 
 @dataclass(frozen=True)
 class Result:
-    """How a program ended.
+    """The end of a program.
 
     Attributes:
         status: Exit code, negative for a signal, None after the time limit.
@@ -38,7 +38,7 @@ class Result:
     output: str
 
     def reason(self, what: str, seconds: float) -> str:
-        """Why it did not come to its end; empty if it did."""
+        """Return why it did not complete; empty if it did."""
         if self.status is None:
             return f"{what} did not end within {seconds:g} s"
         if self.status >= 0:
@@ -51,7 +51,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a program runs: the scratch folder, the folder of the program, and limits of time and memory."""
+    """The environment of a program: the scratch folder, the folder of the program, and limits of time and memory."""
 
     scratch: Path
     programs: Path
@@ -63,7 +63,7 @@ class Place:
 
         Args:
             command: Program and arguments.
-            folder: Where it starts.
+            folder: The working directory.
             may_start_processes: It is a script, or a unit test that starts scripts.
         """
         output = self.scratch / "output.txt"
@@ -107,7 +107,7 @@ def read_beginning(path: Path) -> str:
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """Copy the regular files of a folder, up to a limit of number and size; links are not copied."""
+    """Copy the regular files of a folder, up to a maximum number and size; links are not copied."""
     count = total = 0
     for folder, folders, files in os.walk(source):
         folders[:] = sorted(name for name in folders if name not in {".git", "build"})

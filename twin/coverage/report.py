@@ -26,7 +26,7 @@ def status_of(row: Row) -> str:
 
 
 def is_clean(row: Row) -> bool:
-    """Whether it ran without findings and is not wrong; for an operator, at least one unit test."""
+    """Return whether it ran without findings and is not wrong; for an operator, at least one unit test."""
     return row.clean_tests > 0 if row.kind == "operator" else row.ran and not row.findings and row.right is not False
 
 
@@ -67,7 +67,7 @@ def as_json(rows: Sequence[Row], excluded: Sequence[Source], settings: dict[str,
 
 
 def print_row(row: Row, number: int, total: int) -> None:
-    """Print one row when it is there."""
+    """Print one row after it is complete."""
     words = [f"[{number}/{total}]", status_of(row).ljust(8), escaped(row.path)]
     if row.tests:
         words.append(f"({row.clean_tests} of {row.tests} unit tests without findings)")

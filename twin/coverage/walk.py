@@ -28,7 +28,7 @@ class Tree:
     Attributes:
         root: The folder.
         files: Sizes of regular files by path below `root`; only suffixes that this package reads.
-        problems: Why a source file or folder is not read, by path.
+        problems: The reason why a source file or folder is not read, by path.
     """
 
     root: Path
@@ -37,13 +37,13 @@ class Tree:
 
     @cached_property
     def names(self) -> list[str]:
-        """The paths of the files, sorted; to be read after the clone was listed."""
+        """Return the sorted paths of the files; call it after the clone was listed."""
         return sorted(self.files)
 
     def below(self, folder: str) -> list[str]:
         """The paths of the files in a folder and its folders."""
         start = bisect_left(self.names, f"{folder}/")
-        return self.names[start : bisect_left(self.names, f"{folder}0")]  # 0 follows / in the order of characters
+        return self.names[start : bisect_left(self.names, f"{folder}0")]  # 0 follows / in ASCII
 
     def text(self, path: str) -> str:
         """The text of a listed file; empty if it is too large."""
@@ -61,7 +61,7 @@ def list_files(root: Path) -> Tree:
     """List a clone.
 
     Raises:
-        UserError: It is no folder that can be read.
+        UserError: It is not a readable folder.
     """
     tree = Tree(root.resolve())
     if not root.is_dir():
@@ -91,7 +91,7 @@ def list_files(root: Path) -> Tree:
 
 
 def _listed(entries: list[os.DirEntry[str]], folder: str, tree: Tree) -> Iterator[tuple[str, bool]]:
-    """The files and folders among entries; files become part of the tree."""
+    """Yield the files and folders among entries; add the files to the tree."""
     for entry in entries:
         path = f"{folder}/{entry.name}" if folder else entry.name
         is_source = entry.name.endswith(SOURCE_SUFFIXES)

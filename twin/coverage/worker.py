@@ -1,4 +1,4 @@
-"""Compile and run one source of a clone in a process of its own, which may read the clone and write a scratch folder.
+"""Compile and run one source of a clone in a separate process, which may read the clone and write a scratch folder.
 
 `python -m opforge.twin.coverage.worker PLACE` is the process: it reads the job and writes the row of the result.
 """
@@ -37,7 +37,7 @@ _FINDING = re.compile(r"opforge finding\t(?P<kind>[^\t]*)\t(?P<where>[^\t]*)\t(?
 _READ_TILING = re.compile(r"#define\s+GET_TILING_DATA\(\s*(\w+)\s*,\s*\w+\s*\)[\s\\]*(\w+)\s+\1\s*[;{]")
 _HOST_HEADER = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]*\bop_host/[^"\n]*)"', re.MULTILINE)
 _KERNEL_HEADER = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]*\bop_kernel/[^"\n]*)"', re.MULTILINE)
-# With lists, the tiling data are memory of the test, not an argument that the twin knows.
+# With lists, the tiling data are memory of the test, not an argument of the launch.
 _PLAIN_TILING = (
     "#undef GET_TILING_DATA\n#undef GET_TILING_DATA_WITH_STRUCT\n"
     "#define GET_TILING_DATA_WITH_STRUCT(type, data, tiling) "
@@ -49,7 +49,7 @@ _TEST_MAIN = "\nint main() { return RUN_ALL_TESTS(); }\n"
 
 @dataclass
 class Row:
-    """One row of the result; `right` is None if nothing compares the outputs.
+    """One row of the result; `right` is None if the outputs are not compared.
 
     `tests` counts the unit tests that ran a kernel, and `clean_tests` those without a finding or a failed comparison.
     """
@@ -73,7 +73,7 @@ def work(source: Source, settings: dict[str, Any], folder: Path) -> Row:
     if source.reason:
         return row
     started = time.monotonic()
-    # The program may write everything in the scratch folder, but not what is built.
+    # The program may write to the scratch folder, but not to the built files.
     made, scratch = folder / "made", folder / "scratch"
     made.mkdir()
     scratch.mkdir()
@@ -120,7 +120,7 @@ def _compile(
 
 
 def _link_kernels(source: Source, folder: Path) -> list[Path]:
-    """Put folders of kernels side by side, for includes as "../other_operator/file.h"; returns folders to search."""
+    """Link folders of kernels next to each other, for includes as "../other_operator/file.h"; return the folders."""
     here = folder / "here" / "there"  # for "../other/file.h" and "../../other/file.h"
     if not here.is_dir():
         here.mkdir(parents=True)
@@ -203,7 +203,7 @@ def _operator(source: Source, made: Path, place: Place, settings: dict[str, Any]
 
 
 def _test_sources(source: Source, made: Path) -> list[Path]:
-    """The sources of a unit test: the kernel and the test, each behind the header of the tiling data, and main."""
+    """Return the sources of a unit test: kernel and test, each after the header of the tiling data, and main."""
     kernel = Path(source.root, source.sources[0])
     header, dtypes = source.tiling, source.dtypes
     if source.test_header:
@@ -227,7 +227,7 @@ def _test_sources(source: Source, made: Path) -> list[Path]:
 
 
 def _without_host_headers(source: Source, path: Path) -> str:
-    """Include a unit test; without the host headers that only give it structures of tiling data, its text."""
+    """Return an include of a unit test; its text without host headers if they only define structures of tiling data."""
 
     def replaced(found: re.Match[str]) -> str:
         header = Path(os.path.normpath(path.parent / found[1]))
@@ -243,13 +243,13 @@ def _without_host_headers(source: Source, path: Path) -> str:
 
 
 def _including(path: Path) -> str:
-    """Include a header of a unit test that defines macros of the twin again."""
+    """Return an include of a header of a unit test that redefines macros of the twin."""
     names = re.findall(r"#define\s+(GET_TILING_DATA\w*)", path.read_text(encoding="utf-8", errors="replace"))
     return "".join(f"#undef {name}\n" for name in dict.fromkeys(names)) + f'#include "{path}"\n'
 
 
 def _with_twin_macros(path: Path) -> str:
-    """Include a header of a unit test, but read tiling data by the macros of the twin, not by those in the header."""
+    """Return an include of a header of a unit test with the tiling macros of the twin, not those of the header."""
     text = path.read_text(encoding="utf-8", errors="replace")
     names = dict.fromkeys(re.findall(r"#define\s+(GET_TILING_DATA\w*)", text))
     before = "".join(f'#pragma push_macro("{name}")\n#undef {name}\n' for name in names)
@@ -263,7 +263,7 @@ def _with_twin_macros(path: Path) -> str:
 
 
 def _helpers(source: Source) -> list[Path]:
-    """Sources of functions that unit tests of a repository share."""
+    """Return sources of functions that unit tests of a repository share."""
     text = "".join(Path(source.root, test).read_text(encoding="utf-8", errors="replace") for test in source.tests)
     shared = ["data_utils"]
     if "kernel_ut_data_" in text:
@@ -294,7 +294,7 @@ def _printed(output: str) -> list[dict[str, str]]:
 
 
 def _reported(path: Path) -> list[dict[str, str]]:
-    """The findings in the report of a program, each kind and line once; the program may have written anything."""
+    """Return the findings in the report of a program, each kind and line once; the report may be invalid."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     try:
         for launch in json.loads(read_beginning(path)):
@@ -308,7 +308,7 @@ def _reported(path: Path) -> list[dict[str, str]]:
 
 
 def _says(output: str) -> bool | None:
-    """Whether the text of a program reports a right result; None if it reports nothing about it."""
+    """Return whether the output of a program reports a right result; None if it reports nothing."""
     lines = output.splitlines()
     if any(_FAILED.search(line) for line in lines):
         return False

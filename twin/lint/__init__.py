@@ -1,1 +1,1 @@
-"""Find code in kernels that the host's compiler accepts and the device's compiler refuses."""
+"""Find code in kernels that the host compiler accepts and the device compiler rejects."""

@@ -1,4 +1,4 @@
-"""C++ source text as tokens: comments gone, strings whole, preprocessor lines apart."""
+"""Split C++ source text into tokens: comments are removed, strings are whole, preprocessor lines are separate."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Token:
 
 
 def tokens_of(source: str, first_line: int = 1) -> list[Token]:
-    """All tokens of a source. What is no C++ becomes punctuation, character by character."""
+    """Return all tokens of a source. Invalid C++ becomes punctuation, character by character."""
     tokens: list[Token] = []
     line, starts_line, position = first_line, True, 0
     while position < len(source):
@@ -69,7 +69,7 @@ def _match(source: str, position: int) -> re.Match[str]:
 
 
 def _directive(source: str, start: int) -> tuple[str, int]:
-    """A preprocessor line that starts at `start`, and where it ends: before a newline that is not escaped."""
+    """Return a preprocessor line that starts at `start`, and its end: before a newline that is not escaped."""
     words: list[str] = []
     position = start
     while position < len(source):

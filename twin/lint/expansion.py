@@ -1,4 +1,4 @@
-"""Refuse assembly of the host in a kernel after macro expansion, when no macro can hide it."""
+"""Reject host assembly in a kernel after macro expansion, when no macro can hide it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .words import ASSEMBLY
 _MARKER = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"((?: \d)*)$')
 _ENTER, _LEAVE = "1", "2"  # flags of markers
 _RAW_STRING = re.compile(r'R"([^()\\\s"]{0,16})\(')
-# Attributes whose text gcc copies into the assembly as it is: a line break in it begins an instruction.
+# Attributes whose text gcc copies into the assembly unchanged: a line break in it starts an instruction.
 _COPIED = {"alias", "ifunc", "patchable_function_entry", "section", "symver", "weakref"}
 _TWIN = os.path.realpath(Path(__file__).parents[1] / "include") + "/"
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of the expanded source, and where it comes from."""
+    """A line of the expanded source, and its origin."""
 
     file: str
     number: int
@@ -34,7 +34,7 @@ class _Line:
 
 
 def require_no_assembly(expanded: str, folders: Sequence[str]) -> None:
-    """Refuse a kernel with instructions or directives for the assembler of the host.
+    """Reject a kernel with instructions or directives for the assembler of the host.
 
     Lint has read the source: no directive in it renames files, as `#line` does.
 
@@ -43,7 +43,7 @@ def require_no_assembly(expanded: str, folders: Sequence[str]) -> None:
         folders: The compiler's folders of headers, without links, ending in "/". Their content is not checked.
 
     Raises:
-        UserError: There is inline assembly; all places are listed.
+        UserError: There is inline assembly; the message lists all locations.
     """
     lines = list(_own_lines(expanded, (*folders, _TWIN)))
     found: list[str] = []
@@ -69,13 +69,13 @@ def require_no_assembly(expanded: str, folders: Sequence[str]) -> None:
 
 
 def _own_lines(expanded: str, folders: tuple[str, ...]) -> Iterator[_Line]:
-    """The lines that come from no file in `folders`."""
+    """Yield the lines of files outside `folders`."""
 
     @lru_cache
     def is_skipped(file: str) -> bool:
         return os.path.realpath(file).startswith(folders)
 
-    file, number, skipped = "", 1, [False]  # the last entry belongs to the file that is open
+    file, number, skipped = "", 1, [False]  # the last entry is for the current file
     for text in expanded.split("\n"):
         if marker := _MARKER.match(text):
             flags = marker[3].split()

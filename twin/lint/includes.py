@@ -1,4 +1,4 @@
-"""Check what kernel sources include before a compiler opens it: regular files of the project and the twin only."""
+"""Check the includes of kernel sources before a compiler opens them: regular files of the project and the twin only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEVICE_HEADERS = {"<cstdint>", "<cstddef>"}
 SUFFIXES = (".h", ".hpp", ".cpp")
 MOST_SOURCE_BYTES = 1 << 20
 _MOST_FILES = 20_000
-# Ways to read or look for a file that device compilers lack, or that hide its name.
+# Preprocessor features to read or find a file that device compilers do not have, or that hide its name.
 _OTHER_INCLUDE = re.compile(r"(?:#|%:)\s*(include_next|import|embed)\b")
 _INCLUDE = re.compile(r"(?:#|%:)\s*include\b\s*(.*)", re.DOTALL)
 _DIRECTIVE = re.compile(
@@ -27,7 +27,7 @@ _DIRECTIVE = re.compile(
 _QUOTED = re.compile(r"<([^>]*)>|\"([^\"]*)\"")
 _LOOK = re.compile(r"\b__has_(?:include|include_next|embed)\b")
 _READING_PRAGMA = re.compile(r"\b(dependency|pch_preprocess|include_alias)\b")
-# Also in lines that the preprocessor skips: a file too many is only checked.
+# Also in lines that the preprocessor skips: an extra file is only checked.
 _FOLLOWED = re.compile(r'^[^\S\n]*(?:#|%:)\s*include\s*"([^"\n]+)"', re.MULTILINE)
 
 Report = Callable[[int, str, str], None]
@@ -37,7 +37,7 @@ def read_source(path: Path) -> str:
     """The text of a kernel source.
 
     Raises:
-        UserError: It is no regular file, too long, or no UTF-8.
+        UserError: It is not a regular file, too long, or not UTF-8.
     """
     data = read_regular(path, "kernel source", MOST_SOURCE_BYTES, "split it into several files")
     try:
@@ -52,12 +52,12 @@ def included(text: str) -> set[str]:
 
 
 def check_directive(directive: Token, followed: Collection[str], report: Report) -> None:  # noqa: C901 - the first rule reports
-    """Report a directive that the device's compiler refuses, or an include of what is no header of the project.
+    """Report a directive that the device compiler rejects, or an include of a file that is not a header of the project.
 
     Args:
         directive: The line.
-        followed: The names that the source includes, as far as they are followed.
-        report: Takes line, rule and message.
+        followed: The names of the includes that are followed.
+        report: Called with line, rule and message.
     """
     text, line = directive.text, directive.line
     if found := _LOOK.search(text):
@@ -65,7 +65,7 @@ def check_directive(directive: Token, followed: Collection[str], report: Report)
     if found := _OTHER_INCLUDE.match(text):
         report(line, "include", f"#{found[1]} does not exist on the device; use #include")
     elif not _DIRECTIVE.match(text):
-        # `#line` hides where code comes from; `#ident` is copied into the assembly.
+        # `#line` hides the origin of code; `#ident` is copied into the assembly.
         report(line, "directive", f"{shown(text)} does not exist on the device; remove it")
     if re.match(r"(?:#|%:)\s*pragma\b", text):
         check_pragma(text, line, report)
@@ -93,15 +93,15 @@ def check_pragma(text: str, line: int, report: Report) -> None:
 
 
 def reachable(source: Path, folders: Sequence[Path], roots: Sequence[Path]) -> list[Path]:
-    """A kernel source and the headers that it includes from `folders` or beside it.
+    """Return a kernel source and the headers that it includes from `folders` or its own folder.
 
     Args:
         source: The file.
-        folders: Where headers are looked for.
-        roots: Folders that hold all headers, once links are followed.
+        folders: Include folders.
+        roots: Folders that must contain all headers, after links are resolved.
 
     Raises:
-        UserError: One of them is no regular file, is outside of the roots, or cannot be read.
+        UserError: One of them is not a regular file, is outside of the roots, or cannot be read.
     """
     real_roots = [root.resolve() for root in roots]
     found: dict[Path, None] = {}
@@ -119,13 +119,13 @@ def reachable(source: Path, folders: Sequence[Path], roots: Sequence[Path]) -> l
 
 
 def _header(includer: Path, name: str, folders: Iterable[Path]) -> Path | None:
-    """The file that an include finds, links followed; None if the compiler looks for it elsewhere."""
+    """Return the file of an include, with links resolved; None if the compiler finds it elsewhere."""
     for folder in (includer.parent, *folders):
         try:
             if not stat.S_ISDIR((folder / name).stat().st_mode):
                 return (folder / name).resolve()
         except (OSError, ValueError):
-            continue  # none here; the compiler says so if there is none at all
+            continue  # not found here; the compiler reports it if it does not exist
     return None
 
 
@@ -138,7 +138,7 @@ def _require_inside(includer: Path, name: str, header: Path, roots: Iterable[Pat
 
 
 def sources_below(folder: Path) -> Iterator[Path]:
-    """All sources in a folder and the folders in it, which are not followed through links.
+    """Yield all sources in a folder and its subfolders, without following links.
 
     Raises:
         UserError: One of them is a pipe or a device, or there are too many.
@@ -172,5 +172,5 @@ def _is_special(entry: os.DirEntry[str]) -> bool:
     try:
         mode = entry.stat().st_mode
     except OSError:
-        return False  # a link to nothing, which no compiler can open
+        return False  # a broken link, which no compiler can open
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)

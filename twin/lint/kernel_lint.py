@@ -1,4 +1,4 @@
-"""Find code in kernels that the host's compiler accepts and the device's compiler refuses."""
+"""Find code in kernels that the host compiler accepts and the device compiler rejects."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .structure import Structure
 from .tiling_keys import check_key_chains
 from .words import check_words
 
-# The files that decide what is found.
+# The files that determine the findings.
 _OWN_FILES = (*sorted(Path(__file__).parent.glob("*.py")), Path(__file__).parent.parent / "cann_api.json")
 
 
 @dataclass(frozen=True)
 class LintFinding:
-    """A place in a kernel that the device's compiler refuses, or the device gets wrong."""
+    """A location in a kernel that the device compiler rejects, or that is wrong on the device."""
 
     file: str
     line: int
@@ -73,7 +73,7 @@ def lint_files(paths: Iterable[Path]) -> list[LintFinding]:
 
 
 def roots_of(path: Path) -> tuple[Path, ...]:
-    """The folders that hold all headers of a kernel source: its project, and opforge."""
+    """Return the folders that contain all headers of a kernel source: its project, and opforge."""
     here = path.absolute().parent
     project = next((folder.parent for folder in (here, *here.parents) if folder.name == "op_kernel"), here)
     return project, BUILTIN_ROOT
@@ -89,16 +89,16 @@ def kernel_files(project: Project) -> list[Path]:
 
 
 def require_clean(project: Project, op_names: Sequence[str], home: Path, imported: Sequence[str] = ()) -> None:
-    """Refuse kernels that the device's compiler would refuse; `home` keeps a note of those that were clean.
+    """Reject kernels that the device compiler would reject; `home` has a record of clean kernels.
 
     Args:
         project: The project.
         op_names: Names of the kernels.
-        home: Folder of the note.
+        home: Folder of the record.
         imported: Names of further kernels, of which only the included files are checked.
 
     Raises:
-        UserError: There are findings; all of them are listed.
+        UserError: There are findings; the message lists all of them.
     """
     folders = (project.root / "op_kernel", BUILTIN_ROOT / "op_kernel")
     roots = (project.root, BUILTIN_ROOT)

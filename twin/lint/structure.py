@@ -1,4 +1,4 @@
-"""Check the declarations of a kernel source: functions, variables and arrays, by the scopes that they are in."""
+"""Check the declarations of a kernel source: functions, variables and arrays, by scope."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from opforge.codegen.data.dtypes import DTYPES
 from .cpp_tokens import Token
 from .includes import Report
 
-MOST_ARRAY_BYTES = 4096  # of 32 KiB of stack
-MOST_WORDS = 100  # of an expression whose value is computed
+MOST_ARRAY_BYTES = 4096  # of the 32 KiB stack
+MOST_WORDS = 100  # maximum length of an evaluated expression
 _TYPE_BYTES = {
     **{dtype.kernel: dtype.bytes for dtype in DTYPES.values()},
     "char": 1, "short": 2, "int": 4, "unsigned": 4, "long": 8, "size_t": 8,
 }  # fmt: skip
-# First words of a statement that declares no variable here.
+# First words of a statement that declares no variable.
 _NO_VARIABLE = {
     "class", "enum", "extern", "friend", "namespace", "static_assert", "struct", "template", "typedef", "union",
     "using",
 }  # fmt: skip
-# What stands before parentheses and is no function.
+# Words before parentheses that are not functions.
 _NO_FUNCTION = {
     "__attribute__", "alignas", "decltype", "for", "if", "noexcept", "sizeof", "static_assert", "switch", "while",
 }  # fmt: skip
@@ -31,18 +31,18 @@ _QUALIFIERS = {"const", "constexpr", "static"}
 
 
 class Structure:
-    """Follows the scopes of a source and judges its declarations."""
+    """Tracks the scopes of a source and checks its declarations."""
 
     def __init__(self, tokens: Sequence[Token], report: Report) -> None:
         self._tokens = tokens
         self._report = report
         self._scopes: list[str] = ["namespace"]
-        self._types: list[list[Token]] = []  # of each open class: what makes it the type of a variable behind it
+        self._types: list[list[Token]] = []  # for each open class: its type for following variables
         self._statement: list[Token] = []
         self._constants: dict[str, int] = {}
 
     def check(self) -> None:
-        """Report functions without __aicore__, static and global data, big arrays."""
+        """Report functions without __aicore__, static and global data, large arrays."""
         depth = 0
         for token in self._tokens:
             if token.text in {"(", "["} and token.kind == "punctuation":
@@ -80,7 +80,7 @@ class Structure:
         return [token.text for token in self._statement]
 
     def _opened(self) -> str:
-        """The kind of scope that a brace after the statement opens."""
+        """Return the kind of scope that a brace after the statement opens."""
         if self._scopes[-1] == "function" and self._is_class():
             return "class"
         if self._scopes[-1] in {"function", "initializer"}:
@@ -96,7 +96,7 @@ class Structure:
             return "initializer"
         if ":" in words[call:] and re.fullmatch(r"\w+|>", words[-1]):
             return "initializer"  # of a member, before the body of a constructor
-        if call > 1 or self._scopes[-1] == "class":  # else a macro declares the function
+        if call > 1 or self._scopes[-1] == "class":  # otherwise a macro declares the function
             self._require_aicore(words[call - 1])
         return "function"
 
@@ -115,7 +115,7 @@ class Structure:
             self._report(self._statement[0].line, "aicore", message)
 
     def _declared(self) -> None:
-        """Judge the statement that a semicolon ends."""
+        """Check the statement that a semicolon ends."""
         words = _without_template(self._words())
         if not words:
             return
@@ -167,7 +167,7 @@ class Structure:
             self._report(self._statement[0].line, "stack", message)
 
     def _evaluate(self, words: Sequence[str]) -> int | None:
-        """The value of an integer expression, None when it is not plain arithmetic on literals and constants."""
+        """Return the value of an integer expression; None if it is not simple arithmetic on literals and constants."""
         if len(words) > MOST_WORDS:
             return None
         text = " ".join("//" if word == "/" else _plain_number(word) for word in words)
@@ -179,7 +179,7 @@ class Structure:
 
 
 def _is_constant(words: Sequence[str]) -> bool:
-    """Return whether a variable cannot change; for a pointer, the pointer itself."""
+    """Return whether a variable is constant; for a pointer, the pointer itself."""
     depth, outside = 0, []
     for word in itertools.takewhile(lambda word: word not in {"=", "["}, words):
         depth -= (word == ">") + 2 * (word == ">>")
@@ -215,7 +215,7 @@ def _arithmetic(node: ast.expr, constants: dict[str, int]) -> int:
 
 
 def _without_template(words: list[str]) -> list[str]:
-    """The statement behind its `template <...>` and attributes."""
+    """Return the statement after its `template <...>` and attributes."""
     while words[:2] == ["template", "<"]:
         depth, brackets, end = 0, 0, 1
         for end in range(1, len(words)):
@@ -232,7 +232,7 @@ def _without_template(words: list[str]) -> list[str]:
 
 
 def _parameters(words: Sequence[str]) -> int | None:
-    """Index of the parenthesis that opens the parameters of a function, None when the statement has none."""
+    """Return the index of the parenthesis that opens the parameters of a function; None if the statement has none."""
     depth = 0
     for index, word in enumerate(words):
         if word == "(" and depth == 0 and index > 0:

@@ -1,4 +1,4 @@
-"""Check that each branch behind TILING_KEY_IS asks for a key."""
+"""Check that each branch after TILING_KEY_IS tests a key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .includes import Report
 
 
 def _closings(tokens: Sequence[Token]) -> dict[int, int]:
-    """By the index of each opening bracket, that of the one that closes it; without one, the last index."""
+    """Return, by index of each opening bracket, the index of its closing one; without one, the last index."""
     pairs = {"(": ")", "{": "}", "[": "]"}
     found: dict[int, int] = {}
     opened: dict[str, list[int]] = {closing: [] for closing in pairs.values()}

@@ -1,4 +1,4 @@
-"""Check the words of a kernel source: names, literals and types that the device lacks."""
+"""Check the words of a kernel source: names, literals and types that do not exist on the device."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _is_double(number: str) -> bool:
 
 
 def check_words(tokens: Sequence[Token], report: Report) -> None:  # noqa: C901, PLR0912 - the first rule reports
-    """Report words that the device's compiler refuses, or that mean something else on the device."""
+    """Report words that the device compiler rejects, or that have another meaning on the device."""
     both, one = _names()
     for index, token in enumerate(tokens):
         before, after, beyond = (
@@ -96,7 +96,7 @@ def check_words(tokens: Sequence[Token], report: Report) -> None:  # noqa: C901,
 
 
 def _is_qualified(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether a name is that of a class or namespace, not of the global one: `A::free`, but not `::free`."""
+    """Return whether a name is a member of a class or namespace, not global: `A::free`, but not `::free`."""
     words = [token.text for token in tokens[max(0, index - 2) : index]]
     return words[-1:] == ["::"] and (words[0].isidentifier() or words[0] == ">") and words[0] not in _NO_TYPE
 

@@ -1,4 +1,4 @@
-"""Estimate where the time of an operator goes: by phase, pipe and source line."""
+"""Estimate the time of an operator by phase, pipe and source line."""
 
 from .command import profile_command, run_traced, summary, trace_events
 from .inputs import parse_attrs, parse_shapes

@@ -33,7 +33,7 @@ class ProfileCase:
 
 @dataclass
 class _Missing:
-    """The sizes that a case of the spec lacks."""
+    """The sizes that are missing in a case of the spec."""
 
     case: str
     names: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ def parse_cases(spec: OpSpec, texts: Sequence[str], attrs: Mapping[str, Any]) ->
 
 
 def _parse_sizes(name: str, text: str) -> dict[str, tuple[int, ...]]:
-    """Sizes by symbol; `S=` is no dimensions for a symbol that stands for several."""
+    """Return sizes by symbol; `S=` means no dimensions for a symbol with a star."""
     parts = text.split(",")
     names = [part.partition("=")[0].strip() for part in parts]
     if twice := next((found for found in names if names.count(found) > 1), ""):

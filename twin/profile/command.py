@@ -50,7 +50,7 @@ LAUNCH_FIGURES = (
 
 @contextmanager
 def _variable(name: str, value: str) -> Iterator[None]:
-    """Set an environment variable that launches read."""
+    """Set an environment variable for launches."""
     os.environ[name] = value
     try:
         yield
@@ -199,7 +199,7 @@ def profile_command(
         soc: The chip.
         level: The level of checks.
         given: The file of `--inputs`.
-        load: Reads the arrays of this file for the inputs of these names.
+        load: Reads the arrays of this file for these inputs.
         old: The file of `--compare`.
         trace: The trace to write.
         html: The page to write.

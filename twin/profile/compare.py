@@ -100,7 +100,7 @@ def read_old(path: Path, operator: str, soc: str) -> dict[str, Mapping[str, Any]
 
 
 def _contradiction(case: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """The first figure that contradicts others: its name, what it is, what it must be."""
+    """Return the first figure that contradicts others: its name, its value, the expected value."""
     path = case["launch_us"] + sum(step["us"] for launch in case["launches"] for step in launch["path"])
     # Files have four significant digits or more.
     if abs(path - case["estimate_us"]) > 1e-3 * case["estimate_us"] + 1e-6:
@@ -181,7 +181,7 @@ def _position(where: str) -> tuple[str, int]:
 
 
 _Row = tuple[str, str]
-# How a line is recognised, the safest way first.
+# Matching criteria for lines, the most reliable one first.
 _MATCHES: tuple[Callable[[_Row], Hashable], ...] = (
     lambda row: row,
     lambda row: (_position(row[0])[0], row[1]) if row[1] else None,

@@ -22,7 +22,7 @@ from opforge.twin.samples import plain_values, require_memory, valid_values
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
-# Python reads no numbers of any length.
+# Python limits the length of numbers in text.
 _SHAPE = re.compile(r"\s*(\w+)=(\d{1,100}(?:x\d{1,100})*)\s*", re.ASCII)
 _MOST_DIMS = 8
 
@@ -71,11 +71,11 @@ def make_inputs(
     given: Mapping[str, Array] = MappingProxyType({}),
     option: str = "--shape",
 ) -> dict[str, Array]:
-    """Arrays for an operator; messages about shapes name `option`.
+    """Return arrays for an operator; messages about shapes name `option`.
 
-    `dtype` goes to every input that takes it; an input that does not has the first dtype of its spec. Arrays of
-    `given` are cast to it. The others have the values that the spec calls valid; where it does not say, floats are
-    normally distributed, and integers ascend evenly up to the first dimension of the first input.
+    `dtype` is used for every input that supports it; another input has the first dtype of its spec. Arrays of `given`
+    are cast to it. Other arrays have valid values according to the spec; without such a rule, floats are normally
+    distributed, and integers ascend evenly up to the first dimension of the first input.
 
     Raises:
         UserError: A name or dtype is unknown, or a required input has neither a shape nor an array.
@@ -114,7 +114,7 @@ def make_inputs(
         try:
             arrays[tensor.name] = plain_values(shapes[tensor.name], kind, first, random)
         except ValueError as error:
-            # numpy counts the bytes of an empty array without its 0.
+            # numpy computes the bytes of an empty array without its dimension 0.
             raise UserError(f"{option}: {tensor.name}: {first_line(error)}; give it smaller sizes") from error
     call = Call({name: array.shape for name, array in arrays.items()}, attrs=attrs)
     return {
@@ -124,7 +124,7 @@ def make_inputs(
 
 
 def _cast(name: str, array: Array, kind: np.dtype[Any]) -> Array:
-    """A given array as another type."""
+    """Return a given array with another dtype."""
     if array.dtype.kind not in "biuf":
         raise UserError(f"--inputs: {name}: got {array.dtype}, expected numbers; convert it with .astype")
     with np.errstate(all="ignore"):

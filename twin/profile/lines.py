@@ -36,11 +36,11 @@ def _source(path: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Line:
-    """A place in the kernel's sources.
+    """A location in the sources of the kernel.
 
     Attributes:
         where: `file:line`; the file is relative to the project if it is part of it.
-        text: The source text without indentation; empty if the file is not readable.
+        text: The source text without indentation; empty if the file cannot be read.
     """
 
     where: str
@@ -70,7 +70,7 @@ class Step:
     Attributes:
         label: The pipe, or the cause of a wait.
         us: Its time, in all rounds.
-        rounds: How often the steps of a loop follow each other.
+        rounds: Number of repetitions of a loop.
         steps: The steps of a loop.
     """
 
@@ -100,7 +100,7 @@ class Step:
 
 
 def _merged(steps: Iterator[Step]) -> list[Step]:
-    """Steps, with runs of one line and label as one step."""
+    """Return steps, with adjacent steps of one line and label merged."""
     merged: list[Step] = []
     for step in steps:
         if merged and (merged[-1].where, merged[-1].label) == (step.where, step.label):
@@ -141,7 +141,7 @@ def _folded_once(steps: Sequence[Step], keys: Sequence[int]) -> list[Step]:
 
 
 def _loop(keys: Sequence[int], at: int) -> tuple[int, int]:
-    """Length and rounds of the loop that begins here and covers most; one round if there is none."""
+    """Return length and rounds of the longest loop that starts here; one round if there is none."""
     best = (1, 1)
     for length in range(1, min(_LONGEST_LOOP, (len(keys) - at) // 2) + 1):
         if keys[at] != keys[at + length]:

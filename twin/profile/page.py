@@ -1,4 +1,4 @@
-"""The page of `opforge profile --html`: figures and charts of one profile, in one file that loads nothing."""
+"""Create the page of `opforge profile --html`: figures and charts of one profile, in one self-contained file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LEFT, RIGHT, TOP, BOTTOM = 52.0, 524.0, 16.0, 282.0
 LABEL_WIDTH = 140.0
 WIDE_LEFT, WIDE_RIGHT = 58.0, 1084.0
 SHOWN_PHASES = 12
-FINEST_SPAN = 0.6  # of a lane's width in viewBox units: what lies closer together is drawn as one
+FINEST_SPAN = 0.6  # relative to the width of a lane in viewBox units: closer spans are drawn as one
 
 
 def _constants() -> str:
@@ -115,7 +115,7 @@ def _phases(launch: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _stretches(launch: Mapping[str, Any], launch_us: float) -> list[dict[str, Any]]:
-    """The time of a launch from left to right: overhead, phases by their limit, barriers."""
+    """Return the time of a launch from left to right: overhead, phases by their limit, barriers."""
     found = [("launch", "launch", launch_us)]
     for number, phase in enumerate(launch["phases"], 1):
         if phase["sync_us"]:
@@ -142,9 +142,9 @@ def _verdict(launch: Mapping[str, Any], launch_us: float) -> str:
 
 
 def _roofline(launch: Mapping[str, Any], soc: Soc, first_touch: float, running_us: float) -> dict[str, Any]:
-    """Vector or cube units at work (y) over their cycles for each KB of global memory traffic (x), both logarithmic."""
+    """Return active vector or cube units (y) over cycles per KB of global memory traffic (x), both logarithmic."""
     word, pipe, units = ("cube", "M", soc.aic) if launch["macs"] else ("vector", "V", soc.aiv)
-    # Units that one cycle per KB keeps at work when global memory gives all it can.
+    # Number of units that one cycle per KB keeps active at the peak rate of global memory.
     gm = npu_model()["constants"]["gm_bandwidth_bytes_per_s"]["value"]
     slope = gm / BYTES_PER_KB / (soc.mhz * 1e6)
     cycles = sum(core["busy"].get(pipe, 0.0) for core in launch["cores"]) * soc.mhz
@@ -266,7 +266,7 @@ def _heat(launch: Mapping[str, Any], running_us: float) -> dict[str, Any]:
 
 
 def _drawn(spans: Sequence[Mapping[str, Any]], scale: float) -> Iterator[dict[str, Any]]:
-    """Rectangles of a lane; spans that lie too close to be distinguished become one."""
+    """Yield rectangles of a lane; spans that are too close to be distinguished become one."""
     begin = end = -1.0
     names: list[str] = []
 

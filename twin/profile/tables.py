@@ -76,14 +76,14 @@ def launch_tables(launch: Mapping[str, Any]) -> Iterator[Table]:
 
 
 def _short_names(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Places without folders, if no two files have one name."""
+    """Return locations without folders, if all file names are different."""
     files = {row["where"].rpartition(":")[0] for row in rows}
     is_unique = len({PurePosixPath(file).name for file in files}) == len(files)
     return {row["where"]: PurePosixPath(row["where"]).name if is_unique else row["where"] for row in rows}
 
 
 def _line_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table:
-    """A table whose last column, the source text, is cut to the width of the terminal."""
+    """Return a table whose last column, the source text, is cut to the width of the terminal."""
     from rich.table import Table
     from rich.text import Text
 
@@ -165,7 +165,7 @@ def path_texts(launch: Mapping[str, Any]) -> Iterator[str]:
 
 
 def brief_steps(steps: Sequence[Mapping[str, Any]], most: int = _MOST_STEPS) -> Iterator[str]:
-    """The longest steps in order; short ones that follow each other are one text."""
+    """Yield the longest steps in order; adjacent short steps are one text."""
     longest = {id(step) for step in sorted(steps, key=lambda step: -step["us"])[:most]}
     short: list[Mapping[str, Any]] = []
     for step in steps:

@@ -1,4 +1,4 @@
-"""Write the CMake files with which projects of Ascend C samples build for the CPU twin."""
+"""Write the CMake files for building projects of Ascend C samples for the CPU twin."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import INCLUDE, build_runtime
 
 _SOURCES = Path(__file__).with_name("cmake")
-# Places at which public projects look for the file that defines ascendc_library.
+# Paths where public projects search for the file that defines ascendc_library.
 _ASCENDC = ("tools/tikcpp/ascendc_kernel_cmake", "compiler/tikcpp/ascendc_kernel_cmake", "tikcpp/ascendc_kernel_cmake")
 
 

@@ -27,7 +27,7 @@ from .rewrite import Kernel, Rewritten, rewrite
 OBJECTS = (".o", ".a", ".so")
 _MOST_BYTES = 16 << 20
 _MOST_TEXT = 4 << 20
-# Kernels check their own arrays and frames (overruns.h).
+# Kernels check their arrays and stack frames (overruns.h).
 _KERNEL_FLAGS = ("-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection", *LINE_FLAGS)
 _LINKS = ("opforge_twin", "ascendcl", "nnopbase")
 _DEVICE_OPTIONS = ("--npu-arch", "--cce-", "--enable-simt", "--gcc-toolchain", "--run-mode")
@@ -39,7 +39,7 @@ class ProgramError(CompileError):
     """A program does not compile or link.
 
     Attributes:
-        missing: Names and headers that the sources use and the twin does not declare.
+        missing: Names and headers that the sources use and the twin does not have.
     """
 
     def __init__(self, text: str) -> None:
@@ -128,7 +128,7 @@ def compile_program(
         defines: Macros, `NAME` or `NAME=VALUE`.
         options: More options of the C++ compiler.
         soc: Chip that the program emulates.
-        level: Checks that are on: `strict`, `device` or `fast`.
+        level: Active checks: `strict`, `device` or `fast`.
         compile_only: Write an object file of one source, and do not link.
         header_dir: Write the headers `aclrtlaunch_<kernel>.h` of all kernels to this folder.
 
@@ -207,7 +207,7 @@ def _check(files: Sequence[Path], output: Path, level: str, compile_only: bool) 
 
 
 def _rewrite_all(build: _Build, code: Sequence[Path], header_dir: Path | None) -> dict[Path, Rewritten]:
-    """Rewrite the sources; those that call `aclrtlaunch_` functions again, with the headers of all kernels."""
+    """Rewrite the sources; again with the headers of all kernels if a source calls `aclrtlaunch_` functions."""
     headers = build.folder / "headers"
     headers.mkdir()
     named = {file: _named_entries(file) for file in code}

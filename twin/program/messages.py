@@ -1,4 +1,4 @@
-"""Read the names that the CPU twin does not declare from the compiler's messages."""
+"""Read the undeclared names from messages of the compiler."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def missing_names(text: str) -> list[str]:
 
 
 def _plain(name: str) -> str:
-    """A name without namespaces, template arguments and the parameter list; a header as it is."""
+    """Return a name without namespaces, template arguments and the parameter list; a header stays unchanged."""
     if name.endswith((".h", ".hpp")) or "/" in name:
         return name
     match = _QUALIFIERS.match(name.split("(", maxsplit=1)[0])

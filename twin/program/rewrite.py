@@ -75,7 +75,7 @@ class _Rewriting:
         self.inferred = self._inferred_cores()
 
     def _inferred_cores(self) -> str:
-        """The cores of kernels without an attribute: of the instructions that the source names, as on the device."""
+        """Return the cores of kernels without an attribute: those of the instructions in the source."""
         words = {token.text for token in self.tokens if token.kind == "name"}
         if words & {_DECLARING, _MIX, *_CORES}:
             return ""
@@ -100,7 +100,7 @@ class _Rewriting:
         return Rewritten("".join([*parts, self.text[position:]]), tuple(self.kernels), self.launches)
 
     def _replace(self, begin: int, end: int, new: str) -> None:
-        """Replace text; the line breaks and line markers in it stay."""
+        """Replace text; its line breaks and line markers are kept."""
         lines = self.text[begin:end].split("\n")
         self.edits.append((begin, end, new + "\n".join(line if line.startswith("#") else "" for line in lines)))
 
@@ -126,7 +126,7 @@ class _Rewriting:
         raise self._error(index, f"the bracket {self.tokens[index].text!r} is not closed; add the closing bracket")
 
     def _is_launch(self, index: int) -> bool:
-        """Whether `<<` and `<` follow each other, which no C++ expression does; `operator<< <T>` is no expression."""
+        """Return whether `<<` and `<` are adjacent, which no expression has; `operator<< <T>` is not an expression."""
         return self._is(index + 1, "<") and not self._is(index - 1, "operator")
 
     def _launch(self, index: int) -> None:
@@ -221,7 +221,7 @@ class _Rewriting:
         return [*found, rest] if found or rest else []
 
     def _kernel(self, index: int) -> None:
-        """Note the kernel with the attribute at `index`, and let its body declare its cores."""
+        """Add the kernel with the attribute at `index`, and insert the declaration of its cores into its body."""
         token = self.tokens[index]
         self._replace(token.begin, token.end, '__attribute__((visibility("default")))')
         cores = self._cores_before(index)

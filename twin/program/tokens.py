@@ -25,7 +25,7 @@ _SYSTEM = "3"
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of the text, with the positions of its first character and behind its last one."""
+    """A token of the text, with the positions of its first character and after its last one."""
 
     kind: str
     text: str

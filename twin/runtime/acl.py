@@ -26,7 +26,7 @@ from opforge.twin.compiler.npu_model import LEVELS
 
 Array = npt.NDArray[Any]
 
-# aclDataType numbers by numpy dtype; importing ml_dtypes makes "bfloat16" known to numpy.
+# aclDataType numbers by numpy dtype; the import of ml_dtypes registers "bfloat16" with numpy.
 ACL_DTYPES: dict[np.dtype[Any], int] = {
     np.dtype(dtype.name): dtype.number
     for dtype in CANN_DTYPES
@@ -35,7 +35,7 @@ ACL_DTYPES: dict[np.dtype[Any], int] = {
 LARGEST_SEED, MOST_THREADS, LARGEST_BYTES = 2**64 - 1, 65535, 1 << 40
 _MEMORY_ALLOCATION = 207001  # ACL_ERROR_RT_MEMORY_ALLOCATION
 _REPEATED_INITIALIZATION = 100002
-# The options of the runtime are process wide: one run at a time.
+# The options of the runtime are per process: only one run at a time.
 _one_at_a_time = threading.RLock()
 _is_forked_in_run = threading.Event()
 FORMAT_ND = FORMATS["ND"]
@@ -68,7 +68,7 @@ RUNTIME_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 
 def _examine_fork() -> None:
-    """In a forked process: the thread that holds the lock, if any, does not exist here and will not finish its run."""
+    """Handle a fork: the thread that holds the lock, if any, does not exist in the child."""
     if _one_at_a_time.acquire(blocking=False):
         _one_at_a_time.release()
     else:
@@ -80,7 +80,7 @@ os.register_at_fork(after_in_child=_examine_fork)
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Let one thread use the runtime.
+    """Allow one thread at a time to use the runtime.
 
     Raises:
         UserError: The process was forked while another thread used it.
@@ -95,10 +95,10 @@ def one_at_a_time() -> Iterator[None]:
 
 
 def level_name(strict: bool, level: str | None) -> str:
-    """Return the level of checks: `level`, or the one that `strict` stands for.
+    """Return the level of checks: `level`, or the level of `strict`.
 
     Raises:
-        UserError: There is no such level.
+        UserError: The level does not exist.
     """
     if level is None:
         return "strict" if strict else "fast"
@@ -108,10 +108,10 @@ def level_name(strict: bool, level: str | None) -> str:
 
 
 def require_integers(**given: tuple[Any, int, int]) -> None:
-    """Check numbers of a call by name: each with the least and the greatest that it may be.
+    """Check numbers of a call by name: each with its minimum and maximum.
 
     Raises:
-        UserError: A number is out of its range, or is no integer.
+        UserError: A number is out of its range, or is not an integer.
     """
     for name, (number, least, greatest) in given.items():
         is_integer = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
@@ -125,7 +125,7 @@ class RuntimeCallError(Exception):
 
 @dataclass(frozen=True)
 class Extent:
-    """The bytes of the buffer behind a numpy array, and where the array's elements lie in it."""
+    """The bytes of the buffer of a numpy array, and the positions of the array's elements in it."""
 
     data: Array
     strides: tuple[int, ...]
@@ -136,14 +136,14 @@ class Extent:
         return self.data.size
 
     def write_back(self, array: Array) -> None:
-        """Give the elements to the array, if it was copied."""
+        """Write the elements to the array, if it was copied."""
         if array.size and not np.shares_memory(array, self.data):
             strides = tuple(stride * array.itemsize for stride in self.strides)
             array[...] = np.lib.stride_tricks.as_strided(self.data, array.shape, strides)
 
 
 def extent_of(array: Array) -> Extent:
-    """The smallest run of memory that holds all elements of `array`, as a flat array that shares its memory.
+    """Return the smallest memory range with all elements of `array`, as a flat array that shares its memory.
 
     Strides are in elements. An array with negative or odd strides is copied first.
     """
@@ -158,14 +158,14 @@ def extent_of(array: Array) -> Extent:
 
 
 class Runtime:
-    """The runtime library of the twin, initialised once per process."""
+    """The runtime library of the twin, initialized once per process."""
 
     def __init__(self, path: Path) -> None:
         self.library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
         for name, (result, arguments) in RUNTIME_SIGNATURES.items():
             function = getattr(self.library, name)
             function.restype, function.argtypes = result, arguments
-        # If the library of `opforge ort-library` has initialized the runtime, it ends it too.
+        # If the library of `opforge ort-library` has initialized the runtime, it also finalizes it.
         if self.library.aclInit(None) != _REPEATED_INITIALIZATION:
             atexit.register(self._finalize)
         self.call("aclrtSetDevice", 0)
@@ -184,7 +184,7 @@ class Runtime:
             raise RuntimeCallError(f"{name} failed with {code}: {self.message()}")
 
     def _finalize(self) -> None:
-        if not _is_forked_in_run.is_set():  # it would wait for threads that do not exist
+        if not _is_forked_in_run.is_set():  # otherwise it would wait for threads that do not exist
             self.library.aclFinalize()
 
     def message(self) -> str:
@@ -234,7 +234,7 @@ class Runtime:
     def tensor(self, array: Array, lead: int = 0) -> Iterator[tuple[c_void_p, c_void_p, Extent]]:
         """An aclTensor with the shape, strides and content of `array`: handle, device memory, extent.
 
-        `lead` elements of the same storage lie before it.
+        The storage has `lead` elements before it.
         """
         extent = extent_of(array)
         before = lead * array.itemsize if extent.data.nbytes else 0

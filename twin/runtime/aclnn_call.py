@@ -33,12 +33,12 @@ C_INTEGERS = {
 
 _EXPECTED_DTYPE = f"expected one of {', '.join(sorted(dtype.name for dtype in ACL_DTYPES))}"
 
-# Findings about buffers whose sizes the tiling plan sets.
+# Findings about buffers whose sizes are set by the tiling plan.
 BUFFER_SIZES = {"ub_budget", "ub_plan", "cube_budget"}
 
 
 def _overlaps(array: Array) -> bool:
-    """Return whether elements of a strided array share memory, or may do so."""
+    """Return whether elements of a strided array share memory, or may share memory."""
     reach = array.itemsize
     for stride, dim in sorted(
         (abs(stride), dim) for stride, dim in zip(array.strides, array.shape, strict=True) if dim > 1
@@ -57,7 +57,7 @@ def _plain(value: Any) -> Any:
 
 
 def _undefined(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array as device memory is that nobody cleared: NaN in floats, -1 in integers.
+    """Return an array like undefined device memory: NaN in floats, -1 in integers.
 
     Raises:
         UserError: There is not enough memory.
@@ -90,7 +90,7 @@ class AclnnCall:
         self.host_lists = {of.name: self._host_list(of.name) for of in spec.host_lists if of.name in self.inputs}
 
     def _host_list(self, name: str) -> list[int]:
-        """The numbers of an aclIntArray; what is no list of 64-bit integers is refused, not rounded."""
+        """Return the numbers of an aclIntArray; values that are not 64-bit integers are rejected, not rounded."""
         array = self.inputs[name]
         fits = array.ndim == 1 and (array.size == 0 or np.issubdtype(array.dtype, np.integer))
         if not fits or any(value > np.iinfo(np.int64).max for value in array.tolist()):
@@ -110,7 +110,7 @@ class AclnnCall:
         return array
 
     def _check_attribute(self, attr: AttrSpec) -> None:
-        """That a given attribute has the type of the spec; shapes are inferred from it before a function sees it."""
+        """Check that a given attribute has the type of the spec; shapes are inferred from it before the call."""
         value = self.attrs.get(attr.name)
         if value is not None and not attr.kind.accepts(value):
             raise UserError(f"{self.spec.op_type}: {attr.name}: got {shown(value)}, expected {attr.kind.meaning}")
@@ -126,7 +126,7 @@ class AclnnCall:
         raise UserError(f"{self.spec.op_type}: {candidates}: got {', '.join(self.attrs)}, expected attributes it takes")
 
     def output_arrays(self, dtypes: Mapping[str, Any], given: Mapping[str, Array | None]) -> dict[str, Array | None]:
-        """The output arrays: given ones, else fresh ones of the inferred shape and dtype."""
+        """Return the output arrays: given ones, otherwise new ones of the inferred shape and dtype."""
         names = [output.name for output in self.spec.outputs]
         if unknown := sorted((set(dtypes) | set(given)) - set(names)):
             raise UserError(f"{self.spec.op_type}: got output {unknown[0]!r}; {suggest(unknown[0], names)}")
@@ -181,8 +181,8 @@ class AclnnCall:
         shapes = {name: tuple(array.shape) for name, array in self.inputs.items()}
         dtypes = {name: array.dtype.name for name, array in self.inputs.items()}
         types: dict[str, TensorType] = {}
-        # A call that breaks a rule is for the function to refuse; its outputs are those of a call without attributes,
-        # or else have the right rank and one element.
+        # The function must reject a call that violates a constraint; its outputs are those of a call without
+        # attributes, or have the right rank and one element.
         for attrs in (self.attrs, {}):
             with suppress(ShapeRefusal):
                 types = types or infer(self.spec, Call(shapes, dtypes, attrs), with_checks=False)
@@ -236,7 +236,7 @@ class AclnnCall:
             self._wait(stream)
             for array, extent, pointer in written:
                 if array.size:
-                    # The whole extent: what the kernel did to the elements between those of the output is seen too.
+                    # The whole extent, so that changes between the elements of the output are detected.
                     acl.download(extent.data, pointer)
                 extent.write_back(array)
         return {name: array for name, array in outputs.items() if array is not None}
@@ -274,7 +274,7 @@ class AclnnCall:
             return value
         if c_type in C_INTEGERS:
             converted = C_INTEGERS[c_type](int(value))
-            # The two's complement of a negative number is what a uint64_t parameter gets for it.
+            # A uint64_t parameter receives the two's complement of a negative number.
             if int(value) != converted.value and int(value) != ctypes.c_int64(converted.value).value:
                 raise UserError(f"{self.spec.op_type}: {name}: got {value}, expected a number that {c_type} can hold")
             return converted

@@ -1,4 +1,4 @@
-"""Run kernels in a supervised child process, and report the ways in which they can end that process."""
+"""Run kernels in a supervised child process, and report how a kernel ended that process."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from .results import Finding, Report, findings_of
 ISOLATED_SECONDS = 600.0
 _MOST_SECONDS = 10**6
 _SUPERVISOR = Path(__file__).with_name("kernel_process.py")
-_ALIGNMENT = 512  # as device memory
-_GRACE_SECONDS = 20.0  # for the supervisor to start, and to end what the kernel left
+_ALIGNMENT = 512  # like device memory
+_GRACE_SECONDS = 20.0  # for the start of the supervisor, and for ending remaining processes
 
 
 # Plain data with the fields of `Finding` and `Report`, all of them required.
@@ -66,7 +66,7 @@ def require_seconds(timeout: object) -> None:
     """Check the time limit of a child process.
 
     Raises:
-        UserError: It is no positive number, or longer than the system waits.
+        UserError: It is not a positive number, or longer than the system supports.
     """
     if not isinstance(timeout, (int, float)) or not (0 < timeout <= _MOST_SECONDS):
         raise UserError(
@@ -78,10 +78,10 @@ def run_isolated(job: Job, arrays: Sequence[Array], results: Iterable[int], time
     """Run a job in a child process on copies of arrays.
 
     Args:
-        job: `symbol`, which names it in messages, and what kernel_process needs.
-        arrays: C-contiguous arrays; those that share memory share it in the child too.
-        results: Indices of the arrays that are written back if the work comes to its end.
-        timeout: Seconds after which the child is ended.
+        job: `symbol`, its name in messages, and the keys that kernel_process needs.
+        arrays: C-contiguous arrays; arrays with shared memory share it in the child too.
+        results: Indices of the arrays that are written back if the work completes.
+        timeout: Time limit in seconds.
 
     Raises:
         UserError: The system has no memory or process for it.
@@ -109,14 +109,14 @@ def run_isolated(job: Job, arrays: Sequence[Array], results: Iterable[int], time
 def run_command(
     command: Sequence[str], data: bytes, environment: Mapping[str, str], timeout: float
 ) -> tuple[int | None, str]:
-    """Run a program that may do anything in a supervised process, which is ended with all that it started.
+    """Run an untrusted program in a supervised process; end all processes that it started.
 
     Args:
         command: Program and arguments. One more is added, JSON with the descriptors `buffers`, a file with `data`, and
             `answer`, a file to write into.
-        data: What the program reads.
+        data: The input of the program.
         environment: Its variables.
-        timeout: Seconds after which it is ended.
+        timeout: Time limit in seconds.
 
     Returns:
         Its exit code, negative for a signal, None if it was ended; and its answer.
@@ -131,12 +131,12 @@ def run_command(
 
 
 def _bytes_of(array: Array) -> memoryview:
-    """The bytes of a C-contiguous array, which has the same memory."""
+    """Return the bytes of a C-contiguous array, which share its memory."""
     return array.reshape(-1).view(np.uint8).data
 
 
 def _places(arrays: Sequence[Array]) -> tuple[list[int], int]:
-    """The offset of each array in the shared memory, in which arrays overlap as they do here; and its size."""
+    """Return the offset of each array in the shared memory, where arrays overlap as they do here; and its size."""
     offsets = [0] * len(arrays)
     start = end = size = 0
     for index in sorted(range(len(arrays)), key=lambda index: arrays[index].ctypes.data):
@@ -161,7 +161,7 @@ def _shared(size: int) -> Iterator[BufferedRandom]:
 
 
 def _supervised(job: Job, buffers: int) -> dict[str, Any]:
-    """The verdict of the supervisor about the job; empty if it was killed itself."""
+    """Return the result of the supervisor for the job; empty if it was killed."""
     source, target = os.pipe()
     with os.fdopen(source, "rb") as verdict:
         try:
@@ -184,7 +184,7 @@ def _supervised(job: Job, buffers: int) -> dict[str, Any]:
 
 
 def _read_until(stream: BufferedReader, supervisor: subprocess.Popen[bytes], seconds: float) -> bytes:
-    """All that the supervisor writes; nothing if it gives no answer in time, as one that a kernel has stopped."""
+    """Return all output of the supervisor; nothing if it does not answer in time."""
     parts: list[bytes] = []
     deadline = time.monotonic() + seconds
     while select.select([stream], [], [], max(deadline - time.monotonic(), 0))[0]:
@@ -197,7 +197,7 @@ def _read_until(stream: BufferedReader, supervisor: subprocess.Popen[bytes], sec
 
 
 def _judge(verdict: dict[str, Any], symbol: str, timeout: float) -> Ended:
-    """Return the findings that follow from a verdict."""
+    """Return the findings for a result of the supervisor."""
     if not verdict:
         message = f"{symbol}: the kernel ended the process that supervises it; remove the call of kill()"
         return Ended([_finding("process_killed", message)], None)
@@ -224,7 +224,7 @@ def _judge(verdict: dict[str, Any], symbol: str, timeout: float) -> Ended:
 
 
 def _report_of(text: str) -> dict[str, Any] | None:
-    """The report of a launch that came to its end; a kernel that did not may have left other text."""
+    """Return the report of a completed launch; an incomplete one may have left other text."""
     try:
         report: dict[str, Any] = parse_json(text, _REPORT)
     except FormError:

@@ -1,9 +1,9 @@
-"""Run kernels in a child process that a supervisor ends with everything that the kernel started.
+"""Run kernels in a child process; the supervisor ends all processes that the kernel started.
 
 `python -I -S kernel_process.py` is the supervisor; it uses only the standard library, so that it starts quickly. It
-reads one line of JSON from stdin, the job, and ends when stdin is closed: then the caller is gone. It forks the process
-that runs the kernel, or becomes the job's `command`, which runs it. It waits for it, ends what the kernel left, and
-writes its verdict to the job's pipe.
+reads the job, one line of JSON, from stdin, and ends when stdin is closed, because the caller has ended. It forks the
+process that runs the kernel or the `command` of the job. It waits for this process, ends remaining processes, and
+writes its result to the pipe of the job.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36  # of linux/prctl.h
+_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36  # from linux/prctl.h
 _CLEANUP_SECONDS = 10.0
 MOST_REPORT_BYTES = 64 << 20
 _LONGEST_WAIT = 2**31 - 1  # milliseconds
@@ -75,23 +75,23 @@ def _run_kernel(job: Job) -> dict[str, Any]:
 
 
 def end_at_exit() -> None:
-    """Let exit() end the process at once: destructors of libraries would wait for threads that never end."""
+    """Let exit() end the process immediately: destructors of libraries would wait for threads that never end."""
     libc = ctypes.CDLL(None)
     libc.on_exit(libc["_exit"], None)
 
 
 def finish(answer: int, report: dict[str, Any]) -> NoReturn:
     """End the process that runs kernels, with its report in the file `answer`."""
-    os.ftruncate(answer, 0)  # the kernel may have written into every file that is open
+    os.ftruncate(answer, 0)  # the kernel may have written to every open file
     os.pwrite(answer, json.dumps(report).encode(), 0)
     os._exit(0)
 
 
 def _enter(job: Job, supervisor: int, answer: int) -> NoReturn:
-    """Be the process that runs the kernel; write its report to `answer`."""
+    """Run the kernel in this process; write its report to `answer`."""
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != supervisor:  # it ended before
+    if os.getppid() != supervisor:  # the supervisor has ended
         os._exit(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.close(job["verdict"])
@@ -102,7 +102,7 @@ def _enter(job: Job, supervisor: int, answer: int) -> NoReturn:
             os.set_inheritable(answer, True)
             place = {"buffers": job["buffers"], "answer": answer, "offsets": job["offsets"]}
             variables = job.get("environment", os.environ)
-            os.execve(job["command"][0], [*job["command"], json.dumps(place)], variables)  # noqa: S606  # the caller's own
+            os.execve(job["command"][0], [*job["command"], json.dumps(place)], variables)  # noqa: S606  # the command
         report = _run_kernel(job)
     except (OSError, MemoryError) as error:
         report = {"error": str(error) or type(error).__name__}
@@ -110,7 +110,7 @@ def _enter(job: Job, supervisor: int, answer: int) -> NoReturn:
 
 
 def _limit_memory() -> None:
-    """Let a kernel that allocates without end fail, or be the first that the system ends."""
+    """Limit memory, so that unbounded allocations fail, or the system ends this process first."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if soft == resource.RLIM_INFINITY or soft > total:
@@ -120,16 +120,16 @@ def _limit_memory() -> None:
 
 
 def _children() -> Iterator[int]:
-    """The child processes of this one, ended ones that nobody waited for too."""
+    """Yield the child processes of this one, including zombies."""
     for process in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):  # it ended meanwhile
+        with contextlib.suppress(OSError):  # the process has ended
             status = process.read_text(encoding="utf-8", errors="replace")
             if int(status.rpartition(")")[2].split()[1]) == os.getpid():
                 yield int(process.parent.name)
 
 
 def _end_all(group: int) -> None:
-    """Kill the process group and every descendant of this process; each one's children become ours when it ends."""
+    """Kill the process group and all descendants; children of a killed process become children of this one."""
     with contextlib.suppress(OSError):
         os.killpg(group, signal.SIGKILL)
     deadline = time.monotonic() + _CLEANUP_SECONDS
@@ -149,8 +149,8 @@ def _supervise(job: Job) -> dict[str, Any]:
     """Run the job in a child process.
 
     Returns:
-        `report` of the launch, if there is one; `status`, the child's wait status, None if it was ended after the time
-        limit; `left`, how many processes it left.
+        `report` of the launch, if there is one; `status`, the wait status of the child, None after a timeout; `left`,
+        the number of remaining processes.
     """
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     answer = os.memfd_create("report")
@@ -168,13 +168,13 @@ def _supervise(job: Job) -> dict[str, Any]:
     _end_all(worker)
     os.lseek(answer, 0, os.SEEK_SET)
     with open(answer, "rb") as stream:
-        # A kernel may have made it long.
+        # A kernel may have written a long text.
         text = stream.read(MOST_REPORT_BYTES)
     return {"report": text.decode(errors="replace"), "status": status, "left": left}
 
 
 def main() -> None:
-    """Read a job, run it, and write the verdict."""
+    """Read a job, run it, and write the result."""
     line = b""
     while not line.endswith(b"\n"):
         if not (part := os.read(0, 1 << 16)):

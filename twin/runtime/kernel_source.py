@@ -1,4 +1,4 @@
-"""Lint and compile the source of one kernel, and find out which arguments its function takes."""
+"""Lint and compile the source of one kernel, and read the parameters of its function."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ from opforge.twin.lint.kernel_lint import lint_files, roots_of
 
 from .kernel_process import Job
 
-# Strings, which may contain the beginning of a comment, and comments.
+# Strings, which may contain comment markers, and comments.
 _NO_CODE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 
 
 def compile_kernel(source: str | os.PathLike[str], symbol: str, buffers: int, arch: int, *, lint: bool) -> Job:
-    """Compile a kernel into a library of its own.
+    """Compile a kernel into a separate library.
 
     Args:
         source: A file, or the text itself.
         symbol: The kernel function.
-        buffers: How many arrays it is launched with.
+        buffers: Number of arrays of the launch.
         arch: Architecture that the library is for.
-        lint: Refuse what the device's compiler would refuse.
+        lint: Reject code that the device compiler would reject.
 
     Returns:
         `library`, `runtime`, `pass_workspace` and `pass_tiling` of a launch.
 
     Raises:
         CompileError: The source does not compile.
-        UserError: There is no such source or function, or lint refuses the kernel.
+        UserError: The source or function does not exist, or lint rejects the kernel.
     """
     path, text = _read(source)
     runtime_library = build_runtime()
     library = _build(path, text, arch, lint=lint)
     parameters = _parameters(text, symbol)
-    if parameters is None:  # declared by a macro, or not at all
+    if parameters is None:  # declared by a macro, or not declared
         parameters = _parameters(preprocessed(library.units[0]), symbol)
     pass_workspace, pass_tiling = _trailing_parameters(parameters, symbol, buffers)
     return {
@@ -91,7 +91,8 @@ def _build(path: Path | None, text: str, arch: int, *, lint: bool) -> Library:
             _keep(text.encode(), path, scratch)
         if lint and (findings := lint_files(reachable(path, (), roots_of(path)))):
             raise UserError("\n".join(map(str, findings)))
-        # A kernel may ignore its parameters; a lost address-space qualifier stays an error. The file may have any name.
+        # A kernel may ignore its parameters; a lost address-space qualifier is still an error. The file may have any
+        # name.
         quiet = ("-Wno-unused", "-Wno-unused-parameter")
         flags = ("-x", "c++", *arch_flags(arch), *WARNINGS, *quiet, *KERNEL_FLAGS, f"-I{INCLUDE}")
         unit = Unit(
@@ -123,7 +124,7 @@ def _keep(data: bytes, path: Path, scratch: Path) -> None:
 
 
 def _parameters(text: str, symbol: str) -> str | None:
-    """The parameter list of a kernel function, in a source or in what the preprocessor made of it; in linear time."""
+    """Return the parameter list of a kernel function, in a source or in preprocessed text; in linear time."""
     code = _NO_CODE.sub(lambda found: " " if found[0][0] == "/" else found[0], text)
     is_global = False
     for found in re.finditer(
@@ -137,7 +138,7 @@ def _parameters(text: str, symbol: str) -> str | None:
 
 
 def _trailing_parameters(parameters: str | None, symbol: str, buffers: int) -> tuple[bool, bool]:
-    """Return whether the kernel takes workspace and tiling behind its buffers."""
+    """Return whether the kernel has parameters for workspace and tiling after its buffers."""
     if parameters is None:
         raise UserError(f"symbol: got {symbol!r}, expected the name of a __global__ function of the source")
     names = [parameter.split()[-1].lstrip("*&").lower() for parameter in parameters.split(",") if parameter.strip()]

@@ -46,7 +46,7 @@ def launch(
     Args:
         source: A kernel source: a file, or the text itself.
         symbol: The kernel function. Its parameters are the buffers, then, if it has them, workspace and tiling.
-        blocks: Cores to launch; with a task type of both kinds, cube cores, each with its vector cores.
+        blocks: Cores to launch; for a mixed task type, cube cores, each with its vector cores.
         buffers: Arrays, changed in place, in the order of the kernel's parameters.
         tiling: The tiling data.
         tiling_key: Selects the branch of TILING_KEY_IS.
@@ -55,18 +55,18 @@ def launch(
         strict: Find uninitialised reads and races (strict mode); False is fast mode.
         level: Checks that are on: strict, device or fast (twin/check_levels.json); default: as `strict` says.
         seed: Seed of the order of blocks and of undefined memory; 0 selects a new seed in each call.
-        threads: Blocks that run at once; 0 means one per core.
-        workspace_bytes: The kernel's own part of the workspace, which begins at GetUserWorkspace.
-        lint: Refuse what the device's compiler would refuse, calls of host functions among it.
-        isolate: Run the kernel in a child process. The buffers are changed only if the kernel comes to its end.
-        timeout: Seconds after which an isolated kernel is ended.
+        threads: Number of parallel blocks; 0 means one per core.
+        workspace_bytes: The size of the user part of the workspace, which begins at GetUserWorkspace.
+        lint: Reject code that the device compiler would reject, including calls of host functions.
+        isolate: Run the kernel in a child process. The buffers are changed only if the kernel completes.
+        timeout: Time limit of an isolated kernel in seconds.
 
     Returns:
-        What the twin found; empty means clean.
+        The findings; an empty list means clean.
 
     Raises:
         CompileError: The source does not compile.
-        UserError: An argument is wrong, or lint refuses the kernel.
+        UserError: An argument is wrong, or lint rejects the kernel.
     """
     arrays = _checked_arrays(buffers)
     _check(symbol, task_type, tiling)

@@ -27,7 +27,7 @@ from .results import AclnnError, FindingsError, Result
 
 @dataclass(frozen=True)
 class _View:
-    """An array: the number of its buffer, and where its elements lie in it; strides in bytes."""
+    """An array: the number of its buffer, and the positions of its elements in it; strides in bytes."""
 
     buffer: int
     dtype: np.dtype[Any]
@@ -60,14 +60,14 @@ def call_isolated(
     Args:
         call: The call.
         opapi: The library of the function.
-        outputs: Arrays to write into, which change only if the call comes to its end.
+        outputs: Arrays to write to, which change only if the call completes.
         options: Of the runtime.
-        lead: Elements of each tensor's storage that lie before it.
-        timeout: Seconds after which the child is ended.
+        lead: Elements before each tensor in its storage.
+        timeout: Time limit in seconds.
 
     Raises:
-        AclnnError: The function refused the call.
-        FindingsError: The kernel made a mistake, or ended or blocked the child.
+        AclnnError: The function rejected the call.
+        FindingsError: The kernel has findings, or ended or blocked the child.
         UserError: The child cannot run the call.
     """
     extents: list[Extent] = []
@@ -101,7 +101,7 @@ def call_isolated(
 
 
 def main() -> NoReturn:
-    """Be the child: execute the request behind the arrays, and report."""
+    """Run the child: execute the request after the arrays, and report."""
     place = json.loads(sys.argv[-1])
     shared = mmap.mmap(place["buffers"], 0)
     *offsets, start = place["offsets"]

@@ -39,12 +39,12 @@ def _specs(project: Project) -> dict[str, OpSpec]:
     return {spec.op_type: spec for spec in load_project(project)}
 
 
-# What was built in this process, or before it was forked, by project, SoC and operator.
+# Built operators of this process, or of its parent before the fork, by project, SoC and operator.
 _builds: dict[tuple[Project, str, str], _Built] = {}
 
 
 def prepare(op_types: Iterable[str], soc: str = DEFAULT_SOC, project: Project | None = None) -> None:
-    """Compile operators that `run` is to call; those whose kernel is not written are left out.
+    """Compile operators for `run`; operators without a kernel are skipped.
 
     Raises:
         UserError: A name is unknown, or a source is wrong.
@@ -64,13 +64,13 @@ def prepare(op_types: Iterable[str], soc: str = DEFAULT_SOC, project: Project | 
 
 
 def use_built(project: Project, soc: str, spec: OpSpec, vendor_dir: Path) -> None:
-    """Let `run` call an operator whose files are already built in the folder of a package."""
+    """Let `run` call an operator with files that are already built in the folder of a package."""
     opapi = vendor_dir / "op_api" / "lib" / "libcust_opapi.so"
     _builds[project, soc, spec.op_type] = _Built(spec, opapi)
 
 
 def _built(project: Project, soc: str, op_type: str) -> _Built:
-    """One operator of a project; kernels of others are compiled when these are run."""
+    """Return one operator of a project; kernels of other operators are compiled when they are run."""
     prepare([op_type], soc, project)
     if found := _builds.get((project, soc, op_type)):
         return found
@@ -105,7 +105,7 @@ def run(
 
     Args:
         op_type: Operator type, as in the spec.
-        inputs: Arrays by parameter name; None or a missing key is a null pointer. Strided arrays stay strided.
+        inputs: Arrays by parameter name; None or a missing key is a null pointer. Strides are kept.
         attrs: Attributes by name; missing ones have their defaults.
         soc: SoC that the twin emulates.
         out_dtypes: dtypes of outputs that differ from the inferred ones.
@@ -114,19 +114,19 @@ def run(
         strict: Find uninitialised reads and races (strict mode); False is fast mode.
         level: Checks that are on: strict, device or fast (twin/check_levels.json); default: as `strict` says.
         seed: Seed of the order of blocks and of undefined memory; 0 selects a new seed in each call.
-        threads: Blocks that run at once; 0 means one per core.
-        storage_offset: Elements of each tensor's storage that lie before it: tensors that are parts of others start
-            at any multiple of their element size, not only where device memory is allocated.
-        project: The project of the operator; default: the current folder's, else the built-in operators.
-        isolate: Call the function in a child process, which a kernel may end or block without harm.
-        timeout: Seconds after which an isolated call is ended; the start of the child takes one or two.
+        threads: Number of parallel blocks; 0 means one per core.
+        storage_offset: Elements before each tensor in its storage: a tensor that is a part of another one can start at
+            any multiple of its element size.
+        project: The project of the operator; default: that of the current folder, otherwise the built-in operators.
+        isolate: Call the function in a child process, which a kernel can end or block safely.
+        timeout: Time limit of an isolated call in seconds; the start of the child takes one or two.
 
     Warns:
         TwinWarning: The kernel has a finding that is only a warning.
 
     Raises:
         AclnnError: The function returned a status other than 0.
-        FindingsError: The kernel made a mistake, or ended or blocked its child process.
+        FindingsError: The kernel has findings, or ended or blocked its child process.
         UserError: A name, dtype or SoC is unknown, or the kernel is not written.
     """
     soc_properties(soc)
@@ -151,7 +151,7 @@ def run(
         options["unread"] = ",".join(tensor.ir_name for tensor in built.spec.inputs if tensor.may_be_unread)
         if not isolate:
             opapi = _loaded(built.opapi)
-            runtime().call("aclrtSetDevice", 0)  # contexts belong to threads
+            runtime().call("aclrtSetDevice", 0)  # contexts are per thread
             runtime().set_options(**options)
             runtime().take_reports()
             results = call.execute(opapi, arrays, storage_offset)

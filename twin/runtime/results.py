@@ -1,4 +1,4 @@
-"""Define the results of a run on the twin: outputs, report, findings, and the errors of a refused or faulty call."""
+"""Define the results of a run on the twin: outputs, report, findings, and errors of calls and kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .acl import Array
 
 
 class AclnnError(Exception):
-    """An aclnn function refused the call.
+    """An aclnn function rejected the call.
 
     Attributes:
         function: The aclnn function.
@@ -30,15 +30,15 @@ class AclnnError(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """A mistake that the twin saw in a kernel.
+    """An error that the twin found in a kernel.
 
     Attributes:
         kind: Name of the check.
         block: Core that was running, -1 for a finding about the launch as a whole.
         pipe: Pipe of the instruction.
         where: Source file and line.
-        message: What happened, what was expected, how to repair it.
-        warning: No mistake in itself: a call that only has warnings succeeds.
+        message: The error, the expected behavior, and the fix.
+        warning: Not an error by itself: a call with only warnings succeeds.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class TwinWarning(UserWarning):
 
 
 class FindingsError(Exception):
-    """A kernel ran, but the twin saw mistakes; `findings` has all of them."""
+    """A kernel ran, but the twin found errors; `findings` has all of them."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         super().__init__("\n".join(map(str, findings)))
@@ -72,15 +72,15 @@ class Report:
     """Traffic and estimated time of a call; all sizes in bytes, summed over its kernel launches.
 
     Attributes:
-        gm_bytes_read: Bytes that DMA read from global memory, every pass counted.
+        gm_bytes_read: Bytes that DMA read from global memory, including repeated reads.
         gm_bytes_written: Bytes that DMA wrote.
         first_touch_bytes: Bytes of the 128-byte sectors that were touched at least once.
-        minimal_bytes: Every input once and every output once.
+        minimal_bytes: The size of all inputs and outputs, each counted once.
         dma_count: DMA instructions.
         blocks: Cores of the largest launch.
         balance: Estimated time of the busiest core over the mean of all cores of its kind.
         traffic_balance: The same of DMA bytes.
-        estimate_us: Time by the model of npu_model.json, launch overhead included; an estimate, nothing is measured.
+        estimate_us: Time by the model of npu_model.json, including launch overhead; an estimate, not a measurement.
         launch_us: The launch overhead in it.
         bound_us: Roofline bound of the problem: all inputs, and the outputs that L2 cannot keep, at the bandwidth of
             global memory. If the other outputs at the bandwidth of L2 or the products at the peak of all cube cores
@@ -101,7 +101,7 @@ class Report:
 
     @property
     def estimate_range_us(self) -> tuple[float, float]:
-        """The range in which the time on a device is, by the errors of the model on published times."""
+        """The range of the time on a device, from the errors of the model for published times."""
         low, high = error_range()
         return self.estimate_us * (1 + low), self.estimate_us * (1 + high)
 
@@ -112,13 +112,13 @@ class Report:
 
     @property
     def efficiency(self) -> float:
-        """The bound over the estimate without the launch overhead; 0 when nothing ran."""
+        """The bound divided by the estimate without launch overhead; 0 if no kernel ran."""
         running = self.estimate_us - self.launch_us
         return self.bound_us / running if running > 0 else 0.0
 
 
 class Result(Mapping[str, Array]):
-    """The outputs of a call by name, `report`, `warnings`, and `launches`: what each launch reported, as plain data."""
+    """The outputs of a call by name, `report`, `warnings`, and `launches`: the report of each launch as plain data."""
 
     def __init__(self, outputs: dict[str, Array], launches: Sequence[Mapping[str, Any]]) -> None:
         self._outputs = outputs
@@ -143,7 +143,7 @@ def warn(findings: Sequence[Finding]) -> None:
 
 
 def findings_of(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """The findings in what launches reported.
+    """Return the findings in the reports of launches.
 
     Raises:
         UserError: The process had too little memory, addresses or threads for a launch.

@@ -1,1 +1,1 @@
-"""Search the constants of a plan for the least estimated time."""
+"""Search the constants of a plan for the minimum estimated time."""

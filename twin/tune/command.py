@@ -1,4 +1,4 @@
-"""`opforge tune`: search the constants of a plan for the least estimated time of some calls."""
+"""`opforge tune`: search the constants of a plan for the minimum estimated time of some calls."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _SOURCES = (".h", ".yaml", ".cpp")
 
 @dataclass(frozen=True)
 class Options:
-    """Where and how long settings are tried.
+    """How settings are tried.
 
     Attributes:
-        jobs: Settings at once; 0: one per core.
+        jobs: Number of parallel settings; 0: one per core.
         executor: `local` or `dask:ADDRESS`.
         seconds: Time limit of a setting.
         state: File with the rows of earlier runs; None: in the build folder.
@@ -70,11 +70,11 @@ def tune_command(
         dtype: The dtype of the inputs that support it.
         soc: The chip.
         level: The level of checks.
-        options: Where and how long settings are tried.
+        options: How settings are tried.
         json_out: The JSON file to write.
 
     Returns:
-        1 if the operator does not run without findings as it is.
+        1 if the unchanged operator has findings.
 
     Raises:
         UserError: An argument is wrong, or the plan has no constants.
@@ -143,7 +143,7 @@ def _best(search: _Search, spec: OpSpec, job: Job, first: Row) -> Row:
 
 
 class _Search:
-    """Tries settings, or takes their rows from the state of earlier runs."""
+    """Tries settings, or reads their rows from the state of earlier runs."""
 
     def __init__(self, project: Project, job: Job, options: Options) -> None:
         path = options.state or project.build_dir / "twin" / "tune" / "state.jsonl"
@@ -151,7 +151,7 @@ class _Search:
         self._options = options
         self._version = _version(project)
         self._shown = job.setting
-        self.tried: dict[str, Row] = {}  # by setting; a setting that was slower stays slower
+        self.tried: dict[str, Row] = {}  # by setting; a slower setting stays slower
 
     def rows(self, jobs: Sequence[Job]) -> list[Row]:
         """The rows of settings that were not tried yet, in the order of the jobs."""

@@ -1,4 +1,4 @@
-"""Build the host code of an operator with one setting, and measure and check calls, in a process of its own.
+"""Build the host code of an operator with one setting, and measure and check calls, in a separate process.
 
 `python -m opforge.twin.tune.worker PLACE` is the process: it reads the job and writes the row of the result.
 """
@@ -41,7 +41,7 @@ ACCEPTED, SLOWER, REJECTED, FAILED = "accepted", "not faster", "rejected", "fail
 
 @dataclass(frozen=True)
 class Job:
-    """One setting and the calls that it is tried with.
+    """One setting and the calls for its test.
 
     Attributes:
         root: The project.
@@ -55,7 +55,7 @@ class Job:
         setting: The values of constants.
         seconds: Time limit.
         limit_us: A setting is only checked if the sum of its estimates is less.
-        expected: The digest of the results of each call; empty: there is none yet.
+        expected: The digest of the results of each call; empty if unknown.
     """
 
     root: str
@@ -87,7 +87,7 @@ _ROW, _JOB = TypeAdapter(Row), TypeAdapter(Job)
 
 
 def run_one(job: Job) -> Row:
-    """Try one setting in a process of its own, which is ended with all that it started."""
+    """Try one setting in a separate process; end all processes that it started."""
     row = run_module("opforge.twin.tune.worker", {"job": asdict(job)}, _ROW, job.seconds)
     return Row(job.setting, reason=row) if isinstance(row, str) else row
 
@@ -115,7 +115,7 @@ def work(job: Job, folder: Path) -> Row:
     except FindingsError as error:
         row.status, row.reason = REJECTED, first_line(error)
         return row
-    except AclnnError as error:  # a call that the operator refuses, unless another setting accepts it
+    except AclnnError as error:  # a call that the operator rejects, unless another setting accepts it
         row.status, row.reason = FAILED if job.limit_us is None else REJECTED, first_line(error)
         return row
     except UserError as error:
@@ -128,7 +128,7 @@ def work(job: Job, folder: Path) -> Row:
 
 
 def _build(project: Project, spec: OpSpec, vendor: Path, soc: str) -> None:
-    """Compile the plan of the spec, and put its library beside the other files of the built operators."""
+    """Compile the plan of the spec, and put its library next to the other files of the built operators."""
     generated = write_project(project, [spec]).present
     libraries = host_libraries(project, [spec.name], generated)
     tiling = [library for library in libraries if library.path.name == TILING_LIBRARY]
@@ -144,7 +144,7 @@ def _build(project: Project, spec: OpSpec, vendor: Path, soc: str) -> None:
 
 
 def _compile_error(text: str) -> str:
-    """The first error of a compiler without its place, for example a static_assert of the plan."""
+    """Return the first error of a compiler without its location, for example a static_assert of the plan."""
     found = next((line for line in text.splitlines() if "error:" in line), text.strip())
     return f"the plan does not compile: {found.rpartition('error:')[2].strip()[:200]}"
 
@@ -164,7 +164,7 @@ def _results(project: Project, spec: OpSpec, job: Job) -> dict[str, str]:
         try:
             result = run(job.op_type, call.inputs(), call.attrs, soc=job.soc, level=job.level, seed=1, project=project)
             results[f"test {call}"] = _digest(result)
-        except AclnnError as error:  # a test may be beyond a limit of this chip
+        except AclnnError as error:  # a test may exceed a limit of this chip
             results[f"test {call}"] = f"status {error.status}"
     return results
 
