@@ -53,7 +53,7 @@ def _has_batches(point: Point) -> bool:
     return "batches" in point["variant"]
 
 
-# Constant, beginning of the names of the SoCs ("" for all), first value, series that show it, and which points of them.
+# Constant, prefix of the SoC names ("" for all), initial value, series that determine it, and the used points of them.
 Fit = tuple[str, str, float, tuple[str, ...], Callable[[Point], bool] | None]
 ROWS_IN, ROWS_OUT, ROWS = "akl_rows_gm_to_ub", "akl_rows_ub_to_gm", "akl_rows_followup"
 SMALL, SINGLE, MASK = "akl_stream_small", "akl_single_copy", "akl_gather_mask"
@@ -82,7 +82,7 @@ FITS: tuple[Fit, ...] = (
     ("host_launch_seconds", "", 25e-6, ("geluv2_host_9382",), _is_single),
 )
 STEPS = (0.8, 0.9, 0.95, 0.98, 1.0, 1.02, 1.05, 1.1, 1.25)
-SPREAD = 0.01  # increase of the mean error that the range of a constant allows
+SPREAD = 0.01  # increase of the mean error that determines the range of a constant
 
 
 def _digits(value: float, count: int = 3) -> float:
@@ -101,7 +101,7 @@ def mean_error(points: Sequence[Point]) -> float:
 
 
 def replacing(model: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variable that makes launches use the fitted constants of a model."""
+    """Return the environment variable that makes launches use the fitted constants of a model."""
     pairs = []
     for name in dict.fromkeys(name for name, *_ in FITS):
         entry = model["constants"][name]
@@ -111,7 +111,7 @@ def replacing(model: Mapping[str, Any]) -> dict[str, str]:
 
 
 def set_constant(model: dict[str, Any], name: str, soc: str, facts: Mapping[str, Any]) -> None:
-    """Set facts of a constant, of all SoCs or of those whose name begins so."""
+    """Set the properties of a constant, for all SoCs or for those with a name prefix."""
     entry = model["constants"][name]
     for one in [own for key, own in entry.get("soc", {}).items() if key.startswith(soc)] if soc else [entry]:
         one.update(facts)
@@ -131,7 +131,7 @@ def fit_constant(model: dict[str, Any], name: str, soc: str, start: float, point
 
 
 def fit_model(model: dict[str, Any], points: Sequence[Point]) -> None:
-    """Fit all constants, one after the other."""
+    """Fit all constants, one after another."""
     values = {(name, soc): start for name, soc, start, *_ in FITS}
     for (name, soc), start in values.items():
         set_constant(model, name, soc, {"value": start})
@@ -149,13 +149,13 @@ def as_text(data: Any) -> str:
 
 
 def use(table_of: Mapping[str, Any]) -> None:
-    """Let the following estimates use these structures."""
+    """Use these structures for the following estimates."""
     replace_file(STRUCTURES, as_text({"series": table_of}))
     structures.cache_clear()
 
 
 def halves(points: Sequence[Point]) -> tuple[list[Point], list[Point]]:
-    """Split each series by random into two halves."""
+    """Split each series at random into two halves."""
     draw = random.Random(0)  # noqa: S311
     fitted: list[Point] = []
     for name in sorted({point["series"] for point in points}):

@@ -1,4 +1,4 @@
-"""Compute the floor of a case: the least time that the constants of the time model allow beside the bound."""
+"""Compute the floor of a case: the minimum time by the constants of the time model, in addition to the bound."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opforge.twin.compiler.npu_model import npu_model
 
 @dataclass(frozen=True)
 class Floor:
-    """The parts of a problem that cost time in every kernel for it.
+    """The unavoidable costs of a problem in every kernel.
 
     Attributes:
         dmas: DMA instructions of all vector cores that no order of the data avoids.

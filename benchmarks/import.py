@@ -35,7 +35,7 @@ from opforge.codegen.spec.loader import load_specs
 
 
 def _kind(text: str) -> str:
-    """A message without the names and numbers of one source."""
+    """Return a message without the names and numbers of one source."""
     text = re.sub(
         r"\b(tensor|attribute|input|output|configuration|dtype of|dtypes) [^:]*:", r"\1:", text.splitlines()[0]
     )
@@ -44,8 +44,8 @@ def _kind(text: str) -> str:
 
 
 def _generated(draft: OperatorDraft, scratch: Path) -> OperatorDraft:
-    """The OpDef that is generated from the draft of a source, read again."""
-    if op_type_refusal(draft.op_type):  # a built-in operator, of which a project has a copy with another name
+    """Return the OpDef that is generated from the draft of a source and read again."""
+    if op_type_refusal(draft.op_type):  # a built-in operator; a project has a copy with another name
         draft = replace(draft, op_type=f"{draft.op_type}Custom")
     _, specs = project_files([draft])
     file = scratch / "op.yaml"
@@ -98,7 +98,7 @@ def _definitions(files: Iterable[Path], scratch: Path, *, is_verbose: bool) -> N
 
 
 def _shapes(files: Iterable[Path]) -> None:
-    """The operators whose shape inference is read: all outputs, or some of them."""
+    """Print the number of operators whose shape inference is read: all outputs, or some of them."""
     counts: Counter[str] = Counter()
     for path in files:
         with suppress(UserError):

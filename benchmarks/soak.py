@@ -24,7 +24,7 @@ from opforge.frontend import convert
 from opforge.twin import AclnnError, launch, run
 
 WARM_UP = 60
-# Of the second half of the calls, since caches fill in the first one. A leak of 420 bytes a call exceeds it.
+# For the second half of the calls, because caches fill in the first one. A leak of 420 bytes per call exceeds it.
 MOST_GROWTH = 4 << 20
 _MIB = 1 << 20
 _ROWS = np.ones((12, 8), np.float32)
@@ -108,7 +108,7 @@ class Sample:
 def sample(calls: int) -> Sample:
     """Return the state of this process."""
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # freed memory that the allocator keeps is no leak
+    ctypes.CDLL(None).malloc_trim(0)  # freed memory in the allocator is not a leak
     own = Path("/proc/self")
     resident = int((own / "statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     children = "".join(path.read_text(encoding="ascii") for path in own.glob("task/*/children"))
@@ -130,7 +130,7 @@ def soak(calls: int, samples: int) -> list[Sample]:
 
 
 def problems(found: Sequence[Sample]) -> list[str]:
-    """Return what the calls left behind: memory in their second half, threads, open files, child processes."""
+    """Return the leaks of the calls: memory in their second half, threads, open files, child processes."""
     first, last = found[0], found[-1]
     grown = last.resident - found[len(found) // 2].resident
     texts = [f"memory: {grown} bytes more, expected at most {MOST_GROWTH}"] if grown > MOST_GROWTH else []

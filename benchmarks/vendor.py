@@ -133,7 +133,7 @@ def fields_of(kernel: VendorKernel, folder: Path) -> list[tuple[str, str]]:
 
 
 def tiling_of(kernel: VendorKernel, case: VendorCase, folder: Path) -> dict[str, int]:
-    """Return the tiling data of a case by name; the file is parsed, and not run."""
+    """Return the tiling data of a case by name; the file is parsed, not executed."""
     path = folder / kernel.tilings
     found = re.search(rf"^{case.tiling}\s*=\s*(\[[^\]]*\])", _text(path), re.MULTILINE)
     try:

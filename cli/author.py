@@ -143,7 +143,7 @@ def _say_changes(generated: Generated, changes: Changes, folder: Path, *, is_wri
 
 
 def _shown(path: Path) -> str:
-    """Return the path relative to the current folder if it is below it, else as it is."""
+    """Return the path relative to the current folder if it is below it, otherwise unchanged."""
     here = Path.cwd()
     return path_text(path.relative_to(here) if path.is_relative_to(here) else path)
 

@@ -55,7 +55,7 @@ def hover(params: types.HoverParams) -> types.Hover | None:
 
 
 def define(params: types.DefinitionParams) -> list[types.Location]:
-    """Send the places of the kernel and the plan."""
+    """Send the locations of the kernel and the plan."""
     uri = params.text_document.uri
     file = to_fs_path(uri)
     found = editor.definitions(Path(file), _text(uri), params.position.line) if file else []
@@ -65,7 +65,7 @@ def define(params: types.DefinitionParams) -> list[types.Location]:
 
 def serve() -> None:
     """Answer messages on standard input until the editor ends the session."""
-    # The library closes its streams at the end, and the command line flushes those of the process later.
+    # The library closes its streams at the end, but the command line flushes those of the process later.
     with os.fdopen(os.dup(0), "rb") as messages, os.fdopen(os.dup(1), "wb") as answers:
         server.start_io(messages, answers)
 

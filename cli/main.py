@@ -20,14 +20,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _EndedError(SystemExit):
-    """A signal ends the command: temporary files are removed and child processes are ended on the way."""
+    """A signal ends the command: temporary files are removed and child processes are ended."""
 
 
 def __getattr__(name: str) -> Any:
     """Return `app`, the commands. Their import takes most of the start.
 
     Raises:
-        AttributeError: There is no such name.
+        AttributeError: The name does not exist.
     """
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -52,7 +52,7 @@ def main() -> None:
         _stop(str(error), error.exit_code)
     except ModuleNotFoundError:
         raise
-    except (ImportError, MemoryError, SystemError) as error:  # of a library that is not loaded completely, too
+    except (ImportError, MemoryError, SystemError) as error:  # also from a library that is not completely loaded
         _require_current_folder()  # without it, an import fails in one of these ways
         reason = f"{type(error).__name__}: {first_line(error)}"
         _stop(f"opforge: got '{reason}', expected more memory; raise the limit of the process", UserError.exit_code)
@@ -84,7 +84,7 @@ def _run_with(hidden: str) -> None:
         _run()
     except UserError:
         raise
-    except Exception as error:  # a module of the caller may raise anything
+    except Exception as error:  # a module on PYTHONPATH may raise any error
         raise UserError(f"opforge: got '{type(error).__name__}: {first_line(error)}'; unset PYTHONPATH") from error
 
 
@@ -110,7 +110,7 @@ def _ignore_signals() -> None:
 def _format_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
 ) -> str:
-    """Format a warning as one line without places in opforge."""
+    """Format a warning as one line, without locations in opforge."""
     del category, filename, lineno, line
     return f"{message}\n"
 
@@ -122,7 +122,7 @@ def _run() -> None:
 
     warnings.formatwarning = _format_warning
     command, *options = sys.argv[1:] or [""]
-    if command not in {"run", "profile"}:  # a kernel runs in their process, and returns to Python at its end only
+    if command not in {"run", "profile"}:  # a kernel runs in their process, and returns to Python only at its end
         _exit_on([signal.SIGTERM, signal.SIGHUP])
     readers = {entry.callback.__name__ for entry in model_app.registered_commands if entry.callback}
     if any(word.startswith("--inputs") for word in options):

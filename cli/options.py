@@ -12,7 +12,7 @@ import typer
 
 from opforge.codegen.printing import say
 
-# Compared by identity: a file may have this name too.
+# Compared by identity, because a file may also have this name.
 STDOUT = Path("-")
 
 

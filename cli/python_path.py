@@ -1,4 +1,4 @@
-"""Find modules on PYTHONPATH that Python imports in place of those that opforge is installed with."""
+"""Find modules on PYTHONPATH that Python imports instead of dependencies of opforge."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ _MOST_CHARACTERS = 1 << 24
 
 
 def version_text() -> str:
-    """`opforge 0.1.0`, in a clone `opforge 0.1.0 (commit 0123456789ab)`."""
+    """Return `opforge 0.1.0`; in a clone `opforge 0.1.0 (commit 0123456789ab)`."""
     commit = commit_of(BUILTIN_ROOT)
     return f"opforge {version('opforge')}" + (f" (commit {commit[:12]})" if commit else "")
 
 
 def commit_of(clone: Path) -> str:
-    """The commit that is checked out in a folder, empty if git's files do not name one."""
+    """Return the commit that is checked out in a folder; empty if git's files do not contain one."""
     git = clone / ".git"
     if git.is_file():  # a second work tree
         git = clone / _text(git).removeprefix("gitdir:").strip()
@@ -36,7 +36,7 @@ def _commit(text: str) -> str:
 
 
 def _text(path: Path) -> str:
-    """The text of a file, empty if there is no such file."""
+    """Return the text of a file; empty if the file does not exist."""
     if not path.is_file():
         return ""
     with path.open(encoding="utf-8", errors="replace") as file:

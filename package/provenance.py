@@ -1,4 +1,4 @@
-"""Describe a package for other tools: a CycloneDX list of its files, and an in-toto statement of how it was made.
+"""Describe a package for other tools: a CycloneDX list of its files, and an in-toto statement of its build.
 
 Both have no date and no random number, so that equal input gives equal bytes.
 """

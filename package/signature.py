@@ -13,9 +13,9 @@ from opforge.codegen.files import read_regular
 from opforge.codegen.printing import path_text, shown
 
 SIGNATURE = "SHA256SUMS.sig"
-# A signature is valid only for this purpose: a signature of a mail or of a commit is refused.
+# A signature is valid only for this purpose: a signature of a mail or of a commit is rejected.
 NAMESPACE = "opforge-package"
-# `--sign openpgp:ID` takes a key of gpg; anything else is the file of an SSH key.
+# `--sign openpgp:ID` selects a key of gpg; other values are the file of an SSH key.
 OPENPGP = "openpgp:"
 _MOST_KEYS_BYTES = 1 << 20
 _SSH_SIGNATURE, _PGP_SIGNATURE = b"-----BEGIN SSH SIGNATURE-----", b"-----BEGIN PGP SIGNATURE-----"
@@ -27,7 +27,7 @@ def sign(listed: bytes, key: Path) -> bytes:
     """Return the armored signature of a list of files.
 
     Args:
-        listed: Content of SHA256SUMS, which has the digests of all files, the manifest included.
+        listed: Content of SHA256SUMS, which has the digests of all files, including the manifest.
         key: Private SSH key, or the public key of a private key in the running ssh-agent; or `openpgp:` and the
             fingerprint or user of a private key of gpg.
 
@@ -94,7 +94,7 @@ def _ssh_signer(listed: bytes, signature: str, keys: str) -> str | None:
 
 
 def _pgp_signer(listed: bytes, signature: str, keys: str) -> str | None:
-    # A folder of its own, so that no key of the user counts.
+    # A separate folder, so that keys of the user are not trusted.
     home = ("--homedir", str(Path(keys).parent), "--batch", "--no-autostart")
     _run("gpg", *home, "--import", keys)
     result = _run(

@@ -48,7 +48,7 @@ def verify(package: Path, trusted_keys: Path | None = None) -> tuple[dict[str, A
 
     Args:
         package: The `.run` file.
-        trusted_keys: File of the keys that may sign; a package without a valid signature is then a problem.
+        trusted_keys: File of trusted keys; a package without a valid signature is then a problem.
 
     Raises:
         UserError: A file cannot be read, or the package was not made by `opforge pack`.

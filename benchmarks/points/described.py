@@ -1,4 +1,4 @@
-"""Evaluate points whose kernel is described: copies, additions, matrix products."""
+"""Evaluate points with a described kernel: copies, additions, matrix products."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def kernel_us(report: dict[str, Any], point: Point) -> float:
 
 
 def _per_round(make: Callable[[int], Launch], point: Point, rounds: int) -> float:
-    """Return the time of a round of a loop in the steady state."""
+    """Return the steady-state time of one iteration of a loop."""
     few, many = (max(seconds_of(report_of(make(count)), point)) for count in (rounds, 3 * rounds))
     return (many - few) / (2 * rounds)
 
 
 def dma_loop(point: Point) -> float:
-    """A loop of copies with waits: akl_rows_*, akl_single_copy, akl_stream_*."""
+    """Return the time of a loop of copies with waits: akl_rows_*, akl_single_copy, akl_stream_*."""
     tiling = point["tiling"]
     is_out = point["operator"].endswith("UB to GM")
     rows = tiling.get("rows", 1)
@@ -61,7 +61,7 @@ def dma_loop(point: Point) -> float:
 
 
 def gather_mask(point: Point) -> float:
-    """A loop of GatherMask with a wait for each."""
+    """Return the time of a loop of GatherMask with a wait in each iteration."""
     tiling = point["tiling"]
     found = re.search(r"pattern (\d)", point["variant"])
     pattern = 0 if "mask tensor" in point["variant"] else int(found[1]) if found else 7
@@ -76,7 +76,7 @@ def gather_mask(point: Point) -> float:
 
 
 def copied_tiles(point: Point) -> float:
-    """Tiles of a matrix to the unified buffer or to L1, without waits."""
+    """Return the time of copies of matrix tiles to the unified buffer or to L1, without waits."""
     (rows, columns) = point["shapes"][0]
     tile_rows, tile_columns = point["tiling"]["tile"]
     blocks = point["tiling"]["block_dim"]
@@ -101,7 +101,7 @@ def copied_tiles(point: Point) -> float:
 
 
 def addition(point: Point) -> float:
-    """Add of two matrices of half."""
+    """Return the time of an addition of two float16 matrices."""
     tiling = point["tiling"]
     elements, tile = math.prod(point["shapes"][0]), tiling["tile_elements"]
     is_scalar = "scalar loop" in point["variant"]
@@ -112,7 +112,7 @@ def addition(point: Point) -> float:
     found = re.search(r"y at (\d+)", tiling["ub_offsets"])
     pitch = int(found[1]) if found else 32768
     is_small = 3 * pitch * buffers <= SOCS[soc_of(point)].ub
-    # Of two buffers, one tile of z takes the place of its x: the twin has a little less memory than the device.
+    # With two buffers, a tile of z reuses the memory of its x: the twin has slightly less memory than the device.
     values = (
         elements,
         tile,
@@ -132,7 +132,7 @@ def addition(point: Point) -> float:
 
 
 def fractals(point: Point) -> float:
-    """ND to NZ in the unified buffer."""
+    """Return the time of ND to NZ in the unified buffer."""
     (rows, columns) = point["shapes"][0]
     tiling = point["tiling"]
     values = (rows, columns, *tiling["tile"], tiling.get("dst_stride_blocks", tiling["tile"][0]))
@@ -147,7 +147,7 @@ class Gemm:
         blocks: Cores.
         grid: Cores along m and along n.
         base: Sizes of a product of the cube unit.
-        steps: Pieces of base k that a tile of A and of B has in L1.
+        steps: Number of base k blocks of a tile of A and of B in L1.
     """
 
     def __init__(self, m: int, n: int, k: int, soc: str, **options: Any) -> None:
@@ -169,7 +169,7 @@ class Gemm:
         self.is_fractal = bool(options.get("is_fractal"))
 
     def _core(self) -> tuple[int, int]:
-        """Rows and columns of C of one core: the grid with the least work for the busiest core."""
+        """Return rows and columns of C of one core: the grid with the least work for the busiest core."""
         if self.core:
             return self.core
         m, n, _ = self.sizes
@@ -190,7 +190,7 @@ class Gemm:
     def times(self, point: Point) -> tuple[float, float, float, float]:
         """Return launch overhead, and the time of the slowest core, of global memory and of L2.
 
-        A long product runs for a few tiles and steps; the rest follows from the steady state.
+        Of a long product, only a few tiles and steps run; the rest is extrapolated from the steady state.
         """
         m, n, _ = self.sizes
         core = self._core()
@@ -219,7 +219,7 @@ class Gemm:
 
 
 def product(point: Point) -> float:
-    """A matrix product; the tiling is that of the point as far as it is stated."""
+    """Return the time of a matrix product; the tiling is that of the point, where it is stated."""
     shapes, tiling = point["shapes"], point["tiling"]
     if not isinstance(shapes, dict) or not {"m", "n", "k"} <= set(shapes):
         raise NotRunError("the product is part of another kernel, which is not described")

@@ -20,7 +20,7 @@ def _quantile(values: Sequence[float], share: float) -> float:
 
 
 def distribution(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return median and range of the errors of kernels that are described, of generic ones, and of all."""
+    """Return median and range of the errors of described kernels, of generic ones, and of all."""
     kinds = {
         "described": [row["error"] for row in rows if row["series"] in DESCRIBED],
         "generic": [row["error"] for row in rows if row["series"] not in DESCRIBED],

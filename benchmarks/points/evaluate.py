@@ -16,9 +16,9 @@ from .runner import NotRunError
 from .series import Point
 
 Row = dict[str, Any]
-# The points that the model is fitted on.
+# The points for the fit of the model.
 POINTS = Path(__file__).resolve().parents[1] / "published" / "points.json"
-# Series whose kernel is described; the others have a generic structure.
+# Series with a described kernel; the others have a generic structure.
 DESCRIBED: Mapping[str, described.Evaluate] = {
     "add_8192": described.addition,
     "data_copy_ub": described.copied_tiles,

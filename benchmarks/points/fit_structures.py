@@ -23,7 +23,7 @@ _FACTORS = tuple(round(0.5 + 0.05 * step, 2) for step in range(31))
 
 
 class _Shape:
-    """A point with the parts of its time: idle is that without instructions."""
+    """A point with the parts of its time; `idle` is the time without instructions."""
 
     def __init__(self, point: Point, structure: Mapping[str, Any]) -> None:
         stream = Stream(point, structure)

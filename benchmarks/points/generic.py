@@ -74,7 +74,7 @@ class Stream:
             self.blocks = min(SOCS[self.soc].aiv, self.rows)
 
     def launch(self, operations: int, row_operations: int, tiles: int) -> Launch:
-        """Return the launch of so many tiles of a core, with these instructions for each tile and each row."""
+        """Return the launch of `tiles` tiles of a core, with these instructions for each tile and each row."""
         values = (
             self.rows,
             self.tile,
@@ -93,11 +93,11 @@ class Stream:
 
     @property
     def tiles(self) -> int:
-        """Tiles of the busiest core."""
+        """Return the number of tiles of the busiest core."""
         return math.ceil(math.ceil(self.rows / self.blocks) / self.tile)
 
     def times(self, point: Point, operations: int, row_operations: int) -> tuple[float, float]:
-        """Return launch overhead and the time of the kernel; a long kernel runs in part."""
+        """Return launch overhead and the time of the kernel; only a part of a long kernel runs."""
         each = operations * -(-self.tile * self.elements // 4096) + row_operations * self.tile + 12
         few = max(4, _MOST_INSTRUCTIONS // self.blocks // each)
         plain = report_of(self.launch(0, 0, self.tiles))
@@ -133,13 +133,13 @@ def group_of(point: Point, structure: Mapping[str, Any]) -> str:
 
 
 def operations_of(point: Point, structure: Mapping[str, Any]) -> int:
-    """Return the instructions over a tile; a group without points takes the largest number."""
+    """Return the instructions over a tile; a group without points uses the maximum."""
     numbers: Mapping[str, int] = structure.get("operations", {})
     return numbers.get(group_of(point, structure), max(numbers.values(), default=0))
 
 
 def host_us(point: Point) -> float:
-    """Return the overhead that a timer of the host sees in addition."""
+    """Return the additional overhead in times measured on the host."""
     is_host = point.get("timing", "").startswith("host timer")
     return float(constant("host_launch_seconds", soc_of(point)) * 1e6) if is_host else 0.0
 
@@ -169,7 +169,7 @@ def products_of(point: Point) -> tuple[list[tuple[int, int, int]], float, float]
 
 
 def product_times(point: Point, structure: Mapping[str, Any]) -> tuple[float, float]:
-    """Return launch overhead, and the time of the matrix products of a point: their tiles are on all cores at once."""
+    """Return launch overhead and time of the matrix products of a point: their tiles are on all cores at once."""
     sizes, a_bytes, b_bytes = products_of(point)
     soc = soc_of(point)
     n, k = sizes[0][1:]
@@ -208,7 +208,7 @@ def generic(point: Point) -> float:
     """Return the estimate by the generic structure of the series.
 
     Raises:
-        NotRunError: There is none.
+        NotRunError: The series has no structure.
     """
     structure = structures().get(point["series"])
     if structure is None:

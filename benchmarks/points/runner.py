@@ -1,4 +1,4 @@
-"""Run the kernels of benchmarks/published on the CPU twin, for their times only."""
+"""Run the kernels of benchmarks/published on the CPU twin, only for their times."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Launch:
         source: File of the kernel.
         symbol: Function of the kernel.
         blocks: Number of cores.
-        sizes: Bytes of each buffer; nothing reads or writes them.
+        sizes: Bytes of each buffer; the kernel does not access their content.
         tiling: Tiling data, integers of 64 bits.
         soc: SoC of the model.
         cube: Whether the kernel runs on cube cores.
@@ -85,7 +85,7 @@ def report_of(launch: Launch) -> dict[str, Any]:
     """Return the report of a launch that only counts times.
 
     Raises:
-        NotRunError: The twin found a mistake in the launch.
+        NotRunError: The launch has findings.
     """
     job: Job = {
         **_kernel(launch.source, launch.symbol, len(launch.sizes), soc_properties(launch.soc).arch),

@@ -14,7 +14,7 @@ _BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
 
 
 def soc_of(point: Point) -> str:
-    """Return the SoC whose constants apply; chips that are not named have the number of cores that the page states."""
+    """Return the SoC with the right constants; for an unnamed chip, the number of cores on the page selects it."""
     device = point["device"]
     if found := re.match(r"Ascend910(B[1-4]|_9391|_9372)", device):
         return found[0]
@@ -52,7 +52,7 @@ def _first(dtypes: Any) -> str:
 
 
 def _count(text: str | int) -> int:
-    """Return a number of elements; "134M" stands for the power of two that is near."""
+    """Return a number of elements; "134M" means the nearest power of two."""
     if isinstance(text, int):
         return text
     found = re.fullmatch(r"([\d.]+)([KM]?)", text)

@@ -25,7 +25,7 @@ class Device(NamedTuple):
 
     Attributes:
         chip: Its name: Ascend910B3.
-        directory: Its SoC directory: ascend910b; empty if neither the toolkit nor opforge knows the chip.
+        directory: Its SoC directory: ascend910b; empty if it is unknown to the toolkit and to opforge.
         origin: Source of the information.
     """
 

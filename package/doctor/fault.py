@@ -78,7 +78,7 @@ class Checks(Generic[Subject]):
 
 
 def _until_closed(faults: Iterator[Fault]) -> Iterator[Fault]:
-    """Yield the faults until a link leads to a place that this user cannot read; then yield a fault for that place."""
+    """Yield the faults until a link leads to an unreadable path; then yield a fault for that path."""
     try:
         yield from faults
     except PermissionError as error:
