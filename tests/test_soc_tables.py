@@ -28,7 +28,7 @@ def test_every_folder_is_described():
 
 
 def test_sources_that_name_a_soc_are_listed():
-    section = CONTRIBUTING.split("## Another SoC")[1].split("\n## ")[0]
+    section = CONTRIBUTING.split("## Another chip")[1].split("\n## ")[0]
     folders = [ROOT / folder for folder in FOLDERS if folder != "tests"]
     sources = [path for suffix in ("py", "h", "cpp", "j2") for at in folders for path in at.rglob(f"*.{suffix}")]
     found = {str(path.relative_to(ROOT)) for path in sources if _names_a_soc(path)}
