@@ -1,4 +1,4 @@
-// The documented signatures, written down by hand: what the generator makes must be these types exactly.
+// The documented signatures, written by hand: the generated functions must have exactly these types.
 #include <cstdint>
 #include <type_traits>
 

@@ -1,4 +1,4 @@
-"""Plant one-line errors into a copy of the project, and show the test that detects each.
+"""Plant one-line mistakes into a copy of the project, and show the test that detects each.
 
 Usage: python tests/mutants.py [OPERATOR ...]. The tables are tests/mutants/<operator>.toml.
 Exit code: 0 every mutant is killed, 1 one survives, does not compile or cannot be planted, 2 no such operator.
@@ -24,7 +24,7 @@ COPIED = ("op_proto", "op_host", "op_kernel", "op_plugin", "tests/reference", "t
 
 @dataclass(frozen=True)
 class Mutant:
-    """An error: in `file`, `new` replaces the only occurrence of `old`; the test `killed_by` must fail."""
+    """A mistake: in `file`, `new` replaces the only occurrence of `old`; the test `killed_by` must fail."""
 
     mistake: str
     file: str
@@ -54,7 +54,7 @@ class Copy:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
         return subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)
 
-    def verdict(self, mutant: Mutant) -> str:
+    def outcome(self, mutant: Mutant) -> str:
         """Plant the mutant, run its test, and remove the mutant."""
         path = self.root / mutant.file
         text = path.read_text(encoding="utf-8")
@@ -86,12 +86,12 @@ def main(operators: list[str]) -> int:
         if clean.returncode != 0:
             typer.echo(f"the tests fail without any mutant:\n{clean.stdout}{clean.stderr}")
             return 1
-        verdicts = []
+        outcomes = []
         for mutant in mutants:
-            verdicts.append(copy.verdict(mutant))
-            typer.echo(f"{verdicts[-1]}: {mutant.file}: {mutant.mistake} [{mutant.killed_by.rpartition('::')[2]}]")
-    typer.echo(f"{verdicts.count('killed')} of {len(mutants)} mutants killed")
-    return 0 if all(verdict == "killed" for verdict in verdicts) else 1
+            outcomes.append(copy.outcome(mutant))
+            typer.echo(f"{outcomes[-1]}: {mutant.file}: {mutant.mistake} [{mutant.killed_by.rpartition('::')[2]}]")
+    typer.echo(f"{outcomes.count('killed')} of {len(mutants)} mutants killed")
+    return 0 if all(outcome == "killed" for outcome in outcomes) else 1
 
 
 if __name__ == "__main__":

@@ -46,10 +46,10 @@ def test_unusable_build_folder_is_named_with_its_variables(build, tmp_path, kind
     else:
         folder.write_text("mine")
         folder = folder / "below" if kind == "below a file" else folder
-    said = one_line(build(OPFORGE_BUILD_DIR=str(folder)), 2)
-    assert str(folder) in said
-    assert "OPFORGE_BUILD_DIR" in said
-    assert "XDG_CACHE_HOME" in said
+    output = one_line(build(OPFORGE_BUILD_DIR=str(folder)), 2)
+    assert str(folder) in output
+    assert "OPFORGE_BUILD_DIR" in output
+    assert "XDG_CACHE_HOME" in output
 
 
 @pytest.mark.parametrize("kind", ["fails", "silent", "no program", "absent"])
@@ -59,13 +59,13 @@ def test_compiler_that_does_not_work_is_a_missing_tool(build, tmp_path, kind):
     if text is not None:
         compiler.write_text(text)
         compiler.chmod(0o755)
-    said = one_line(build(CXX=str(compiler)), 3)
-    assert str(compiler) in said
-    assert "apt-get install g++" in said
+    output = one_line(build(CXX=str(compiler)), 3)
+    assert str(compiler) in output
+    assert "apt-get install g++" in output
 
 
 @pytest.mark.parametrize("option", ["--ops=GroupedBiasAddGrad,Foo", "--soc=Foo"])
 def test_unknown_name_is_refused_before_anything_is_compiled(build, tmp_path, option):
-    said = one_line(build(option), 2)
-    assert "'Foo'" in said
+    output = one_line(build(option), 2)
+    assert "'Foo'" in output
     assert not (tmp_path / "build").exists()

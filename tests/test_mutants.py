@@ -1,4 +1,4 @@
-"""Test that every planted error is detected by the test in its table."""
+"""Test that every planted mistake is detected by the test in its table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-// The host functions of one operator as the runtime calls them: reads calls from stdin, one a line, and prints for each
-// what InferShape and InferDataType (0) or tiling (1) answers. Messages on stderr come in front of the answer.
-// NAME_* are the generated sources of the operator; its plan is one that prints what it is given.
+// Calls the host functions of one operator like the runtime: reads one call per line from stdin, and prints the result
+// of InferShape and InferDataType (0) or tiling (1). Messages on stderr precede the result. NAME_* are the generated
+// sources of the operator; its plan prints its arguments.
 #include <unistd.h>
 
 #include <cstdint>
@@ -33,7 +33,7 @@ std::vector<int64_t> Numbers()
     return numbers;
 }
 
-/// A tensor: whether it is there, dtype, dimensions, whether its values are known, values.
+/// A tensor: whether it exists, dtype, dimensions, whether its values are known, values.
 void AddTensor(opforgeTwinCall* call, bool isInput, std::deque<std::vector<int64_t>>& kept)
 {
     const bool isPresent = Number() != 0;

@@ -1,5 +1,5 @@
-// Draws random sizes and platforms and checks what every shared plan promises.
-// Usage: <program> COUNT SEED. Prints one line per broken promise (the first few) and exits 1 if there is any.
+// Draws random sizes and platforms and checks the guarantees of every shared plan. Usage: <program> COUNT SEED. Prints
+// the first few violations, one per line, and exits with 1 if there is any.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -10,7 +10,7 @@
 #include "common/row_reduction.h"
 #include "common/segmented_rows.h"
 
-// The kernel's own split, so that host and device are checked against each other.
+// The split of the kernel, so that host and device are compared.
 #define __aicore__
 #include "../../op_kernel/common/arithmetic.h"
 
@@ -23,7 +23,7 @@ using opforge::SaturatingMul;
 using opforge::check::Dice;
 using opforge::check::kRealUbBytes;
 
-opforge::check::Promises g_promises;
+opforge::check::Guarantees g_guarantees;
 
 struct ElementwiseData {
     int64_t elements = 0;
@@ -64,9 +64,9 @@ struct Drawn {
     int64_t reservedBytes = 0;
 };
 
-void Expect(bool holds, const char* promise, const Drawn& drawn)
+void Expect(bool holds, const char* guarantee, const Drawn& drawn)
 {
-    if (g_promises.Keeps(holds, promise)) {
+    if (g_guarantees.Holds(holds, guarantee)) {
         return;
     }
     std::printf("a=%lld b=%lld c=%lld unit=%lld row=%lld reserved=%lld cores=%lld ub=%lld\n",
@@ -80,7 +80,7 @@ Drawn Draw(Dice& dice)
 {
     constexpr int64_t kCores[] = {1, 2, 7, 20, 40, 48, 64};
     constexpr int64_t kUbBytes[] = {kRealUbBytes, kRealUbBytes, 262144, 65536};
-    // Mostly shapes that exist, sometimes shapes that only a hostile caller writes down.
+    // Mostly realistic shapes, sometimes hostile ones.
     const bool isAbsurd = dice.Between(0, 19) == 0;
     Drawn drawn;
     drawn.platform.coreNum = dice.OneOf(kCores);
@@ -94,7 +94,7 @@ Drawn Draw(Dice& dice)
     return drawn;
 }
 
-/// Whether a plan was refused; then the refusal must name a need above its limit, and there must be a reason.
+/// Returns whether a plan was rejected; a rejection must state a value above its limit, and must have a reason.
 bool IsRefused(const opforge::Refusal& refusal, int64_t elements, const Drawn& drawn)
 {
     if (refusal.limit == nullptr) {
@@ -164,7 +164,7 @@ void CheckRowReduction(const Drawn& drawn)
 
 void CheckRowColumnReduction(const Drawn& drawn, int64_t sums)
 {
-    // Column buffers of at most 16 bytes, so that modest columns fit.
+    // Column buffers of at most 16 bytes, so that medium numbers of columns fit.
     const int64_t columnBytes = drawn.c % 17;
     const auto plan = opforge::PlanRowColumnReduction<RowColumnData>(
         {drawn.a, drawn.b, drawn.unitBytes, columnBytes, drawn.rowBytes, sums, drawn.reservedBytes}, drawn.platform);
@@ -219,7 +219,7 @@ void CheckSegmentedRows(const Drawn& drawn, int64_t elementBytes)
 
 int main(int argc, char** argv)
 {
-    return opforge::check::Main(argc, argv, g_promises, [](Dice& dice) {
+    return opforge::check::Main(argc, argv, g_guarantees, [](Dice& dice) {
         constexpr int64_t kElementBytes[] = {1, 2, 4, 8};
         const Drawn drawn = Draw(dice);
         CheckElementwise(drawn);

@@ -44,7 +44,7 @@ def mutants(text):
                 yield "deleted", path, cut(text, start, end + trailing, "")
 
 
-def judge(spec, folder, changes):
+def count_rejected(spec, folder, changes):
     """Load mutants: each is rejected with a position, or it can be rendered; return the number of rejected mutants."""
     path = folder / spec.name
     refused = 0
@@ -66,14 +66,14 @@ def judge(spec, folder, changes):
 def test_changed_key_is_rejected_or_valid(spec, tmp_path):
     every = list(mutants(spec.read_text(encoding="utf-8")))
     chosen = random.Random(3).sample(every, 40)  # noqa: S311  # the same mutants in every run
-    assert judge(spec, tmp_path, chosen) > 20
+    assert count_rejected(spec, tmp_path, chosen) > 20
 
 
 @pytest.mark.all
 @pytest.mark.parametrize("spec", SPECS, ids=lambda path: path.stem)
 def test_every_changed_key_is_rejected_or_valid(spec, tmp_path):
     every = list(mutants(spec.read_text(encoding="utf-8")))
-    assert judge(spec, tmp_path, every) > len(every) // 2
+    assert count_rejected(spec, tmp_path, every) > len(every) // 2
 
 
 def is_free(keys):

@@ -56,7 +56,7 @@ def test_help_names_every_starter(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["leaky_clip"], "NAME: got 'leaky_clip', expected CamelCase"),
         (["Leaky_Clip"], "NAME: got 'Leaky_Clip', expected CamelCase"),
@@ -74,14 +74,14 @@ def test_help_names_every_starter(tmp_path):
         (["Clip", "x" * 300], "got 'File name too long'"),
     ],
 )
-def test_invalid_projects_are_rejected_in_one_line_without_files(arguments, said, tmp_path):
+def test_invalid_projects_are_rejected_in_one_line_without_files(arguments, message, tmp_path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to("nowhere")
     before = sorted(tmp_path.rglob("*"))
     result = new(*arguments, cwd=tmp_path)
     assert result.returncode == 2, result.stdout
-    assert said in result.stderr
+    assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
 

@@ -97,8 +97,8 @@ def test_page_is_complete(operators, name):
     outside = {row[0] for row in rows if "tested on the CPU twin only; not in the CANN document" in row[2]}
     assert outside == set(spec.undocumented_devices)
     assert len(code_of(page, "math")) == spec.formula.count(";") + 1 + bool(spec.forward_formula)
-    said = [words for statement in spec.document for words in (statement.says, statement.reason)]
-    for words in (spec.description, f"## Determinism\n\n{spec.determinism}", *spec.notes, *said):
+    messages = [words for statement in spec.document for words in (statement.says, statement.reason)]
+    for words in (spec.description, f"## Determinism\n\n{spec.determinism}", *spec.notes, *messages):
         assert " ".join(words.split()) in " ".join(text.split())
     assert spec.determinism
     assert ("## PyTorch" in text) == bool(spec.torch.targets)

@@ -24,7 +24,7 @@ def written_on(terminal):
 
 
 @pytest.fixture
-def said(monkeypatch):
+def terminal_text(monkeypatch):
     """Run a function with a terminal as standard error; return the text on the terminal."""
 
     def run(work, patience=-1):
@@ -43,26 +43,26 @@ def said(monkeypatch):
 
 
 @pytest.mark.parametrize(("patience", "shown"), [(-1, True), (60, False)])
-def test_progress_bar_shows_percentage(said, patience, shown):
+def test_progress_bar_shows_percentage(terminal_text, patience, shown):
     def work():
         with progress("weights.bin", 200) as advance:
             advance(50)
             time.sleep(0.2)
 
-    text = said(work, patience)
+    text = terminal_text(work, patience)
     assert (re.search(r"weights.bin \[#{6}\.{18}\]  25 % \d+ s", text) is not None) is shown
     assert text.endswith("\r\x1b[K")
 
 
-def test_progress_moves_if_the_total_is_unknown(said):
+def test_progress_moves_if_the_total_is_unknown(terminal_text):
     def work():
         with progress("reading"):
             time.sleep(0.2)
 
-    assert len(set(re.findall(r"reading \[\.*#\.*\]", said(work)))) > 2
+    assert len(set(re.findall(r"reading \[\.*#\.*\]", terminal_text(work)))) > 2
 
 
-def test_stages_show_in_the_line_around_them_and_from_other_processes(said):
+def test_stages_show_in_the_line_around_them_and_from_other_processes(terminal_text):
     def child():
         with progress("before", 4) as advance:
             advance(2)
@@ -74,7 +74,7 @@ def test_stages_show_in_the_line_around_them_and_from_other_processes(said):
             in_child(child, limits_for(0))
             time.sleep(0.1)
 
-    text = said(work)
+    text = terminal_text(work)
     assert re.search(r"verifying m.onnx: before \[#{12}\.{12}\] 2 of 4 ", text)
     assert re.search(r"verifying m.onnx \[\.*#\.*\] \d+ s[^#]*$", text)
 
@@ -117,14 +117,14 @@ progress._Sign.write = lambda *values: write(*values) or time.sleep(0.05)
         script = f"{start}sys.argv = {['opforge', *command]}; main()"
         arguments = [sys.executable, "-c", script]
         process = subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=inside)
-        said = ""
+        terminal_text = ""
         while process.poll() is None:
             # A terminal without a reader blocks the programs that write to it.
-            said += written_on(terminal)
-        said += written_on(terminal)
+            terminal_text += written_on(terminal)
+        terminal_text += written_on(terminal)
         assert process.returncode == 0
-        assert all(sign in said for sign in signs)
-        assert said.endswith("\x1b[K")
+        assert all(sign in terminal_text for sign in signs)
+        assert terminal_text.endswith("\x1b[K")
     os.close(terminal)
     os.close(inside)
 

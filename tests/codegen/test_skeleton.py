@@ -69,8 +69,8 @@ def project(tmp_path, monkeypatch):
 
 def generate(*arguments):
     result = CliRunner().invoke(app, ["generate", "--skeleton", *arguments])
-    said = str(result.exception) if isinstance(result.exception, UserError) else result.stderr
-    return result.exit_code, result.stdout, said
+    output = str(result.exception) if isinstance(result.exception, UserError) else result.stderr
+    return result.exit_code, result.stdout, output
 
 
 def test_skeleton_needs_neither_plan_nor_kernel(project):
@@ -98,10 +98,10 @@ def test_mistakes_are_refused_and_no_file_changes(project, arguments, message):
     (project / "mine.h").write_text("mine")
     (project / "link.h").symlink_to("nowhere")
     before = sorted(project.rglob("*"))
-    code, printed, said = generate(*arguments)
+    code, printed, output = generate(*arguments)
     assert (code, printed) == (1, "")  # the program itself exits with 2 for this exception
-    assert message in said
-    assert len(said.splitlines()) == 1
+    assert message in output
+    assert len(output.splitlines()) == 1
     assert (sorted(project.rglob("*")), (project / "mine.h").read_text()) == (before, "mine")
 
 

@@ -153,8 +153,8 @@ def test_search_finds_the_pages_of_a_status(site, status):
         named |= {index["docnames"][number] for number in ([found] if isinstance(found, int) else found)}
     assert named >= {"docs/troubleshooting"}
     for path in pages:
-        is_told = status in re.sub(r"<[^>]+>", " ", path.read_text()).split() and path.name != "index.html"
-        assert not is_told or path.relative_to(out).with_suffix("").as_posix() in named
+        has_status = status in re.sub(r"<[^>]+>", " ", path.read_text()).split() and path.name != "index.html"
+        assert not has_status or path.relative_to(out).with_suffix("").as_posix() in named
     # Words that the search script removes from a query: numbers are not removed.
     assert "if (stopwords.has(queryTermLower)) return;" in (out / "_static" / "searchtools.js").read_text()
 

@@ -110,15 +110,15 @@ MISSPELT = [
 ]
 
 
-@pytest.mark.parametrize(("node", "name", "meant"), MISSPELT)
-def test_check_and_convert_report_a_misspelled_operator(node, name, meant, tmp_path):
+@pytest.mark.parametrize(("node", "name", "expected_fix"), MISSPELT)
+def test_check_and_convert_report_a_misspelled_operator(node, name, expected_fix, tmp_path):
     model = parse(f"{HEAD} {{[n] y = {node} (x)}}", domains=["npu", "opforge"])
     found = the_finding(model, tmp_path)
     assert (found.node, found.code) == (f"n ({name})", "E13010")
-    assert found.fix.replace("ai.onnx::", "").startswith(meant)
+    assert found.fix.replace("ai.onnx::", "").startswith(expected_fix)
     (left,) = convert(model).left
     assert left.node == "n"
-    assert left.reason.replace("ai.onnx::", "").startswith(f"no operator has the name {name}; {meant}")
+    assert left.reason.replace("ai.onnx::", "").startswith(f"no operator has the name {name}; {expected_fix}")
 
 
 @pytest.mark.parametrize("node", ["d.NPUGroupedBiasAddGrd", "Gelu"])

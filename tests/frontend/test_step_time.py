@@ -71,10 +71,10 @@ def test_a_training_step_runs_on_made_up_arrays(step):
         entry = by_name[node["node"]]
         names = [tensor.name for tensor in specs[entry.op].inputs]
         inputs = {key: execution.values[name] for key, name in zip(names, entry.inputs, strict=True) if name}
-        alone = twin.run(entry.op, inputs, entry.attrs).report
-        assert node["estimate_us"] == alone.estimate_us > alone.launch_us
-        assert (node["gm_bytes_read"], node["gm_bytes_written"]) == (alone.gm_bytes_read, alone.gm_bytes_written)
-        assert f"{alone.estimate_us:.2f}" in printed
+        single = twin.run(entry.op, inputs, entry.attrs).report
+        assert node["estimate_us"] == single.estimate_us > single.launch_us
+        assert (node["gm_bytes_read"], node["gm_bytes_written"]) == (single.gm_bytes_read, single.gm_bytes_written)
+        assert f"{single.estimate_us:.2f}" in printed
     wanted = execute.execute(conversion.model, arrays, operators="function")
     with np.load(folder / "o.npz") as outputs:
         assert set(outputs.files) == wanted.keys()

@@ -96,13 +96,13 @@ def test_a_wrong_body_is_reported(project, planted, old, new, node, words):
     op_type = STARTERS[project[0]]
     for options in ((), ("--bodies",)):
         (root / "o.onnx").unlink(missing_ok=True)
-        code, said = convert(*options)
-        assert code == 1, said
-        assert f"node '{node}' ({op_type}): " in said
-        assert "ONNX body" in said
-        assert words in said
-        assert "correct onnx.bodies in the spec" in said
-        assert ("kernel not run" in said) == bool(options)
+        code, printed = convert(*options)
+        assert code == 1, printed
+        assert f"node '{node}' ({op_type}): " in printed
+        assert "ONNX body" in printed
+        assert words in printed
+        assert "correct onnx.bodies in the spec" in printed
+        assert ("kernel not run" in printed) == bool(options)
         assert not (root / "o.onnx").exists()
         found = json.loads((root / "r.json").read_text())["verified_nodes"]
         wrong = [entry for entry in found if entry["same"] is False]
@@ -114,9 +114,9 @@ def test_a_wrong_body_is_reported(project, planted, old, new, node, words):
 def test_an_unchanged_project_passes(project, planted):
     planted("op_type", "op_type")
     for options in ((), ("--bodies",)):
-        code, said = convert(*options)
-        assert code == 0, said
-        assert "results of custom nodes that differ: 0 of" in said
+        code, printed = convert(*options)
+        assert code == 0, printed
+        assert "results of custom nodes that differ: 0 of" in printed
     kinds = {entry["compared"] for entry in json.loads(Path("r.json").read_text())["verified_nodes"]}
     assert kinds == {"kernel", "ONNX body with NumPy reference"}
 
@@ -137,14 +137,14 @@ def test_without_a_reference_kernel_and_body_are_compared(project, planted):
     text = path.read_text()
     path.unlink()
     try:
-        code, said = convert()
-        assert code == 0, said
-        assert "source computed by the ONNX body: there is no tests/reference/row_max.py" in said
+        code, printed = convert()
+        assert code == 0, printed
+        assert "source computed by the ONNX body: there is no tests/reference/row_max.py" in printed
         planted("ReduceMax", "ReduceMin")
-        code, said = convert()
+        code, printed = convert()
         assert code == 1
-        assert "node 'n' (RowMax): output 'y': kernel with ONNX body: got the error" in said
-        assert "correct the kernel or onnx.bodies in the spec" in said
+        assert "node 'n' (RowMax): output 'y': kernel with ONNX body: got the error" in printed
+        assert "correct the kernel or onnx.bodies in the spec" in printed
     finally:
         path.write_text(text)
 
@@ -155,10 +155,10 @@ def test_a_kernel_that_is_not_written_is_named(tmp_path, monkeypatch):
     text = f'<ir_version: 8, opset_import: ["" : 18, "npu" : 1]> {MODELS["row_reduction"]}'
     onnx.save(onnx.parser.parse_model(text.replace("RowMax", "OtherMax")), root / "m.onnx")
     monkeypatch.chdir(root)
-    code, said = convert()
-    assert code == 0, said
-    assert "node 'n' (OtherMax): kernel not run: OtherMax: op_kernel/other_max.h is missing; write it" in said
-    assert "results of custom nodes that differ: 0 of 1: ONNX body with NumPy reference (1)" in said
+    code, printed = convert()
+    assert code == 0, printed
+    assert "node 'n' (OtherMax): kernel not run: OtherMax: op_kernel/other_max.h is missing; write it" in printed
+    assert "results of custom nodes that differ: 0 of 1: ONNX body with NumPy reference (1)" in printed
 
 
 def test_a_call_that_the_plan_refuses_is_a_difference(tmp_path, monkeypatch):
@@ -170,17 +170,17 @@ def test_a_call_that_the_plan_refuses_is_a_difference(tmp_path, monkeypatch):
     graph = "g (float[5, 8] x, int32[5] i) => (float[2, 8] y) {[n] y = npu.NPUKeyedSum <count = 2> (x, i)}"
     onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18, "npu" : 1]> {graph}'), root / "m.onnx")
     monkeypatch.chdir(root)
-    says = (
+    message = (
         "tiling key of the plan: got 1, expected 2 by the conditions of tiling.keys; correct op_host/keyed_sum_tiling.h"
     )
-    code, said = convert()
-    assert code == 1, said
-    assert says in said
-    assert "node 'n' (KeyedSum): NumPy reference not compared: there is no other result; write onnx.bodies\n" in said
+    code, printed = convert()
+    assert code == 1, printed
+    assert message in printed
+    assert "node 'n' (KeyedSum): NumPy reference not compared: there is no other result; write onnx.bodies\n" in printed
     assert not (root / "o.onnx").exists()
     project = Project(root)
     (line, *_), _ = check(project, build_project(project), DEFAULT_SOC)
-    assert says in line
+    assert message in line
 
 
 def test_a_wrong_kernel_and_an_absent_input(tmp_path, monkeypatch):
@@ -205,8 +205,8 @@ def test_a_body_with_the_default_as_a_constant_needs_another_value(tmp_path, mon
     assert cases_without_test() == []
     assert len(failures(spec_calls())) == 4
     spec.write_text(text.replace("attrs: {alpha: -2.5}, ", ""))
-    says = "got tests with the default of alpha only, expected another value in tests.shapes"
-    assert cases_without_test() == [f"FixedAdd: onnx.bodies.without_y: {says}"]
+    message = "got tests with the default of alpha only, expected another value in tests.shapes"
+    assert cases_without_test() == [f"FixedAdd: onnx.bodies.without_y: {message}"]
 
 
 def test_integers_beyond_53_bits_are_compared_exactly():

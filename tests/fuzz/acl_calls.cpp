@@ -1,5 +1,5 @@
 // Reads the input as a list of calls of the acl and aclnn interface: wrong sizes, wrong order, handles of other kinds,
-// handles that were destroyed. Each call returns a code; the process survives.
+// destroyed handles. Each call returns a code, and the process does not crash.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +43,7 @@ private:
     size_t next_ = 0;
 };
 
-/// Everything that calls made. Slots keep the value after it was destroyed.
+/// All objects of the calls. Slots keep the value after it was destroyed.
 struct State {
     std::array<void*, kSlots> memory{};
     std::array<aclrtStream, kSlots> streams{};
@@ -200,7 +200,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size)
     while (!in.IsEmpty()) {
         Calls()[in.Byte() % Calls().size()](in, state);
     }
-    // A new process state for the next input; the device frees what was not freed.
+    // Resets the process state for the next input; the device frees the remaining memory.
     static_cast<void>(aclrtSetDevice(0));
     static_cast<void>(aclrtResetDevice(0));
     static_cast<void>(aclFinalize());

@@ -1,4 +1,4 @@
-// Feeds any bytes to the reader of attributes. A text that is accepted is written again, and must be read as the same.
+// Feeds any bytes to the reader of attributes. An accepted text is written again, and must be read as the same value.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

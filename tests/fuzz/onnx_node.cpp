@@ -1,4 +1,5 @@
-// Feeds any attribute text to every getter of a node. A getter that fails gives a reason and leaves its value alone.
+// Feeds any attribute text to every getter of a node. A getter that fails returns a reason and does not change its
+// value.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -65,25 +65,25 @@ NAMES = {
 
 @pytest.mark.parametrize("kind", FOLDERS)
 def test_path_that_is_not_a_folder_is_named(refused, project, tmp_path, kind):
-    make, says = FOLDERS[kind]
+    make, message = FOLDERS[kind]
     make(tmp_path / "out")
-    said = refused(project, "build", OPFORGE_BUILD_DIR=str(tmp_path / "out"))
-    assert says in said
-    assert "OPFORGE_BUILD_DIR" in said
+    output = refused(project, "build", OPFORGE_BUILD_DIR=str(tmp_path / "out"))
+    assert message in output
+    assert "OPFORGE_BUILD_DIR" in output
 
 
 @pytest.mark.parametrize("command", ["flags", "generate"])
 @pytest.mark.parametrize("kind", NAMES)
 def test_invalid_name_is_shown_escaped_and_shortened(refused, project, command, kind):
-    said = refused(project, command, OPFORGE_BUILD_DIR=NAMES[kind])
-    assert "OPFORGE_BUILD_DIR" in said
-    assert "\x1b" not in said
+    output = refused(project, command, OPFORGE_BUILD_DIR=NAMES[kind])
+    assert "OPFORGE_BUILD_DIR" in output
+    assert "\x1b" not in output
 
 
 def test_line_breaks_in_paths_are_refused(refused, project, tmp_path):
     """Compilers cannot list files in them."""
-    said = refused(project, "build", OPFORGE_BUILD_DIR=str(tmp_path / "a\nb"))
-    assert "expected a path without line breaks" in said
+    output = refused(project, "build", OPFORGE_BUILD_DIR=str(tmp_path / "a\nb"))
+    assert "expected a path without line breaks" in output
 
 
 def test_two_projects_have_two_build_folders(refused, project, tmp_path, monkeypatch):
@@ -98,8 +98,8 @@ def test_two_projects_have_two_build_folders(refused, project, tmp_path, monkeyp
     new_project("Other", tmp_path / "other", "elementwise")
     other = Project(tmp_path / "other")
     for command in ("build", "flags", "generate"):
-        said = refused(other, command)
-        assert said == (
+        output = refused(other, command)
+        assert output == (
             f"OPFORGE_BUILD_DIR: got {out}, which contains the build of {project.root}, expected a folder for "
             f"{other.root} only; set it to another folder, or remove {out / OWNER_FILE}\n"
         )
@@ -127,9 +127,9 @@ def test_a_damaged_owner_is_another_project(refused, project, tmp_path, content)
     out = tmp_path / "out"
     out.mkdir()
     (out / OWNER_FILE).write_bytes(content)
-    said = refused(project, "build", OPFORGE_BUILD_DIR=str(out))
-    assert "which contains the build of" in said
-    assert "\x1b" not in said
+    output = refused(project, "build", OPFORGE_BUILD_DIR=str(out))
+    assert "which contains the build of" in output
+    assert "\x1b" not in output
     assert (out / OWNER_FILE).read_bytes() == content
 
 

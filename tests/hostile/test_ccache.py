@@ -58,8 +58,8 @@ def test_an_object_of_another_source_is_replaced(build, tmp_path, capfd):
     one.write_bytes(contents[1])
     two.write_bytes(contents[0])
     assert build("second") == VALUES
-    said = capfd.readouterr().err.splitlines()
-    assert sorted(said) == [
+    output = capfd.readouterr().err.splitlines()
+    assert sorted(output) == [
         f"ccache: got an object of another source, expected that of {name}; it was compiled again and replaced"
         for name in VALUES
     ]
@@ -82,9 +82,9 @@ def test_a_cache_that_cannot_be_written_is_named(build, tmp_path, monkeypatch, c
     (tmp_path / "file").touch()
     monkeypatch.setenv("CCACHE_DIR", {"file": str(tmp_path / "file"), "system": "/proc/ccache"}[kind])
     assert build("first") == VALUES
-    said = capfd.readouterr().err.splitlines()
-    assert len(said) == len(VALUES)
-    assert all(line.startswith("ccache: got ") and "was compiled without it; set CCACHE_DIR" in line for line in said)
+    output = capfd.readouterr().err.splitlines()
+    assert len(output) == len(VALUES)
+    assert all(line.startswith("ccache: got ") and "was compiled without it; set CCACHE_DIR" in line for line in output)
 
 
 @pytest.mark.parametrize("years", [-30, 30])

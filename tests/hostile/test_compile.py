@@ -77,7 +77,7 @@ def place(tmp_path):
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_source_that_costs_too_much_is_ended(place, monkeypatch, bomb):
-    text, limits, says = BOMBS[bomb]
+    text, limits, words = BOMBS[bomb]
     for variable, value in limits.items():
         monkeypatch.setenv(variable, value)
     source = place / "x.cpp"
@@ -85,7 +85,7 @@ def test_a_source_that_costs_too_much_is_ended(place, monkeypatch, bomb):
     with pytest.raises(UserError) as caught:
         compiled(source, place)
     message = str(caught.value)
-    assert says in message
+    assert words in message
     assert message.startswith(("x.cpp: ", *limits))
     assert len(message) < 100_000
     assert sorted(path.name for path in (place / "out").iterdir()) == [".lock"]
@@ -157,7 +157,7 @@ def cxx(monkeypatch):
 
 @pytest.mark.parametrize("kind", COMPILERS)
 def test_other_program_is_reported_as_missing_compiler(place, cxx, monkeypatch, kind):
-    text, says = COMPILERS[kind]
+    text, words = COMPILERS[kind]
     monkeypatch.setattr(compiler, "_VERSION_LIMITS", Limits(1, 500, 1))
     program = place / "cxx"
     program.write_text(text, encoding="utf-8")
@@ -167,12 +167,12 @@ def test_other_program_is_reported_as_missing_compiler(place, cxx, monkeypatch, 
     cxx(program)
     with pytest.raises(MissingToolError) as caught:
         compiled(source, place)
-    assert says in str(caught.value)
+    assert words in str(caught.value)
     assert str(program) in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "words"),
     [
         ("true", "no object file for x.cpp"),
         ("g++ -O0", "a program, without options"),
@@ -182,13 +182,13 @@ def test_other_program_is_reported_as_missing_compiler(place, cxx, monkeypatch, 
         ("a\nb", r"no program 'a\nb' on PATH"),
     ],
 )
-def test_cxx_that_names_no_compiler_is_a_missing_tool(place, cxx, name, says):
+def test_cxx_that_names_no_compiler_is_a_missing_tool(place, cxx, name, words):
     source = place / "x.cpp"
     source.write_text("int x;\n", encoding="utf-8")
     cxx(name)
     with pytest.raises(MissingToolError) as caught:
         compiled(source, place)
-    assert says in str(caught.value)
+    assert words in str(caught.value)
     assert len(str(caught.value)) < 600
 
 
@@ -275,13 +275,13 @@ ASSEMBLY = {
 
 @pytest.mark.parametrize("kind", ASSEMBLY)
 def test_assembly_that_macros_hide_is_refused(place, kind):
-    text, says = ASSEMBLY[kind]
+    text, words = ASSEMBLY[kind]
     (place / "hidden").write_text('void f() { as\\\nm("nop"); }', encoding="utf-8")
     source = place / "x.cpp"
     source.write_text(text, encoding="utf-8")
     with pytest.raises(UserError) as caught:
         compiled(source, place, check=require_no_assembly)
-    assert says in str(caught.value)
+    assert words in str(caught.value)
     assert str(caught.value).startswith(("x.cpp", "/")) or kind == "ident"
     assert not (place / "out" / "x.o").exists()
 
@@ -354,11 +354,11 @@ NO_SOURCES = {
 
 @pytest.mark.parametrize("kind", NO_SOURCES)
 def test_lint_reads_regular_files_only(tmp_path, kind):
-    make, says = NO_SOURCES[kind]
+    make, words = NO_SOURCES[kind]
     make(tmp_path / "k.h")
     with pytest.raises(UserError) as caught:
         lint_files([tmp_path / "k.h"])
-    assert says in str(caught.value)
+    assert words in str(caught.value)
 
 
 def test_lint_names_long_paths_and_nuls():
@@ -368,7 +368,7 @@ def test_lint_names_long_paths_and_nuls():
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "words"),
     [
         ("../../outside.h", "outside of the project"),
         ("link.h", "outside of the project"),
@@ -377,7 +377,7 @@ def test_lint_names_long_paths_and_nuls():
         ("latin.h", "UTF-8"),
     ],
 )
-def test_headers_of_kernels_are_files_of_the_project(tmp_path, name, says):
+def test_headers_of_kernels_are_files_of_the_project(tmp_path, name, words):
     kernels = tmp_path / "project" / "op_kernel"
     kernels.mkdir(parents=True)
     (tmp_path / "outside.h").write_text("\n", encoding="utf-8")
@@ -393,7 +393,7 @@ def test_headers_of_kernels_are_files_of_the_project(tmp_path, name, says):
     ):
         with pytest.raises(UserError) as caught:
             check()
-        assert says in str(caught.value)
+        assert words in str(caught.value)
 
 
 # A pipe in place of a file of a project -> part of the message of `opforge build`.

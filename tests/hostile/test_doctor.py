@@ -61,7 +61,7 @@ def place(tmp_path):
     return Place(tmp_path)
 
 
-def said(faults):
+def fault_text(faults):
     return "\n".join(map(str, faults))
 
 
@@ -73,13 +73,13 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("value", "says"), VALUES)
+@pytest.mark.parametrize(("value", "words"), VALUES)
 @pytest.mark.parametrize("variable", VARIABLES)
-def test_values_that_no_program_can_use(place, capsys, variable, value, says):
+def test_values_that_no_program_can_use(place, capsys, variable, value, words):
     place.environment[variable] = value
-    found = said(place.faults())
+    found = fault_text(place.faults())
     assert variable == "LD_LIBRARY_PATH" or f"{variable}: got " in found
-    assert variable == "LD_LIBRARY_PATH" or f"but {says}" in found
+    assert variable == "LD_LIBRARY_PATH" or f"but {words}" in found
     assert max(map(len, found.splitlines()), default=0) < 1000
     assert all(line.isprintable() for line in capsys.readouterr().out.split("\n"))
 
@@ -104,7 +104,7 @@ def test_links_that_lead_in_a_circle(place):
     for target in (loop, loop / "x", place.root / "chain2000", place.root / "chain2000/x"):
         for variable in VARIABLES:
             place.environment = environment | {variable: str(target)}
-            found = said(place.faults())
+            found = fault_text(place.faults())
             assert variable == "LD_LIBRARY_PATH" or f"{variable}: got " in found, found
         assert real(target) == target
     for name in ("manifest.json", "version.info", "op_api", "op_proto/lib", TBE, "built.json"):
@@ -148,7 +148,7 @@ def test_vendor_folder_of_too_many_files(place, monkeypatch):
     monkeypatch.setattr("opforge.package.places.MOST_ENTRIES", 50)
     for number in range(60):
         place.write(f"vendors/acme/docs/{number}", "")
-    assert "got more than 50 files and folders" in said(place.faults())
+    assert "got more than 50 files and folders" in fault_text(place.faults())
 
 
 PIPES = [
@@ -183,7 +183,7 @@ def test_special_files_do_not_block(place, file, kind):
     else:
         with path.open("wb") as stream:
             stream.truncate(60 << 30)
-    found = said(place.faults())
+    found = fault_text(place.faults())
     assert not file.endswith(".json") or f"{file}: " in found
 
 
@@ -198,11 +198,11 @@ MANIFEST_FILES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "says"), MANIFEST_FILES)
-def test_manifest_opens_no_files_outside(place, capsys, name, says):
+@pytest.mark.parametrize(("name", "words"), MANIFEST_FILES)
+def test_manifest_opens_no_files_outside(place, capsys, name, words):
     place.write("vendors/acme/manifest.json", json.dumps({"operators": [], "files": {name: "0" * 64}}))
-    found = said(place.faults())
-    assert says in found
+    found = fault_text(place.faults())
+    assert words in found
     assert "[malformed]" in found
     assert all(line.isprintable() for line in capsys.readouterr().out.split("\n"))
 
@@ -214,7 +214,7 @@ def test_descriptions_open_no_files_outside(place):
         place.write(f"vendors/acme/{TBE}/config/{SOC}/aic-{SOC}-ops-info.json", json.dumps(described))
         binaries = {"A": {"binaryList": [{"binPath": value, "jsonPath": "x"}]}}
         place.write(f"vendors/acme/{TBE}/kernel/config/{SOC}/binary_info_config.json", json.dumps(binaries))
-        found = said(place.faults())
+        found = fault_text(place.faults())
         assert "impl-missing" in found
         assert "[malformed]" in found
 
@@ -234,7 +234,7 @@ def test_files_that_are_too_large_are_not_compared(place):
     place.write("vendors/acme/manifest.json", json.dumps(listed))
     with (place.vendor / "big").open("wb") as stream:
         stream.truncate(60 << 30)
-    assert "got 64424509440 bytes in the files that the manifest lists, expected at most" in said(place.faults())
+    assert "got 64424509440 bytes in the files that the manifest lists, expected at most" in fault_text(place.faults())
 
 
 def test_forty_thousand_files_are_compared(place):
@@ -297,7 +297,7 @@ def test_header_without_end_of_its_comments(place):
 )
 def test_hostile_list_of_vendors(place, capsys, line):
     config = place.write("toolkit/opp/vendors/config.ini", f"{line}\n")
-    assert "/config.ini: " in said(place.faults())
+    assert "/config.ini: " in fault_text(place.faults())
     assert all(name.isprintable() for name in priorities(config) or ())
     assert all(text.isprintable() for text in capsys.readouterr().out.split("\n"))
     assert all(vendor.path == place.vendor for vendor in CannEnvironment(place.environment, ()).vendors)
@@ -351,7 +351,7 @@ CONSTRUCTORS = {
 @pytest.mark.parametrize("kind", CONSTRUCTORS)
 def test_library_with_a_constructor(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(libraries, "SECONDS", 1)
-    code, says = CONSTRUCTORS[kind]
+    code, words = CONSTRUCTORS[kind]
     head = "#include <signal.h>\n#include <unistd.h>\nstatic char text[65536];\n"
     source = tmp_path / "a.c"
     source.write_text(f"{head}__attribute__((constructor)) static void begin(void) {{ {code} }}\n", encoding="utf-8")
@@ -360,7 +360,7 @@ def test_library_with_a_constructor(tmp_path, monkeypatch, kind):
     started = time.monotonic()
     ((path, failure),) = libraries.load({library: ("x",)}, dict(os.environ))
     assert (path, time.monotonic() - started < 20) == (library, True)
-    assert says in failure.message or (says == "does not export x" and failure.lacks == ("x",))
+    assert words in failure.message or (words == "does not export x" and failure.lacks == ("x",))
     for place in Path("/proc").glob("[0-9]*/maps"):
         with suppress(OSError):  # of another user, or it ended
             assert str(library) not in place.read_text(encoding="utf-8", errors="replace")
@@ -398,4 +398,4 @@ def test_mutated_vendor_folders(place):
             place.write(f"vendors/acme/{name}", bytes(data))
         found = find_faults(CannEnvironment(environment, ()), SOC)
         assert found
-        assert len(said(found)) < 20_000
+        assert len(fault_text(found)) < 20_000

@@ -192,9 +192,9 @@ def test_an_interrupted_command_leaves_nothing_behind(project, stage):
     before = files(project)
     codes = []
     for at in STAGES[stage]:
-        code, said = interrupted(project, stage, at)
+        code, output = interrupted(project, stage, at)
         codes.append(code)
-        assert (code, said) in {(130, "interrupted by SIGINT\n"), (0, "")}, f"operation {at}: {said}"
+        assert (code, output) in {(130, "interrupted by SIGINT\n"), (0, "")}, f"operation {at}: {output}"
         assert temporary(project) == []
         if code and stage.startswith("convert"):
             assert files(project).keys() - before.keys() <= {"r.html"}

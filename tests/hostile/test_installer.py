@@ -174,7 +174,7 @@ def test_facts_of_a_package(package, run, tmp_path, line, option):
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         (["--install-path=FOLDER/" + "x" * 300], "expected at most 3000, 255 between two '/'"),
         (["--install-path=FOLDER" + "/x" * 3000], "expected at most 3000"),
@@ -189,10 +189,10 @@ def test_facts_of_a_package(package, run, tmp_path, line, option):
         (["--install-path=FOLDER/a\nb"], "without a colon or line break"),
     ],
 )
-def test_hostile_options(package, run, tmp_path, options, says):
+def test_hostile_options(package, run, tmp_path, options, message):
     result = run(package, *(option.replace("FOLDER", str(tmp_path)) for option in options))
     assert [path.name for path in tmp_path.iterdir()] == ["tmp"]
-    assert (result.returncode, len(result.stderr.splitlines()), says in result.stderr) == (2, 1, True), result.stderr
+    assert (result.returncode, len(result.stderr.splitlines()), message in result.stderr) == (2, 1, True), result.stderr
 
 
 def gone(path):

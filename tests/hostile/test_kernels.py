@@ -102,10 +102,10 @@ def _short_limit(monkeypatch):
 
 @pytest.mark.parametrize("name", DEATHS)
 def test_a_dying_kernel_is_a_finding_of_its_launch(name):
-    _, kinds, says = DEATHS[name]
+    _, kinds, words = DEATHS[name]
     findings, y = isolated(SOURCE, name, timeout=3 if kinds == ["time_limit"] else 60)
     assert [finding.kind for finding in findings] == kinds, findings
-    assert not kinds or says in findings[0].message
+    assert not kinds or words in findings[0].message
     assert not kinds or findings[0].message.startswith(name)
     assert (y[0] != 0) == (kinds in ([], ["process_left"]))
 
@@ -140,7 +140,7 @@ def grouped(rows=ROWS, **options):
 
 @pytest.mark.parametrize("work", CHILDREN)
 def test_a_dying_child_of_a_call_is_an_error(work, tmp_path, monkeypatch):
-    kinds, says = CHILDREN[work]
+    kinds, words = CHILDREN[work]
     name = f"other_call_{len(work)}"
     (tmp_path / f"{name}.py").write_text(OTHER_CALL.replace("WORK", work), encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -149,7 +149,7 @@ def test_a_dying_child_of_a_call_is_an_error(work, tmp_path, monkeypatch):
     with pytest.raises(FindingsError) as caught:
         grouped(outputs={"grad_bias": out}, timeout=5 if kinds == ["time_limit"] else 60)
     assert [finding.kind for finding in caught.value.findings] == kinds
-    assert says in str(caught.value)
+    assert words in str(caught.value)
     assert (out == 7).all() == (kinds != ["process_left"])
 
 
@@ -167,7 +167,7 @@ def test_isolated_call_equals_an_in_process_call():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "says"),
+    ("options", "error", "words"),
     [
         ({"rows": ROWS.astype(np.float64)}, AclnnError, "got float64, expected float16"),
         ({"rows": ROWS[0]}, AclnnError, "161002"),
@@ -178,8 +178,8 @@ def test_isolated_call_equals_an_in_process_call():
         ({"timeout": "1"}, UserError, "timeout: got '1', expected"),
     ],
 )
-def test_isolated_call_is_rejected_like_an_in_process_call(options, error, says):
-    with pytest.raises(error, match=re.escape(says)):
+def test_isolated_call_is_rejected_like_an_in_process_call(options, error, words):
+    with pytest.raises(error, match=re.escape(words)):
         grouped(**options)
 
 
@@ -214,10 +214,10 @@ def test_a_constructor_without_end_is_ended():
 
 @pytest.mark.parametrize("name", IN_PROCESS)
 def test_a_blocked_kernel_is_ended_without_isolation_too(name):
-    _, kinds, says = DEATHS[name]
+    _, kinds, words = DEATHS[name]
     findings = launch(SOURCE, name, 2, [np.zeros(16, np.int32)], lint=False, strict=False)
     assert [finding.kind for finding in findings if finding.kind == "endless_loop"] == kinds
-    assert not kinds or says in findings[0].message
+    assert not kinds or words in findings[0].message
 
 
 @pytest.mark.parametrize("ending", ["SIGKILL", "SIGINT"])

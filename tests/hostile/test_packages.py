@@ -145,18 +145,18 @@ def problem_of(packed):
 
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_hostile_archive_is_refused(package, tmp_path, name):
-    data, says = ARCHIVES[name]
+    data, message = ARCHIVES[name]
     path = with_payload(package, tmp_path / "x.run", gzip.compress(data))
     answer = CliRunner().invoke(app, ["verify", str(path)])
     assert isinstance(answer.exception, UserError), answer.output
-    assert says in str(answer.exception)
+    assert message in str(answer.exception)
     assert str(answer.exception).startswith(f"{path}: cannot be unpacked: got ")
     assert ", expected " in str(answer.exception)
     assert "; get the file again" in str(answer.exception)
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         (lambda data: data + data, "data after the end of the compressed data"),
         (lambda data: data + b"x", "data after the end of the compressed data"),
@@ -166,8 +166,8 @@ def test_hostile_archive_is_refused(package, tmp_path, name):
         (lambda _: b"", "ends early"),
     ],
 )
-def test_damaged_compression_is_refused(change, says):
-    assert says in problem_of(change(archive_of({"a": b"x" * 3000})))
+def test_damaged_compression_is_refused(change, message):
+    assert message in problem_of(change(archive_of({"a": b"x" * 3000})))
 
 
 @pytest.mark.parametrize("place", ["content", "behind the end"])
@@ -202,11 +202,11 @@ NAMED = [
 ]
 
 
-@pytest.mark.parametrize(("data", "says"), NAMED)
-def test_members_that_no_package_has_are_named(package, tmp_path, data, says):
-    assert says in problem_of(gzip.compress(data + END))
+@pytest.mark.parametrize(("data", "message"), NAMED)
+def test_members_that_no_package_has_are_named(package, tmp_path, data, message):
+    assert message in problem_of(gzip.compress(data + END))
     answer = CliRunner().invoke(app, ["verify", str(with_payload(package, tmp_path / "x", gzip.compress(data + END)))])
-    assert (answer.exit_code, says in answer.output) == (1, True)
+    assert (answer.exit_code, message in answer.output) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -249,20 +249,20 @@ MANIFESTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "says"), MANIFESTS)
-def test_manifest_of_another_form_is_refused(package, tmp_path, text, says):
+@pytest.mark.parametrize(("text", "message"), MANIFESTS)
+def test_manifest_of_another_form_is_refused(package, tmp_path, text, message):
     payload = tar_of({TREE + "manifest.json": text, "../x": b""})
     with pytest.raises(UserError) as refused:
         verify(with_payload(package, tmp_path / "x.run", payload))
     assert refused.value.exit_code == 2
     assert "x.run: cannot read manifest.json of the package: got " in str(refused.value)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert str(refused.value).endswith("; get the file again")
     assert len(str(refused.value)) < 1000
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         (lambda f: f | {"SHA256SUMS": f["SHA256SUMS"][65:]}, "SHA256SUMS: differs from the files in the manifest"),
         (lambda f: f | {"SHA256SUMS": b"\xff" * 99}, "SHA256SUMS: differs"),
@@ -272,13 +272,13 @@ def test_manifest_of_another_form_is_refused(package, tmp_path, text, says):
         (lambda f: f | {"package.info": b"vendor=other\n"}, "package.info: differs from the facts in the manifest"),
     ],
 )
-def test_lists_that_disagree_are_named(package, tmp_path, change, says):
+def test_lists_that_disagree_are_named(package, tmp_path, change, message):
     with tarfile.open(fileobj=io.BytesIO(archive_of({"a.h": b"x"}))) as archive:
         files = {m.name: archive.extractfile(m).read() for m in archive}
     own = change({name.removeprefix(TREE): data for name, data in files.items() if name.startswith(TREE)})
     members = {TREE + name: data for name, data in own.items()} | {"install.sh": files["install.sh"]}
     problems = verify(with_payload(package, tmp_path / "x.run", tar_of(members)))[1]
-    assert any(says in problem for problem in problems), problems
+    assert any(message in problem for problem in problems), problems
 
 
 def test_forty_thousand_files(package, tmp_path):
@@ -296,7 +296,7 @@ def test_many_problems_are_cut(package, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "says"),
+    ("name", "message"),
     [
         ("x" * 300, "File name too long"),
         ("d/" * 3000, "File name too long"),
@@ -304,9 +304,9 @@ def test_many_problems_are_cut(package, tmp_path):
         ("pipe", "a pipe"),
     ],
 )
-def test_paths_without_a_package(tmp_path, name, says):
+def test_paths_without_a_package(tmp_path, name, message):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UserError, match=says) as refused:
+    with pytest.raises(UserError, match=message) as refused:
         verify(tmp_path / name)
     assert len(str(refused.value)) < 600
     for device in ("/dev/zero", "/dev/full"):
@@ -325,7 +325,7 @@ def test_head_that_claims_too_much_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         (["--vendor-name", "v" * 300], "vendor name: got 'vvv"),
         (["--output", "o" * 300], "File name too long"),
@@ -335,11 +335,11 @@ def test_head_that_claims_too_much_is_refused(tmp_path):
         (["--cann", "c" * 5000], "expected the folder of a CANN toolkit"),
     ],
 )
-def test_long_options_of_pack(tmp_path, monkeypatch, options, says):
+def test_long_options_of_pack(tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     answer = CliRunner().invoke(app, ["pack", "--ops", "GroupedBiasAddGrad", *options])
     assert isinstance(answer.exception, UserError), answer.exception
-    assert says in str(answer.exception)
+    assert message in str(answer.exception)
     assert list(tmp_path.iterdir()) == []
 
 

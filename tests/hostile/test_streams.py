@@ -169,17 +169,17 @@ def test_a_process_without_memory_is_one_message(folder, command):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_command_that_is_ended_leaves_no_temporary_file(folder, tmp_path, number):
     """A pipe at the path of makeself shows that the package is half complete."""
-    tools, work, told = tmp_path / "tools", tmp_path / "work", tmp_path / "told"
+    tools, work, ready = tmp_path / "tools", tmp_path / "work", tmp_path / "told"
     tools.mkdir()
     work.mkdir()
-    os.mkfifo(told)
-    (tools / "makeself").write_text(f"#!/bin/sh\necho > {told}\nexec sleep 300\n", encoding="utf-8")
+    os.mkfifo(ready)
+    (tools / "makeself").write_text(f"#!/bin/sh\necho > {ready}\nexec sleep 300\n", encoding="utf-8")
     (tools / "makeself").chmod(0o755)
     # A shell in the background, or nohup, makes its children ignore some of these signals.
     command = ["env", "--default-signal", OPFORGE, "pack", "--no-build", "--output", str(tmp_path / "out")]
     variables = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "TMPDIR": str(work)}
     with subprocess.Popen(command, cwd=folder, env=variables, stderr=subprocess.PIPE, text=True) as process:
-        told.read_bytes()
+        ready.read_bytes()
         assert list(work.iterdir())
         process.send_signal(number)
         _, err = process.communicate(timeout=60)

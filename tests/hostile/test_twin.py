@@ -72,14 +72,14 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_misuse_of_run_is_one_line(name):
-    arguments, says = REFUSED[name]
+    arguments, message = REFUSED[name]
     inputs = arguments.get("inputs", {"grad_y": ROWS, "group_idx": ENDS})
     if isinstance(inputs, dict) and inputs.get("grad_y") is not None:
         inputs = {"group_idx": ENDS, **inputs}
     options = {"op_type": OP, **arguments, "inputs": inputs}
     with pytest.raises((UserError, AclnnError)) as refused:
         run(**options)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 1000
     np.testing.assert_array_equal(good(), EXPECTED)

@@ -1,5 +1,5 @@
-// Draws random problems and platforms and checks what every plan of BatchNormElemtBackward promises.
-// Usage: <program> COUNT SEED. Prints one line per broken promise (the first few) and exits 1 if there is any.
+// Draws random problems and platforms and checks the guarantees of every plan of BatchNormElemtBackward. Usage:
+// <program> COUNT SEED. Prints the first few violations, one per line, and exits with 1 if there is any.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -18,7 +18,7 @@ using opforge::SaturatingMul;
 using opforge::check::Dice;
 using opforge::check::kRealUbBytes;
 
-opforge::check::Promises g_promises;
+opforge::check::Guarantees g_guarantees;
 
 struct Drawn {
     BatchNormElemtBackwardProblem problem;
@@ -28,9 +28,9 @@ struct Drawn {
     int64_t Elements() const { return SaturatingMul(SaturatingMul(problem.N, problem.C), problem.S); }
 };
 
-void Expect(bool holds, const char* promise, const Drawn& drawn)
+void Expect(bool holds, const char* guarantee, const Drawn& drawn)
 {
-    if (g_promises.Keeps(holds, promise)) {
+    if (g_guarantees.Holds(holds, guarantee)) {
         return;
     }
     const BatchNormElemtBackwardProblem& p = drawn.problem;
@@ -46,7 +46,7 @@ Drawn Draw(Dice& dice)
     constexpr int64_t kInner[] = {1, 1, 3, 49, 64, 255, 256, 3136};
     Drawn drawn;
     BatchNormElemtBackwardProblem& problem = drawn.problem;
-    // Mostly shapes that exist, sometimes shapes that only a hostile caller writes down.
+    // Mostly realistic shapes, sometimes hostile ones.
     const bool isAbsurd = dice.Between(0, 19) == 0;
     problem.shapeCase =
         dice.Between(0, 1) == 0 ? BatchNormElemtBackwardCase::kWeighted : BatchNormElemtBackwardCase::kPlain;
@@ -105,7 +105,7 @@ void CheckBuffers(const Drawn& drawn, const BatchNormElemtBackwardTilingData& da
     Expect(total <= drawn.platform.ubBytes, "buffers fit into UB", drawn);
 }
 
-/// What op_kernel/common/spread.h writes on its way, element by element.
+/// The intermediate writes of op_kernel/common/spread.h, element by element.
 void CheckSpread(const Drawn& drawn, const BatchNormElemtBackwardTilingData& data)
 {
     const bool isAsItIs = data.isRowWise == 1 || (data.inner == 1 && data.tileBatches == 1);
@@ -145,7 +145,7 @@ void CheckPlan(Dice& dice)
         return;
     }
     Expect(plan.blockNum <= data.slices * data.batches, "every core has something to do", drawn);
-    // Another core is worth its start only from a certain traffic on.
+    // Another core is only used from a minimum traffic on.
     Expect((plan.blockNum - 1) * 16384 < SaturatingMul(drawn.Elements(), 3 * drawn.ElementBytes()),
            "small problems stay on few cores", drawn);
     CheckSlices(drawn, data);
@@ -157,5 +157,5 @@ void CheckPlan(Dice& dice)
 
 int main(int argc, char** argv)
 {
-    return opforge::check::Main(argc, argv, g_promises, [](Dice& dice) { CheckPlan(dice); });
+    return opforge::check::Main(argc, argv, g_guarantees, [](Dice& dice) { CheckPlan(dice); });
 }

@@ -33,6 +33,6 @@ def check_plans(request, tmp_path):
         subprocess.run(command, check=True)
         result = subprocess.run([program, str(count), str(seed)], capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stdout + result.stderr
-        assert f"{count} problems, 0 broken promises" in result.stdout
+        assert f"{count} problems, 0 violated guarantees" in result.stdout
 
     return check

@@ -1,5 +1,5 @@
-// Draws random problems and platforms and checks what every plan of ConvTbcBackward promises.
-// Usage: <program> COUNT SEED. Prints one line per broken promise (the first few) and exits 1 if there is any.
+// Draws random problems and platforms and checks the guarantees of every plan of ConvTbcBackward. Usage: <program>
+// COUNT SEED. Prints the first few violations, one per line, and exits with 1 if there is any.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -7,9 +7,9 @@
 #include "conv_tbc_backward_tiling.h"
 #include "plan_check.h"
 
-// The kernel's own steps, so that host and device are checked against each other.
+// The steps of the kernel, so that host and device are compared.
 #define __aicore__
-#include "../../op_kernel/common/arithmetic.h"  // not what "common/arithmetic.h" is on the host
+#include "../../op_kernel/common/arithmetic.h"  // not the "common/arithmetic.h" of the host
 #include "../../op_kernel/common/tbc_steps.h"
 
 namespace {
@@ -25,10 +25,10 @@ using opforge::kernel::Span;
 using opforge::kernel::TbcStep;
 using opforge::kernel::TbcSteps;
 
-opforge::check::Promises g_promises;
+opforge::check::Guarantees g_guarantees;
 
 constexpr int64_t kRealL1Bytes = 524032;
-// So many steps are looked at one by one; of more, some.
+// Up to this number, all steps are checked one by one; of more steps, only some.
 constexpr int64_t kAllSteps = 3000;
 
 struct Drawn {
@@ -38,9 +38,9 @@ struct Drawn {
     bool IsReal() const { return platform.ubBytes >= opforge::check::kRealUbBytes && platform.l1Bytes >= kRealL1Bytes; }
 };
 
-void Expect(bool holds, const char* promise, const Drawn& drawn)
+void Expect(bool holds, const char* guarantee, const Drawn& drawn)
 {
-    if (g_promises.Keeps(holds, promise)) {
+    if (g_guarantees.Holds(holds, guarantee)) {
         return;
     }
     const ConvTbcBackwardProblem& p = drawn.problem;
@@ -59,7 +59,7 @@ Drawn Draw(Dice& dice)
     constexpr int64_t kL1Bytes[] = {kRealL1Bytes, kRealL1Bytes, kRealL1Bytes, 1048576, 65536, 16384};
     Drawn drawn;
     ConvTbcBackwardProblem& p = drawn.problem;
-    // Mostly shapes that exist, sometimes shapes that only a hostile caller writes down.
+    // Mostly realistic shapes, sometimes hostile ones.
     const bool isAbsurd = dice.Between(0, 19) == 0;
     p.selfDtype = p.inputDtype = p.weightDtype = p.biasDtype = dice.OneOf(kDtypes);
     p.cubeMathType = dice.Between(0, 3);
@@ -78,7 +78,7 @@ Drawn Draw(Dice& dice)
     return drawn;
 }
 
-/// Whether a row in GM is longer than the stride of a DMA can be.
+/// Whether a row in GM is longer than the maximum stride of a DMA.
 bool IsWide(const ConvTbcBackwardProblem& p)
 {
     return opforge::SaturatingMul(std::max(p.Cin, p.Cout), opforge::SizeOf(p.selfDtype)) > UINT32_MAX;
@@ -110,7 +110,7 @@ void CheckShares(const Drawn& drawn, const TbcSteps& steps, int64_t cores)
     }
 }
 
-/// The steps of every tile add up to the whole of its sums, the tiles to the whole of both results.
+/// The steps of every tile cover its sums completely; the tiles cover both results completely.
 void CheckCover(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const TbcSteps& steps)
 {
     int64_t inputBlock = 0;
@@ -146,7 +146,7 @@ int64_t LoadedColumns(const Span& columns, int64_t granule, int64_t width)
     return RoundUp(std::min(RoundUp(columns.end, granule), width) - columns.begin / granule * granule, 16);
 }
 
-/// What a step loads stays within its half of L1, what it multiplies within L0.
+/// The loads of a step fit into its half of L1, its products into L0.
 void CheckStep(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const TbcSteps& steps, int64_t step,
                int64_t bytes)
 {
@@ -163,7 +163,7 @@ void CheckStep(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const 
     const int64_t panel = isInput ? data.inputPanel : data.weightPanel;
     const int64_t right = isInput ? Size(at.taps) * RoundUp(data.inputColumns, 16) * RoundUp(data.inputDepth, 16)
                                   : depth * LoadedColumns(at.tile.columns, data.weightPanelGranule, data.outChannels);
-    // Fractals that begin in the middle of a column are read up to 15 rows beyond it.
+    // Fractals that begin inside a column are read up to 15 rows beyond it.
     Expect(pitch * across * bytes + 480 <= slot * bytes, "the window fits into its slot of L1", drawn);
     Expect(right * bytes + 480 <= panel * bytes, "the right operand fits into its slot of L1", drawn);
     Expect(pitch <= 16384 && depth <= 16384, "columns of L1 are as high as an instruction can say", drawn);
@@ -280,5 +280,5 @@ void CheckPlan(const Drawn& drawn, Dice& dice)
 
 int main(int argc, char** argv)
 {
-    return opforge::check::Main(argc, argv, g_promises, [](Dice& dice) { CheckPlan(Draw(dice), dice); });
+    return opforge::check::Main(argc, argv, g_guarantees, [](Dice& dice) { CheckPlan(Draw(dice), dice); });
 }

@@ -1,5 +1,5 @@
-// Draws random problems and platforms and checks what every plan of EmbeddingDenseBackward promises.
-// Usage: <program> COUNT SEED. Prints one line per broken promise (the first few) and exits 1 if there is any.
+// Draws random problems and platforms and checks the guarantees of every plan of EmbeddingDenseBackward. Usage:
+// <program> COUNT SEED. Prints the first few violations, one per line, and exits with 1 if there is any.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -15,7 +15,7 @@ using opforge::Platform;
 using opforge::check::Dice;
 using opforge::check::kRealUbBytes;
 
-opforge::check::Promises g_promises;
+opforge::check::Guarantees g_guarantees;
 
 struct Drawn {
     EmbeddingDenseBackwardProblem problem;
@@ -24,9 +24,9 @@ struct Drawn {
     int64_t ElementBytes() const { return SizeOf(problem.gradDtype); }
 };
 
-void Expect(bool holds, const char* promise, const Drawn& drawn)
+void Expect(bool holds, const char* guarantee, const Drawn& drawn)
 {
-    if (g_promises.Keeps(holds, promise)) {
+    if (g_guarantees.Holds(holds, guarantee)) {
         return;
     }
     const EmbeddingDenseBackwardProblem& p = drawn.problem;
@@ -42,7 +42,7 @@ Drawn Draw(Dice& dice)
     constexpr DataType kIndexDtypes[] = {DataType::kInt32, DataType::kInt64};
     Drawn drawn;
     EmbeddingDenseBackwardProblem& problem = drawn.problem;
-    // Mostly shapes that exist, sometimes shapes that only a hostile caller writes down.
+    // Mostly realistic shapes, sometimes hostile ones.
     const bool isAbsurd = dice.Between(0, 19) == 0;
     problem.gradDtype = dice.OneOf(kDtypes);
     problem.indicesDtype = dice.OneOf(kIndexDtypes);
@@ -147,5 +147,5 @@ void CheckPlan(const Drawn& drawn)
 
 int main(int argc, char** argv)
 {
-    return opforge::check::Main(argc, argv, g_promises, [](Dice& dice) { CheckPlan(Draw(dice)); });
+    return opforge::check::Main(argc, argv, g_guarantees, [](Dice& dice) { CheckPlan(Draw(dice)); });
 }

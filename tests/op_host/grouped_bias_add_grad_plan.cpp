@@ -1,5 +1,5 @@
-// Draws random problems and platforms and checks what every plan of GroupedBiasAddGrad promises.
-// Usage: <program> COUNT SEED. Prints one line per broken promise (the first few) and exits 1 if there is any.
+// Draws random problems and platforms and checks the guarantees of every plan of GroupedBiasAddGrad. Usage: <program>
+// COUNT SEED. Prints the first few violations, one per line, and exits with 1 if there is any.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include "grouped_bias_add_grad_tiling.h"
 #include "plan_check.h"
 
-// The kernel's own splits, so that host and device are checked against each other.
+// The splits of the kernel, so that host and device are compared.
 #define __aicore__
 #include "../../op_kernel/common/arithmetic.h"
 
@@ -23,7 +23,7 @@ using opforge::kernel::PartIndexOf;
 using opforge::kernel::PartOf;
 using opforge::kernel::Span;
 
-opforge::check::Promises g_promises;
+opforge::check::Guarantees g_guarantees;
 
 struct Drawn {
     GroupedBiasAddGradProblem problem;
@@ -33,9 +33,9 @@ struct Drawn {
     int64_t ElementBytes() const { return SizeOf(problem.gradYDtype); }
 };
 
-void Expect(bool holds, const char* promise, const Drawn& drawn)
+void Expect(bool holds, const char* guarantee, const Drawn& drawn)
 {
-    if (g_promises.Keeps(holds, promise)) {
+    if (g_guarantees.Holds(holds, guarantee)) {
         return;
     }
     const GroupedBiasAddGradProblem& p = drawn.problem;
@@ -52,7 +52,7 @@ Drawn Draw(Dice& dice)
     constexpr DataType kIndexDtypes[] = {DataType::kInt32, DataType::kInt64};
     Drawn drawn;
     GroupedBiasAddGradProblem& problem = drawn.problem;
-    // Mostly shapes that exist, sometimes shapes that only a hostile caller writes down.
+    // Mostly realistic shapes, sometimes hostile ones.
     const bool isAbsurd = dice.Between(0, 19) == 0;
     problem.gradYDtype = dice.OneOf(kDtypes);
     problem.H = dice.Size(isAbsurd ? 62 : 21);
@@ -82,7 +82,7 @@ void CheckRefusal(const Drawn& drawn, const opforge::Refusal& refusal)
            drawn);
 }
 
-/// Every row is in the share of exactly one row block, whatever part of the rows the groups use.
+/// Every row is in the share of exactly one row block, for any number of rows in groups.
 void CheckRows(const Drawn& drawn, const GroupedBiasAddGradTilingData& data, Dice& dice)
 {
     for (const int64_t used : {data.rows, dice.Between(0, data.rows), std::min<int64_t>(data.rows, 3)}) {
@@ -205,5 +205,5 @@ void CheckPlan(const Drawn& drawn, Dice& dice)
 
 int main(int argc, char** argv)
 {
-    return opforge::check::Main(argc, argv, g_promises, [](Dice& dice) { CheckPlan(Draw(dice), dice); });
+    return opforge::check::Main(argc, argv, g_guarantees, [](Dice& dice) { CheckPlan(Draw(dice), dice); });
 }

@@ -1,5 +1,5 @@
-// Draws random problems and platforms and checks what every plan of NsaCompressGrad promises.
-// Usage: <program> COUNT SEED. Prints one line per broken promise (the first few) and exits 1 if there is any.
+// Draws random problems and platforms and checks the guarantees of every plan of NsaCompressGrad. Usage: <program>
+// COUNT SEED. Prints the first few violations, one per line, and exits with 1 if there is any.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include "nsa_compress_grad_tiling.h"
 #include "plan_check.h"
 
-// The kernel's own shares, so that host and device are checked against each other.
+// The shares of the kernel, so that host and device are compared.
 #define __aicore__
 #include "../../op_kernel/common/arithmetic.h"
 #include "../../op_kernel/common/head_shares.h"
@@ -24,16 +24,16 @@ using opforge::check::kRealUbBytes;
 using opforge::kernel::HeadShares;
 using opforge::kernel::Span;
 
-opforge::check::Promises g_promises;
+opforge::check::Guarantees g_guarantees;
 
 struct Drawn {
     NsaCompressGradProblem problem;
     Platform platform;
 };
 
-void Expect(bool holds, const char* promise, const Drawn& drawn)
+void Expect(bool holds, const char* guarantee, const Drawn& drawn)
 {
-    if (g_promises.Keeps(holds, promise)) {
+    if (g_guarantees.Holds(holds, guarantee)) {
         return;
     }
     const NsaCompressGradProblem& p = drawn.problem;
@@ -47,7 +47,7 @@ Drawn Draw(Dice& dice)
 {
     Drawn drawn;
     NsaCompressGradProblem& problem = drawn.problem;
-    // Mostly shapes that exist, sometimes shapes that only a hostile caller writes down.
+    // Mostly realistic shapes, sometimes hostile ones.
     const bool isAbsurd = dice.Between(0, 19) == 0;
     problem.outputGradDtype = problem.inputDtype = problem.weightDtype = DataType::kFloat16;
     problem.N = std::max<int64_t>(dice.Size(isAbsurd ? 62 : 8), 1);
@@ -122,7 +122,7 @@ void CheckBuffers(const Drawn& drawn, const NsaCompressGradTilingData& data)
            "parked sums can be merged", drawn);
 }
 
-/// Every row of every head is in one share, shares are even, and who shares a tile knows it.
+/// Every row of every head is in one share, shares are even, and all cores of a tile agree on its cores.
 void CheckShares(const Drawn& drawn, const NsaCompressGradTilingData& data, int64_t blocks, int64_t workspaceBytes)
 {
     const int64_t tiles = CeilDiv(data.heads, data.tileHeads);
@@ -177,5 +177,5 @@ void CheckPlan(const Drawn& drawn)
 
 int main(int argc, char** argv)
 {
-    return opforge::check::Main(argc, argv, g_promises, [](Dice& dice) { CheckPlan(Draw(dice)); });
+    return opforge::check::Main(argc, argv, g_guarantees, [](Dice& dice) { CheckPlan(Draw(dice)); });
 }

@@ -1,4 +1,4 @@
-// What the programs that check plans share: random numbers, platforms, and the report of broken promises.
+// Common parts of programs that check plans: random numbers, platforms, and the report of violations.
 #ifndef OPFORGE_TESTS_OP_HOST_PLAN_CHECK_H
 #define OPFORGE_TESTS_OP_HOST_PLAN_CHECK_H
 
@@ -48,16 +48,16 @@ private:
     std::mt19937_64 engine_;
 };
 
-/// Counts broken promises and shows the first few.
-class Promises {
+/// Counts violations and prints the first few.
+class Guarantees {
 public:
-    /// Whether the promise holds, or enough have been shown: the caller prints the problem otherwise.
-    bool Keeps(bool holds, const char* promise)
+    /// Whether the guarantee holds, or enough violations were printed: otherwise, the caller prints the problem.
+    bool Holds(bool holds, const char* guarantee)
     {
         if (holds || ++failures_ > kShownFailures) {
             return true;
         }
-        std::printf("broken: %s\n  ", promise);
+        std::printf("violated: %s\n  ", guarantee);
         return false;
     }
 
@@ -66,7 +66,7 @@ public:
 
 /// Runs `checkOne(dice)` for COUNT problems; arguments of the program: COUNT SEED.
 template <typename CheckOne>
-int Main(int argc, char** argv, const Promises& promises, CheckOne checkOne)
+int Main(int argc, char** argv, const Guarantees& guarantees, CheckOne checkOne)
 {
     if (argc != 3) {
         std::fprintf(stderr, "usage: %s COUNT SEED\n", argv[0]);
@@ -77,8 +77,8 @@ int Main(int argc, char** argv, const Promises& promises, CheckOne checkOne)
     for (long long index = 0; index < count; ++index) {
         checkOne(dice);
     }
-    std::printf("%lld problems, %d broken promises\n", count, promises.failures_);
-    return promises.failures_ == 0 ? 0 : 1;
+    std::printf("%lld problems, %d violated guarantees\n", count, guarantees.failures_);
+    return guarantees.failures_ == 0 ? 0 : 1;
 }
 
 }  // namespace opforge::check

@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-def test_every_plan_keeps_its_promises(check_plans):
+def test_every_plan_satisfies_its_guarantees(check_plans):
     check_plans("batch_norm_elemt_backward", count=40_000)

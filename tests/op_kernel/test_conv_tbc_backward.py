@@ -314,20 +314,20 @@ def test_strided_inputs():
 
 def test_strided_outputs_keep_other_elements():
     inputs, attrs = problem(20, 3, (12, 10))
-    around = {
+    buffers = {
         "grad_input": np.full((21, 4, 25), 9, np.float16),
         "grad_weight": np.full((3, 36, 11), 9, np.float16),
         "grad_bias": np.full(31, 9, np.float16),
     }
     views = {
-        "grad_input": around["grad_input"][1:, :3, 1::2],
-        "grad_weight": around["grad_weight"][:, ::3, :10],
-        "grad_bias": around["grad_bias"][1::3],
+        "grad_input": buffers["grad_input"][1:, :3, 1::2],
+        "grad_weight": buffers["grad_weight"][:, ::3, :10],
+        "grad_bias": buffers["grad_bias"][1::3],
     }
     agree(inputs, attrs, outputs=views)
     for name, view in views.items():
         view[...] = 9
-        assert np.all(around[name] == 9)
+        assert np.all(buffers[name] == 9)
 
 
 def test_mixed_dtypes_are_promoted_and_results_cast():

@@ -262,12 +262,12 @@ def test_strided_inputs():
 
 def test_strided_outputs_keep_other_elements():
     inputs, attrs = problem([90, 70], 4, 48)
-    around = {"input_grad": np.full((161, 5, 100), 9, np.float16), "weight_grad": np.full((33, 12), 9, np.float16)}
-    views = {"input_grad": around["input_grad"][1:, :4, 1:97:2], "weight_grad": around["weight_grad"][:32, ::3]}
+    buffers = {"input_grad": np.full((161, 5, 100), 9, np.float16), "weight_grad": np.full((33, 12), 9, np.float16)}
+    views = {"input_grad": buffers["input_grad"][1:, :4, 1:97:2], "weight_grad": buffers["weight_grad"][:32, ::3]}
     agree(inputs, attrs, outputs=views)
     for name, view in views.items():
         view[...] = 9
-        assert np.all(around[name] == 9)
+        assert np.all(buffers[name] == 9)
 
 
 @pytest.mark.parametrize(("lengths", "heads", "head_size"), [([3000], 3, 64), ([100] * 9, 20, 32)])

@@ -68,7 +68,7 @@ int main(int /*count*/, char** words)
     float* y = nullptr;
     Call(51, output, &y);
     std::printf("%g %g %g %g %g %g\n", y[0], y[1], y[2], y[3], y[4], y[5]);
-    // 92 and following release objects; the session goes before the library.
+    // 92 and the following functions release objects; the session is released before the library.
     for (const auto& [slot, object] : {std::pair<size_t, void*>{96, output},
                                        {96, inputs[0]},
                                        {96, inputs[1]},

@@ -1,5 +1,5 @@
-// Runs the parse function of the generated plugin of GroupedBiasAddGrad: parse_node <JSON text> [input]...
-// Prints "ok <group_idx_type>" or "failed"; the plugin prints its own reason.
+// Runs the parse function of the generated plugin of GroupedBiasAddGrad: parse_node <JSON text> [input]... Prints "ok
+// <group_idx_type>" or "failed"; the plugin prints the reason.
 #include <cstdint>
 #include <iostream>
 #include <vector>

@@ -1,5 +1,5 @@
-// Reads one attribute of an ONNX node as a generated plugin would: read_node <getter> <attribute> <JSON text>
-// [input]... Prints "ok <value>" or "no <error>"; the value starts as 77, so that an untouched one shows.
+// Reads one attribute of an ONNX node like a generated plugin: read_node <getter> <attribute> <JSON text> [input]...
+// Prints "ok <value>" or "no <error>"; the initial value is 77, so that an unchanged one is visible.
 #include <iostream>
 #include <string>
 #include <vector>

@@ -46,7 +46,7 @@ def test_node_is_parsed(parse, attributes, inputs, kind):
 
 
 @pytest.mark.parametrize(
-    ("attributes", "inputs", "said"),
+    ("attributes", "inputs", "message"),
     [
         ([{"name": "group_idx_type", "type": FLOAT, "f": "1"}], ("dy",), "attribute 'group_idx_type': got a float"),
         ([{"name": "axis", "type": INT, "i": 1}], ("dy",), "attribute 'axis' is unknown"),
@@ -62,8 +62,8 @@ def test_node_is_parsed(parse, attributes, inputs, kind):
         ([], ("a", "b", "c"), "got 3 inputs, expected at most 2"),
     ],
 )
-def test_failure_is_explained_by_the_plugin(parse, attributes, inputs, said):
+def test_failure_is_explained_by_the_plugin(parse, attributes, inputs, message):
     result = parse(attributes, *inputs)
     assert result.stdout == "failed"
     assert "node 'grad' (npu::1::NPUGroupedBiasAddGrad): " in result.stderr
-    assert said in result.stderr
+    assert message in result.stderr

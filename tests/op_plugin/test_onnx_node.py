@@ -68,7 +68,7 @@ def test_absent_leaves_the_value_alone(read, getter, untouched, attributes):
 
 
 @pytest.mark.parametrize(
-    ("getter", "attributes", "said"),
+    ("getter", "attributes", "message"),
     [
         ("int", attribute(FLOAT, f="1.0"), "attribute 'a': got a float, expected an int"),
         ("int", attribute(TENSOR, t={"dims": [1]}), "got a tensor, expected an int"),
@@ -91,14 +91,14 @@ def test_absent_leaves_the_value_alone(read, getter, untouched, attributes):
         ("int", attribute(INT, ref_attr_name="axis"), "attribute 'a' refers to an attribute of a function"),
     ],
 )
-def test_wrong_value_names_place_got_and_expected(read, getter, attributes, said):
+def test_wrong_value_names_place_got_and_expected(read, getter, attributes, message):
     answer = read(getter, attributes)
     assert answer.startswith("no " + PLACE)
-    assert said in answer
+    assert message in answer
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"attribute":[{"name":"a","type":2,"i":1}', "expected ',' or ']'"),
         ('{"attribute":[]} x', "character 17: expected the end of the text"),
@@ -119,10 +119,10 @@ def test_wrong_value_names_place_got_and_expected(read, getter, attributes, said
     ],
 )
 @pytest.mark.parametrize("getter", ["int", "only"])
-def test_unreadable_attributes_are_refused(read, getter, text, said):
+def test_unreadable_attributes_are_refused(read, getter, text, message):
     answer = read(getter, text)
     assert answer.startswith("no " + PLACE)
-    assert said in answer
+    assert message in answer
 
 
 def test_every_truncation_is_refused(read):

@@ -72,7 +72,7 @@ def run(tmp_path):
     return call
 
 
-def _hear_signals():
+def _restore_signals():
     """Restore signals: a test run in the background can inherit ignored signals."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
@@ -89,7 +89,7 @@ def begin():
                 [str(word) for word in command],
                 env={"PATH": "/usr/bin:/bin"} | environment,
                 start_new_session=True,
-                preexec_fn=_hear_signals,  # noqa: PLW1509  # no threads here
+                preexec_fn=_restore_signals,  # noqa: PLW1509  # no threads here
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

@@ -171,9 +171,9 @@ def test_a_build_that_cannot_write_is_one_message(small, tmp_path, capfd, toolki
     words = ["--package", str(vendor), "--work", str(tmp_path / "file/work"), "--toolkit", str(toolkit.root)]
     monkeypatch.setattr("sys.argv", ["cann", *words])
     assert main() == 1
-    said = capfd.readouterr().err
-    assert said.startswith("the build stopped: ")
-    assert len(said.splitlines()) == 1
+    message = capfd.readouterr().err
+    assert message.startswith("the build stopped: ")
+    assert len(message.splitlines()) == 1
 
 
 def test_missing_program_is_named_and_nothing_is_done(small_package, run, toolkit, vendors):
@@ -207,17 +207,17 @@ def test_variable_without_a_toolkit_is_rejected_if_it_is_used(small_package, run
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--cann=/nowhere"], "--cann: got '/nowhere', expected the folder of a CANN toolkit"),
         (["--no-build", "--cann=/"], "expected the folder of a CANN toolkit"),
         (["--uninstall", "--no-build"], "expected an installation"),
     ],
 )
-def test_options_of_the_build_are_checked(small_package, run, vendors, options, said):
+def test_options_of_the_build_are_checked(small_package, run, vendors, options, message):
     result = run(small_package, *options, f"--install-path={vendors.parent}")
     assert result.returncode == 2
-    assert said in result.stderr
+    assert message in result.stderr
 
 
 def is_running(process):
@@ -284,9 +284,9 @@ def test_a_signal_ends_the_build_with_its_compilers(small_package, run, begin, t
         assert installer.poll() is None
         time.sleep(0.05)
     tell(installer.pid, signal.SIGINT)
-    said = installer.communicate(timeout=30)[1]
+    message = installer.communicate(timeout=30)[1]
     assert installer.returncode == 130
-    assert said.endswith("stopped by a signal; nothing was installed or removed\n")
+    assert message.endswith("stopped by a signal; nothing was installed or removed\n")
     assert list(temporary.iterdir()) == []
     assert names(vendors) == {".opforge.build"}
     for process in (tmp_path / "started").read_text().split():

@@ -215,7 +215,7 @@ def test_lists_of_kernels_have_the_form_that_the_runtime_reads():
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"supportInfo": {}}, "no binFileName or no list simplifiedKey"),
         ({"supportInfo": SUPPORT | {"simplifiedKey": 3}}, "no list simplifiedKey"),
@@ -223,8 +223,8 @@ def test_lists_of_kernels_have_the_form_that_the_runtime_reads():
         ({"coreType": ["MIX"]}, r"coreType \['MIX'\]"),
     ],
 )
-def test_a_kernel_that_cannot_be_found_is_refused(change, says):
-    with pytest.raises(KernelError, match=says):
+def test_a_kernel_that_cannot_be_found_is_refused(change, message):
+    with pytest.raises(KernelError, match=message):
         described(WRITTEN | change, "ascend910b", "add")
 
 
@@ -238,9 +238,9 @@ def vendor(small, tmp_path):
     return root / "packages/vendors/opforge"
 
 
-def build(vendor, toolkit, work, said=None):
+def build(vendor, toolkit, work, output=None):
     environment = {"PATH": "/usr/bin:/bin", "CMAKE_EXPORT_COMPILE_COMMANDS": "ON"}
-    say = (said if said is not None else []).append
+    say = (output if output is not None else []).append
     return Build(vendor, work, read_toolkit(toolkit.root), environment, 2, say).run()
 
 
@@ -354,7 +354,7 @@ def test_toolkit_without_kernel_output_is_reported(vendor, tmp_path):
 
 
 def test_a_failed_step_is_named_and_the_others_are_kept(vendor, tmp_path):
-    toolkit, work, said = MockToolkit(tmp_path / "cann"), tmp_path / "work", []
+    toolkit, work, output = MockToolkit(tmp_path / "cann"), tmp_path / "work", []
     toolkit.write("opc-fails", "float32")
     with pytest.raises(StepError) as failed:
         build(vendor, toolkit, work)
@@ -371,20 +371,20 @@ def test_a_failed_step_is_named_and_the_others_are_kept(vendor, tmp_path):
     done = {path.name for path in (work / "stamps").iterdir()}
     (toolkit.root / "opc-fails").unlink()
     before = len(toolkit.calls("opc"))
-    build(vendor, toolkit, work, said)
-    kept = {line.split("] ")[1].removesuffix(": already done") for line in said if line.endswith("already done")}
+    build(vendor, toolkit, work, output)
+    kept = {line.split("] ")[1].removesuffix(": already done") for line in output if line.endswith("already done")}
     assert kept == done
     assert len(toolkit.calls("opc")) == before + 3 - len([name for name in done if name.startswith("Grouped")])
 
     # A changed product is built again; another toolkit or package restarts the build.
     (work / "tree/op_api/lib/libcust_opapi.so").write_bytes(b"")
-    said.clear()
-    build(vendor, toolkit, work, said)
-    assert [line for line in said if not line.endswith("already done")] == ["[4/8] libcust_opapi.so"]
+    output.clear()
+    build(vendor, toolkit, work, output)
+    assert [line for line in output if not line.endswith("already done")] == ["[4/8] libcust_opapi.so"]
     (vendor / "manifest.json").write_text((vendor / "manifest.json").read_text() + "\n")
-    said.clear()
-    build(vendor, toolkit, work, said)
-    assert not any(line.endswith("already done") for line in said)
+    output.clear()
+    build(vendor, toolkit, work, output)
+    assert not any(line.endswith("already done") for line in output)
 
 
 @pytest.mark.parametrize(
@@ -404,8 +404,8 @@ def test_a_failure_of_opc_is_one_message_with_the_operator(vendor, tmp_path, pro
 
 
 def test_package_with_files_built_by_a_toolkit(small, tmp_path, run):
-    toolkit, said = MockToolkit(tmp_path / "cann"), []
-    contents = built(small, toolkit.root, tmp_path / "work", 2, said.append)
+    toolkit, output = MockToolkit(tmp_path / "cann"), []
+    contents = built(small, toolkit.root, tmp_path / "work", 2, output.append)
     package = make_package(contents, tmp_path / "package.run")
     assert verify(package)[1] == []
     manifest = json.loads(layout(contents)["packages/vendors/opforge/manifest.json"])
@@ -428,8 +428,8 @@ def test_package_with_files_built_by_a_toolkit(small, tmp_path, run):
 
 def test_toolkits_that_cannot_build_are_named(small, tmp_path, monkeypatch):
     old = MockToolkit(tmp_path / "old", version_dir="7.0").root
-    for root, says in ((tmp_path, f"--cann: got '{tmp_path}', expected the folder"), (old, "--cann: got CANN 7.0")):
-        with pytest.raises(UserError, match=says):
+    for root, message in ((tmp_path, f"--cann: got '{tmp_path}', expected the folder"), (old, "--cann: got CANN 7.0")):
+        with pytest.raises(UserError, match=message):
             built(small, root, tmp_path / "work", 1, print)
     toolkit = MockToolkit(tmp_path / "cann")
     toolkit.write("opc-fails", "float16 bfloat16 float32")

@@ -152,11 +152,11 @@ def test_a_library_that_talks_has_no_fault(tree):
 FAULTS = {}
 
 
-def fault(check, says, *follows):
+def fault(check, expected_text, *follows):
     """Define a change of the correct tree, the check that reports it, the text of its line, and dependent checks."""
 
     def add(change):
-        FAULTS[change.__name__] = (change, check, says, follows)
+        FAULTS[change.__name__] = (change, check, expected_text, follows)
         return change
 
     return add
@@ -524,14 +524,14 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize(("file", "text", "says", "follows"), [(*row[:3], row[3:]) for row in MALFORMED])
-def test_a_malformed_file_is_named(tree, file, text, says, follows):
+@pytest.mark.parametrize(("file", "text", "expected_text", "follows"), [(*row[:3], row[3:]) for row in MALFORMED])
+def test_a_malformed_file_is_named(tree, file, text, expected_text, follows):
     (tree.vendor / file).write_text(text)
     found = tree.faults()
     assert {fault.check for fault in found} == {"malformed", *follows}, "\n".join(map(str, found))
     line = next(str(fault) for fault in found if fault.check == "malformed")
     assert line.startswith(f"{tree.vendor / file}: got ")
-    assert says in line
+    assert expected_text in line
     assert ", expected" in line
     assert "; install the package again" in line
 
@@ -627,11 +627,11 @@ def library_ends_its_program(tree):
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_named(tree, name):
-    change, check, says, follows = FAULTS[name]
+    change, check, expected_text, follows = FAULTS[name]
     change(tree)
     found = tree.faults(usual=[tree.toolkit])
     matching = [str(fault) for fault in found if fault.check == check]
-    assert any(says in line for line in matching), "\n".join(map(str, found))
+    assert any(expected_text in line for line in matching), "\n".join(map(str, found))
     assert {fault.check for fault in found} == {check, *follows}, "\n".join(map(str, found))
 
 
@@ -858,9 +858,9 @@ def test_missing_environment_names_the_script_to_source(monkeypatch, tmp_path):
     monkeypatch.setattr(CannEnvironment, "toolkits", [])
     shown = CliRunner().invoke(app, ["doctor"])
     assert shown.exit_code == 1, shown.output
-    said = shown.output.splitlines()[-1]
-    assert said.startswith("no operator package is visible in this shell: neither ASCEND_CUSTOM_OPP_PATH nor")
-    assert said.endswith("; source FOLDER/vendors/<vendor>/bin/set_env.bash of the installation")
+    printed = shown.output.splitlines()[-1]
+    assert printed.startswith("no operator package is visible in this shell: neither ASCEND_CUSTOM_OPP_PATH nor")
+    assert printed.endswith("; source FOLDER/vendors/<vendor>/bin/set_env.bash of the installation")
 
 
 TABLE = """\

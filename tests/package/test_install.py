@@ -62,7 +62,7 @@ def test_set_env_shows_the_vendor_once_and_first(package, run, target):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--instal-path=/x"], "unknown option '--instal-path=/x'"),
         (["--install-path"], "unknown option '--install-path'"),
@@ -83,12 +83,12 @@ def test_set_env_shows_the_vendor_once_and_first(package, run, target):
         ([], "no target: give --install-path=FOLDER"),
     ],
 )
-def test_bad_option_installs_nothing(package, run, target, options, said):
+def test_bad_option_installs_nothing(package, run, target, options, message):
     result = run(
         package, *([f"--install-path={target}"] if options and "install-path" not in options[0] else []), *options
     )
     assert result.returncode == 2
-    assert said in result.stderr
+    assert message in result.stderr
     assert not target.exists()
 
 

@@ -233,7 +233,7 @@ def test_unusable_temporary_folder_is_named(project, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (
             {"socs": ["ascend910c"]},
@@ -246,8 +246,8 @@ def test_unusable_temporary_folder_is_named(project, tmp_path, monkeypatch):
         ({"vendor": "../x"}, "vendor name: got '../x', expected lower case letters"),
     ],
 )
-def test_bad_choice_is_refused(project, tmp_path, options, said):
-    with pytest.raises(UserError, match=said):
+def test_bad_choice_is_refused(project, tmp_path, options, message):
+    with pytest.raises(UserError, match=message):
         pack(out=tmp_path, project=project, **options)
     assert list(tmp_path.iterdir()) == []
 
@@ -298,7 +298,7 @@ def test_vendor_is_the_one_that_the_project_names(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[tool.opforge]\nvendor = 'My Company'", r"vendor of .tool.opforge.: got 'My Company', expected lower case"),
         ("[tool.opforge]\nvendor = 1", "got 1, expected lower case"),
@@ -307,9 +307,9 @@ def test_vendor_is_the_one_that_the_project_names(tmp_path, monkeypatch):
         ("[tool.opforge]\nversion = '1\"'", "version of .tool.opforge.: got '1\"', expected numbers and dots"),
     ],
 )
-def test_unusable_vendor_of_a_project_is_named_with_its_file(tmp_path, text, said):
+def test_unusable_vendor_of_a_project_is_named_with_its_file(tmp_path, text, message):
     (tmp_path / "pyproject.toml").write_text(text)
-    with pytest.raises(UserError, match=f"{tmp_path}/pyproject.toml: .*{said}"):
+    with pytest.raises(UserError, match=f"{tmp_path}/pyproject.toml: .*{message}"):
         _ = Project(tmp_path).vendor + Project(tmp_path).version
 
 

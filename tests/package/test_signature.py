@@ -80,7 +80,7 @@ def _stripped(files):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (_stripped, "missing; expected a package signed"),
         (lambda files: files | {TREE + "op_proto/inc/op_proto.h": b"\n"}, "op_proto.h: differs from the manifest"),
@@ -94,9 +94,9 @@ def _stripped(files):
         (lambda files: {name.replace(TREE, "packages/x/"): data for name, data in files.items()}, "but is in"),
     ],
 )
-def test_an_altered_package_is_refused(signed, key, tmp_path, change, said):
+def test_an_altered_package_is_refused(signed, key, tmp_path, change, message):
     _, problems = verify(repacked(signed, tmp_path / "x.run", change), key[1])
-    assert any(said in problem for problem in problems)
+    assert any(message in problem for problem in problems)
 
 
 # Change of a signed package -> output of its installer with --trusted-keys.
@@ -132,10 +132,10 @@ def _relisted(files, path):
 @pytest.mark.parametrize("kind", INSTALLER_REFUSES)
 @pytest.mark.parametrize("action", ["--install-path={}/opp", "--extract={}/opp", "--verify"])
 def test_the_installer_refuses_an_altered_package(signed, key, run, tmp_path, kind, action):
-    change, said = INSTALLER_REFUSES[kind]
+    change, message = INSTALLER_REFUSES[kind]
     result = run(_program(signed, tmp_path / "x.run", change), action.format(tmp_path), f"--trusted-keys={key[1]}")
     assert result.returncode == (1 if (kind, action) == ("header", "--verify") else 2)
-    assert said in result.stderr
+    assert message in result.stderr
     assert not (tmp_path / "opp").exists()
 
 

@@ -148,14 +148,14 @@ def used(request, small, tmp_path_factory):
     release.
     """
     root = tmp_path_factory.mktemp("used")
-    toolkit, vendors, said = MockToolkit(root / "cann", request.param), root / "opp/vendors", []
+    toolkit, vendors, lines = MockToolkit(root / "cann", request.param), root / "opp/vendors", []
     # The installer continues with the results of `pack --cann` in the same work folder.
-    packed = built(small, toolkit.root, vendors / ".opforge.build", 2, said.append)
+    packed = built(small, toolkit.root, vendors / ".opforge.build", 2, lines.append)
     package = make_package(small, root / "package.run")
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("ASCEND", "LD_LIBRARY"))}
     command = [str(package), f"--cann={toolkit.root}", f"--install-path={root}/opp"]
     installed = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
-    return SimpleNamespace(toolkit=toolkit, packed=packed, said=said, installed=installed, vendor=vendors / "opforge")
+    return SimpleNamespace(toolkit=toolkit, packed=packed, lines=lines, installed=installed, vendor=vendors / "opforge")
 
 
 def warning(used):
@@ -165,7 +165,7 @@ def warning(used):
 
 
 def test_a_package_is_built_with_each_generation(used):
-    warnings = [line for line in used.said if line.startswith("warning: ")]
+    warnings = [line for line in used.lines if line.startswith("warning: ")]
     assert warnings == ([f"warning: CANN {warning(used).replace(',', ' is')}"] if warning(used) else [])
     manifest = json.loads(layout(used.packed)["packages/vendors/opforge/manifest.json"])
     assert manifest["cann"] == [used.toolkit.generation.version] * 2

@@ -73,7 +73,7 @@ def _behind_a_link(files):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "words"),
     [
         (_with_a_list_of_a_build, "built.json"),
         (_behind_a_link, "a link or no file: packages/vendors/opforge\n"),
@@ -90,14 +90,14 @@ def _behind_a_link(files):
         (lambda files: files | {TREE + "version.info": b"changed"}, "version.info"),
     ],
 )
-def test_payload_contains_exactly_the_files_of_the_manifest(package, run, tmp_path, change, said):
+def test_payload_contains_exactly_the_files_of_the_manifest(package, run, tmp_path, change, words):
     changed = repacked(package, tmp_path / "changed.run", change)
     changed.chmod(0o755)
     for option in ("--verify", f"--install-path={tmp_path / 'opp'}", f"--extract={tmp_path / 'x'}"):
         result = run(changed, option)
         code = 1 if option == "--verify" else 2
         assert (result.returncode, "the package is damaged; get it again" in result.stderr) == (code, True)
-        assert said in result.stdout
+        assert words in result.stdout
     assert [path.name for path in tmp_path.iterdir() if path.name != "tmp"] == ["changed.run"]
 
 
@@ -119,7 +119,7 @@ def test_installer_rejects_a_vendor_name_with_a_path(package, run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         (lambda f: f | {TREE + "version.info": b"x"}, "version.info: differs from the manifest"),
         (lambda f: f | {TREE + "more": b"x"}, f"{TREE}more: not listed in the manifest"),
@@ -132,10 +132,10 @@ def test_installer_rejects_a_vendor_name_with_a_path(package, run, tmp_path):
         (_of_vendor("../../x"), "the manifest names the vendor '../../x', but is in packages/vendors/opforge/"),
     ],
 )
-def test_changed_files_are_named(package, tmp_path, change, says):
+def test_changed_files_are_named(package, tmp_path, change, message):
     assert verify(repacked(package, tmp_path / "same.run", lambda files: files))[1] == []
     problems = verify(repacked(package, tmp_path / "changed.run", change))[1]
-    assert any(says in problem for problem in problems), problems
+    assert any(message in problem for problem in problems), problems
     assert CliRunner().invoke(app, ["verify", str(tmp_path / "changed.run")]).exit_code == 1
 
 
@@ -150,14 +150,14 @@ def test_changed_head_and_payload_are_named(package, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [(None, "No such file"), (b"", "got a file which"), (b"#!/bin/sh\necho", "got a file which")],
 )
-def test_other_files_are_rejected(tmp_path, content, says):
+def test_other_files_are_rejected(tmp_path, content, message):
     path = tmp_path / "file.run"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=message):
         verify(path)
 
 

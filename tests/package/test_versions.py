@@ -355,10 +355,10 @@ def test_a_signal_before_the_switch_changes_nothing(versions, run, begin, vendor
         assert installer.poll() is None
         time.sleep(0.02)
     tell(installer.pid, number)
-    said = installer.communicate(timeout=30)[1]
+    output = installer.communicate(timeout=30)[1]
     assert installer.returncode == 128 + number
     if tell is os.kill:  # for two simultaneous signals, a shell may report only one
-        assert said == "stopped by a signal; nothing was installed or removed\n"
+        assert output == "stopped by a signal; nothing was installed or removed\n"
     assert content(vendors / "opforge") == before
     assert [path.name for path in vendors.iterdir()] == ["opforge"]
     assert [path.name for path in (tmp_path / "tools").iterdir()] == ["cp"]
@@ -377,8 +377,8 @@ def test_signal_after_the_switch_has_no_effect(versions, run, begin, vendors, tm
         assert installer.poll() is None
         time.sleep(0.02)
     tell(installer.pid, signal.SIGTERM)
-    said = installer.communicate(timeout=30)[0]
-    assert (installer.returncode, "is installed in" in said) == (0, True)
+    output = installer.communicate(timeout=30)[0]
+    assert (installer.returncode, "is installed in" in output) == (0, True)
     assert version_of(vendors / "opforge") == "1.10"
     assert version_of(vendors / ".opforge.previous") == "1.9"
 

@@ -129,7 +129,7 @@ def compile_kernels() -> Callable[[str], Kernels]:
 
 @pytest.fixture
 def record_planted(record_property: Callable[[str, object], None]) -> Callable[[str, dict[str, Any]], None]:
-    """Return a function that adds a planted error and its finding to the table of the test run."""
+    """Return a function that adds a planted mistake and its finding to the table of the test run."""
 
     def record(name: str, finding: dict[str, Any]) -> None:
         record_property(PLANTED, [name, finding["kind"], finding["message"]])
@@ -148,7 +148,7 @@ def record_rule(record_property: Callable[[str, object], None]) -> Callable[...,
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the rules with their checks, and the planted errors: the error, the check that found it, its message."""
+    """Print the rules with their checks, and the planted mistakes: the error, the check that found it, its message."""
     passed = terminalreporter.stats.get("passed", [])
     if terminalreporter.verbosity < 0:
         return

@@ -13,7 +13,7 @@ struct GemmTiling {
     int32_t transposeA = 0;
     int32_t transposeB = 0;
     int32_t byWindow = 0;  ///< 2-byte types: LoadData3DParamsV2 instead of LoadData2DParams
-    int32_t hf32 = 0;      ///< 1: to nearest even, 2: towards zero
+    int32_t hf32 = 0;      ///< 1: to nearest even, 2: toward zero
     int32_t unitFlag = 0;
     int32_t hasBias = 0;
 };
@@ -187,7 +187,7 @@ private:
         LocalTensor<T> b2 = b2_.template Get<T>();
         const int32_t n1 = Ceil(n, 16);
         const int32_t k1 = Ceil(k, kC0);
-        if (t_.transposeB != 0) {  // L1 holds what L0B is to hold
+        if (t_.transposeB != 0) {  // L1 has the layout of L0B
             for (int32_t j = 0; j < k1; ++j) {
                 LoadData2DParams load;
                 load.repeatTimes = n1;

@@ -1,4 +1,4 @@
-// Launches a kernel with everything that a launch can be given, for the tests of the twin's kernel side.
+// Launches a kernel with all options of a launch, for the tests of the kernel side of the twin.
 #include <dlfcn.h>
 
 #include <string>

@@ -6,7 +6,7 @@
 #include "lib/matmul_intf.h"
 using namespace AscendC;
 
-/// The part of a core: cores go down first.
+/// The part of a core: cores are numbered down the rows first.
 struct Part {
     int64_t a = 0;
     int64_t b = 0;

@@ -1,4 +1,4 @@
-"""Plant errors in copies of a clean kernel, one error in each copy."""
+"""Plant mistakes in copies of a clean kernel, one mistake in each copy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Planted:
     line: str
     mistake: str
     kind: str
-    says: str
+    message: str
     blocks: int = 1
 
 
 def kernels_of(clean: str, name: str, planted_ones: Iterable[Planted]) -> Iterator[str]:
-    """Yield the clean kernel as `name`, then a copy for every error, with the name of the error."""
+    """Yield the clean kernel as `name`, then a copy for every mistake, with its name."""
     yield clean.replace("NAME", name)
     for planted in planted_ones:
         assert clean.count(planted.line) >= 1, planted.name

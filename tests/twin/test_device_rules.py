@@ -1,4 +1,4 @@
-"""Test rules of the device: the check of the twin for each, and the planted error that proves the check."""
+"""Test rules of the device: the check of the twin for each, and the planted mistake that proves the check."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ KERNEL_SOURCES = "".join(
     path.read_text(encoding="utf-8") for path in sorted((BUILTIN_ROOT / "twin" / "src" / "kernel").rglob("*.cpp"))
 )
 # rule -> {check: [proofs]}. A check is a kind of finding, "compile error", "lint: RULE", "warning: KIND" or "result". A
-# proof is FILE:NAME, a planted error, a rejected line or a test of test_kernel_FILE.py.
+# proof is FILE:NAME, a planted mistake, a rejected line or a test of test_kernel_FILE.py.
 RULES: dict[str, dict[str, list[str]]] = {
-    "operands and ends of copies in UB lie at multiples of 32 bytes": {
+    "operands and ends of copies in UB are at multiples of 32 bytes": {
         "ub_misaligned": ["checks:copy_to_odd_address", "checks:vector_odd_address"],
     },
-    "every row of a copy lies in the tensor's extent and in its argument": {
+    "every row of a copy is inside the tensor's extent and its argument": {
         "gm_out_of_range": [
             "checks:read_behind_input",
             "checks:read_before_input",
@@ -29,7 +29,7 @@ RULES: dict[str, dict[str, list[str]]] = {
             "checks:last_row_behind_output",
         ],
     },
-    "a LocalTensor ends with its own buffer": {
+    "a LocalTensor ends with its buffer": {
         "ub_out_of_range": ["checks:tensor_too_short", "checks:negative_slice", "checks:slice_behind_buffer"],
     },
     "UB, buffers and event ids are limited": {
@@ -54,7 +54,7 @@ RULES: dict[str, dict[str, list[str]]] = {
         ],
         "compile error": ["refusals:Add(f, f, f, 64, 1, {1, 1, 1, 8, 8, n});"],
     },
-    "masks name lanes that exist; a repeat count of 0 does nothing": {
+    "masks select existing lanes; a repeat count of 0 has no effect": {
         "mask_range": ["checks:mask_65", "checks:mask_0", "checks:bit_mask_too_wide"],
         "warning: no_effect": ["memory:repeat_0", "memory:reduce_repeat_0"],
     },
@@ -65,24 +65,24 @@ RULES: dict[str, dict[str, list[str]]] = {
         "compile error": ["refusals:Cast(b, h, RoundMode::CAST_RINT, 64);"],
         "cast_mode": ["checks:cast_none"],
     },
-    "in place is in the same place, and no repeat reads what an earlier one wrote": {
+    "in-place operands have one address, and no repeat reads results of an earlier one": {
         "overlap": ["checks:overlap", "checks:in_place_over_half_a_repeat"],
     },
-    "stores of the scalar unit stay in its cache, and flushing goes from an address to the end of its line": {
+    "stores of the scalar unit stay in its cache; a flush covers an address to the end of its line": {
         "cache_not_flushed": ["checks:scalar_store_in_cache", "memory:line_flushed_from_its_middle"],
     },
-    "a buffer goes through alloc, enque, deque, free, of one queue": {
+    "a buffer has the states alloc, enque, deque, free of one queue": {
         "missing_enque": ["checks:missing_enque"],
         "queue_order": ["checks:enque_twice", "checks:use_in_queue", "checks:wrong_queue"],
         "queue_depth": ["checks:enque_over_depth"],
         "queue_unbalanced": ["checks:missing_free"],
         "queue_exhausted": ["checks:queue_too_deep"],
     },
-    "a position says who reads and who writes": {
+    "a position determines the reading and the writing pipe": {
         "position": ["checks:store_from_input_queue", "checks:load_to_output_queue", "checks:compute_before_enque"],
     },
-    "a freed tensor is gone": {"use_after_free": ["checks:use_after_free", "checks:free_twice"]},
-    "pipes are ordered by flags, barriers and queues alone": {
+    "a freed tensor cannot be used": {"use_after_free": ["checks:use_after_free", "checks:free_twice"]},
+    "pipes are ordered only by flags, barriers and queues": {
         "race": [
             "races:load_then_compute",
             "races:vector_then_store",
@@ -109,15 +109,15 @@ RULES: dict[str, dict[str, list[str]]] = {
             "races:set_value_then_store",
         ],
     },
-    "what a core stored reaches its own loads by a flag": {
+    "a flag orders the loads of a core after its stores": {
         "race": ["races:read_back_at_once", "races:get_value_of_what_is_stored"],
     },
-    "what a core wrote reaches others by a barrier; atomic adds may overlap": {
+    "a barrier makes stores visible to other cores; atomic adds may overlap": {
         "race": ["races:cores_without_barrier", "races:cores_write_the_same", "races:read_while_others_add"],
         "result": ["launch:test_atomic_adds_of_all_blocks_arrive"],
     },
     "blocks run in any order": {"result": ["launch:test_order_and_threads_do_not_change_results"]},
-    "flags are set once, waited for once, and left clear": {
+    "flags are set once, waited for once, and clear at the end": {
         "flag_left_set": ["checks:flag_left_set"],
         "flag_not_set": ["checks:flag_never_set", "checks:other_flag"],
         "flag_set_twice": ["checks:flag_set_twice"],
@@ -127,7 +127,7 @@ RULES: dict[str, dict[str, list[str]]] = {
         "sync_task_type": ["checks:sync_of_vector_only"],
         "sync_block_num": ["checks:sync_of_too_many"],
     },
-    "fresh memory holds anything": {
+    "new memory is undefined": {
         "uninitialised_read": [
             "checks:uninitialised_scratch",
             "checks:uninitialised_output",
@@ -164,8 +164,8 @@ RULES: dict[str, dict[str, list[str]]] = {
         "lint: virtual": ["lint:virtual"],
         "lint: function-pointer": ["lint:function-pointer"],
     },
-    "all functions of a kernel are the device's": {"lint: aicore": ["lint:aicore"]},
-    "each key has a branch of its own": {"lint: tiling-key": ["lint:tiling-key"], "tiling_key": ["checks:unknown_key"]},
+    "all functions of a kernel are device functions": {"lint: aicore": ["lint:aicore"]},
+    "each key has a separate branch": {"lint: tiling-key": ["lint:tiling-key"], "tiling_key": ["checks:unknown_key"]},
     "the stack is small": {"lint: stack": ["lint:stack"], "stack_overflow": ["crashes:recursion"]},
 }
 
@@ -178,7 +178,7 @@ def _proofs() -> Iterator[tuple[str, str, str]]:
 
 
 def _block(text: str, name: str) -> str:
-    """Return the text of a planted error between its name and the next name."""
+    """Return the text of a planted mistake between its name and the next name."""
     return re.split(r"\bPlanted\(|^\]", text[text.index(f'"{name}"') :], maxsplit=1, flags=re.MULTILINE)[0]
 
 

@@ -1,4 +1,4 @@
-"""Plant errors in kernels: unused arguments, and bytes beyond the tiling plan."""
+"""Plant mistakes in kernels: unused arguments, and bytes beyond the tiling plan."""
 
 from __future__ import annotations
 
@@ -110,6 +110,6 @@ def test_an_empty_output_and_an_output_that_is_also_an_input_may_stay_unwritten(
 def test_a_planted_mistake_is_named(kernels, planted, record_planted):
     _, found = launched(kernels, planted.name, blocks=planted.blocks)
     assert [finding["kind"] for finding in found] == [planted.kind]
-    assert planted.says in found[0]["message"]
+    assert planted.message in found[0]["message"]
     assert found[0]["warning"] is (planted.kind == "input_not_read")
     record_planted(planted.name, found[0])

@@ -1,4 +1,4 @@
-"""Test IBSet and IBWait, and blocks in the order of their indices, with planted errors."""
+"""Test IBSet and IBWait, and blocks in the order of their indices, with planted mistakes."""
 
 from __future__ import annotations
 
@@ -89,6 +89,8 @@ def test_blocks_run_in_the_order_of_their_indices(kernels, name):
 @pytest.mark.parametrize("planted", [*PLANTED_FLAGS, *PLANTED_ORDER], ids=lambda planted: planted.name)
 def test_planted_mistakes(kernels, record_planted, planted):
     findings, _ = _launch(kernels, planted.name)
-    found = [finding for finding in findings if finding["kind"] == planted.kind and planted.says in finding["message"]]
+    found = [
+        finding for finding in findings if finding["kind"] == planted.kind and planted.message in finding["message"]
+    ]
     assert found, findings
     record_planted(planted.name, found[0])

@@ -1,4 +1,4 @@
-"""Plant errors: each changes one line of a clean kernel, and the right check must report it."""
+"""Plant mistakes: each changes one line of a clean kernel, and the right check must report it."""
 
 from __future__ import annotations
 
@@ -474,9 +474,9 @@ PLANTED = [
             " PipeBarrier<PIPE_V>(); uint64_t kept = 0; GatherMaskParams once; once.repeatTimes = 1;"
             " (void)kept; (void)bits; " + more,
             "overlap",
-            says,
+            finding_text,
         )
-        for name, more, says in [
+        for name, more, finding_text in [
             ("gather_in_place", "Gather(work, work, bits, 0, 64);", "[0, 4) from the start of dst on are read as src"),
             ("gather_over_later_source", "Gather(work[64], work, bits, 256, 64, 2, 8);", "read as src"),
             ("gather_over_offsets", "Gather(out, in, bits, 0, 64);", "read as srcOffset"),
@@ -680,7 +680,7 @@ def test_a_planted_mistake_is_named(kernels, planted, record_planted):
     assert found, f"{planted.name}: nothing was found"
     record_planted(planted.name, found[0])
     assert found[0]["kind"] == planted.kind, found
-    assert planted.says in found[0]["message"], found
+    assert planted.message in found[0]["message"], found
     assert found[0]["message"].startswith(f"{planted.name} (tiling key 7): ")
     if planted.kind != "tiling_key":
         file, line = found[0]["where"].rsplit(":", 1)

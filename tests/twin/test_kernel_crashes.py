@@ -158,12 +158,12 @@ def kernels(compile_kernels):
 @pytest.mark.parametrize("name", CRASHES)
 @pytest.mark.parametrize("strict", [True, False])
 def test_a_crash_becomes_a_finding(kernels, name, strict, record_planted):
-    _, kind, says = CRASHES[name]
+    _, kind, message = CRASHES[name]
     found = kernels.launch(name, np.zeros(8, np.int32), blocks=3, strict=strict)["findings"]
     if strict:
         record_planted(name, found[0])
     assert found[0]["kind"] == kind, found
-    assert says in found[0]["message"]
+    assert message in found[0]["message"]
     assert found[0]["message"].startswith(f"{name} (tiling key 0): ")
     assert [found[0]["block"], found[0]["pipe"]] == [0, "S"]
     if name == "megabytes":  # no frame, no instruction, no location

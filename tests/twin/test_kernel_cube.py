@@ -1,4 +1,4 @@
-"""Plant errors on cube cores and between them and vector cores: each changes one line of a clean kernel."""
+"""Plant mistakes on cube cores and between them and vector cores: each changes one line of a clean kernel."""
 
 from __future__ import annotations
 
@@ -175,9 +175,9 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR x, GM_A
 FEWEST_BLOCKS = 2
 
 
-def left_out(name: str, line: str, says: str, kind: str = "race") -> Planted:
-    """Return a planted error without this statement."""
-    return Planted(name, line, "", kind, says)
+def left_out(name: str, line: str, message: str, kind: str = "race") -> Planted:
+    """Return a planted mistake without this statement."""
+    return Planted(name, line, "", kind, message)
 
 
 A_NZ, B_NZ = "Nd2NzParams(1, 20, 40, 0, 40, 32, 1, 0)", "Nd2NzParams(1, 40, 24, 0, 24, 48, 1, 0)"
@@ -494,6 +494,6 @@ def test_a_planted_mistake_is_named(kernels, planted, record_planted):
     found = [finding for finding in report["findings"] if not finding["warning"]]
     assert found, f"{planted.name}: nothing was found"
     # Each core reports a deadlock with a separate message.
-    named = [finding for finding in found if finding["kind"] == planted.kind and planted.says in finding["message"]]
+    named = [finding for finding in found if finding["kind"] == planted.kind and planted.message in finding["message"]]
     assert named, found
     record_planted(planted.name, named[0])

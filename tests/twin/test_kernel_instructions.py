@@ -1,4 +1,4 @@
-"""Test instructions in tables: the result against NumPy, the time, and a planted error."""
+"""Test instructions in tables: the result against NumPy, the time, and a planted mistake."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _fused(a: Array, b: Array, c: Array) -> Array:
 
 
 def _elementwise() -> list[Row]:
-    """Return instructions with a count; the planted error reads from an address that is not a multiple of 32 bytes."""
+    """Return instructions with a count; the planted mistake reads from an address that is not a multiple of 32 bytes."""
     table: list[tuple[str, str, Callable[[Array, Array, Array], Array], list[np.dtype[Any]]]] = [
         ("AddRelu", "z, x{0}, y", lambda a, b, _: _relu(a + b), [I16, F16, F32]),
         ("SubRelu", "z, x{0}, y", lambda a, b, _: _relu(a - b), [I16, F16, F32]),

@@ -1,4 +1,4 @@
-"""Test that every kind of finding has a planted error, and is documented."""
+"""Test that every kind of finding has a planted mistake, and is documented."""
 
 from __future__ import annotations
 

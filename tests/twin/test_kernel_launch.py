@@ -268,13 +268,13 @@ def test_loops_of_many_launches_at_once_are_stopped(kernels, monkeypatch):
 
 def test_launches_that_cannot_start(kernels):
     y = np.zeros(1, np.int32)
-    for options, says in [
+    for options, message in [
         ({"soc": "Ascend999"}, "tables.json"),
         ({"soc": "Ascend910A"}, "arch 1001"),
         ({"blocks": 0}, "blockNum is 0"),
     ]:
         found = kernels.launch("endless", y, **options)["findings"]
-        assert [found[0]["kind"], says in found[0]["message"]] == ["launch", True]
+        assert [found[0]["kind"], message in found[0]["message"]] == ["launch", True]
 
 
 def test_poison_differs_from_launch_to_launch(compile_kernels):

@@ -723,7 +723,7 @@ def planted(compile_kernels):
 
 
 def line_of(text: str) -> int:
-    """Return the line of a statement in the source of the planted errors."""
+    """Return the line of a statement in the source of the planted mistakes."""
     lines = ("#define CUBE_KERNEL\n" + HEADER + PLANTED).split("\n")
     return 1 + next(number for number, line in enumerate(lines) if line.startswith(text))
 

@@ -1,4 +1,4 @@
-"""Plant errors in kernels of the Matmul API: positions, workspace, quantization and formats."""
+"""Plant mistakes in kernels of the Matmul API: positions, workspace, quantization and formats."""
 
 from __future__ import annotations
 
@@ -114,5 +114,5 @@ def test_planted_mistakes(kernels, record_planted, clean, planted):
     findings, _, _ = _launched(kernels, clean, planted.name)
     found = [finding for finding in findings if finding["kind"] == planted.kind]
     assert found, findings
-    assert planted.says in found[0]["message"]
+    assert planted.message in found[0]["message"]
     record_planted(planted.name, found[0])

@@ -1,4 +1,4 @@
-"""Plant errors about the contents of memory: global memory, caches, atomic mode, barriers, bases."""
+"""Plant mistakes about the contents of memory: global memory, caches, atomic mode, barriers, bases."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ PLANTED = [
             "of block ", 2),
     *(
         Planted(name, LAST, f"{LAST} ORDER(MTE3_S); zGm.SetValue(block * 16 + 3, 1.0f); ORDER({order}); {access}"
-                " CLEAN_LINE(zGm[block * 16]);", "cache_not_flushed", says)
-        for name, order, access, says in [
+                " CLEAN_LINE(zGm[block * 16]);", "cache_not_flushed", finding_text)
+        for name, order, access, finding_text in [
             ("dma_reads_a_dirty_line", "S_MTE2", ("DataCopyPad(a[992], zGm[block * 16], DataCopyExtParams(1, 16,"
              " 0, 0, 0), noPadding);"), "has left some in the scalar unit's cache"),
             ("dma_writes_to_a_dirty_line", "S_MTE3", ("DataCopyPad(zGm[block * 16 + 8], a, DataCopyExtParams(1, 4,"
@@ -189,7 +189,7 @@ def test_a_planted_mistake_is_named(kernels, planted, record_planted):
     assert found, f"{planted.name}: nothing was found"
     record_planted(planted.name, found[0])
     assert found[0]["kind"] == planted.kind, found
-    assert planted.says in found[0]["message"], found
+    assert planted.message in found[0]["message"], found
     assert found[0]["warning"] == (planted.kind in WARNINGS)
     assert int(found[0]["where"].rsplit(":", 1)[1]) > 0
 

@@ -1,4 +1,4 @@
-"""Test TBufPool, spill buffers and the longer forms of queues: results and planted errors."""
+"""Test TBufPool, spill buffers and the longer forms of queues: results and planted mistakes."""
 
 from __future__ import annotations
 
@@ -90,5 +90,5 @@ def test_planted(kernels, record_planted, planted):
     findings = kernels.launch(planted.name, *arguments())["findings"]
     found = [finding for finding in findings if finding["kind"] == planted.kind]
     assert found, findings
-    assert planted.says in found[0]["message"]
+    assert planted.message in found[0]["message"]
     record_planted(planted.name, found[0])

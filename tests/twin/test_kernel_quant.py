@@ -1,4 +1,4 @@
-"""Compare products of int8_t, and the quantizations of Fixpipe and DataCopy from L0C, with NumPy; planted errors."""
+"""Compare products of int8_t, and the quantizations of Fixpipe and DataCopy from L0C, with NumPy; planted mistakes."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_planted_mistakes(kernels, record_planted, planted):
     findings = kernels.launch(planted.name, *buffers)["findings"]
     found = [finding for finding in findings if finding["kind"] == planted.kind]
     assert found, findings
-    assert planted.says in found[0]["message"]
+    assert planted.message in found[0]["message"]
     record_planted(planted.name, found[0])
 
 

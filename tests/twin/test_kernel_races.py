@@ -123,7 +123,7 @@ class Planted:
     line: str
     first: str
     second: str
-    says: tuple[str, ...]
+    finding_text: tuple[str, ...]
     instead: str = ""
     blocks: int = 1
 
@@ -380,7 +380,7 @@ def test_a_missing_order_is_named(kernels, planted, record_planted):
     record_planted(planted.name, found[0])
     assert {entry["kind"] for entry in found} == {"race"}, found
     message = found[0]["message"]
-    for text in planted.says:
+    for text in planted.finding_text:
         assert text in message, message
     places = {_line(planted.name, planted.second)[0], _line(planted.name, planted.first)[0]}
     if planted.name not in EITHER_ORDER:

@@ -1,4 +1,4 @@
-"""Test scalar functions, fixed addresses, messages and tiling macros of kernels: values and planted errors."""
+"""Test scalar functions, fixed addresses, messages and tiling macros of kernels: values and planted mistakes."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_planted(kernels, record_planted, planted):
     findings = kernels.launch(planted.name, *arguments(), tiling=TILING, tiling_key=5)["findings"]
     found = [finding for finding in findings if finding["kind"] == planted.kind]
     assert found, findings
-    assert planted.says in found[0]["message"]
+    assert planted.message in found[0]["message"]
     record_planted(planted.name, found[0])
 
 

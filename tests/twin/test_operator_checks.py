@@ -1,4 +1,4 @@
-"""Plant errors in plans, kernels and specs of projects: the operator builds, and the twin reports them."""
+"""Plant mistakes in plans, kernels and specs of projects: the operator builds, and the twin reports them."""
 
 from __future__ import annotations
 
@@ -138,5 +138,5 @@ def test_a_tiling_key_that_contradicts_the_spec_is_refused(plant):
     with pytest.raises(AclnnError) as caught:
         run("ScatterSum", inputs, {"count": 3}, project=project)
     assert caught.value.status == 561002
-    says = "ScatterSum: tiling key of the plan: got 1, expected 2 by the conditions of tiling.keys; correct op_host/"
-    assert says + "scatter_sum_tiling.h" in caught.value.message
+    words = "ScatterSum: tiling key of the plan: got 1, expected 2 by the conditions of tiling.keys; correct op_host/"
+    assert words + "scatter_sum_tiling.h" in caught.value.message

@@ -200,7 +200,7 @@ def test_options_are_parsed():
 
 
 @pytest.mark.parametrize(
-    ("shape", "options", "says"),
+    ("shape", "options", "message"),
     [
         ("grad_y=4x4", ["--dtype", "int8"], "--dtype: got 'int8'"),
         ("grad_y=4x4", ["--level", "hard"], "level: got 'hard', expected one of strict, device, fast"),
@@ -209,10 +209,10 @@ def test_options_are_parsed():
         ("grad_y=6x4", [], "grad_y: got shape [6, 4], expected 3 dimensions"),
     ],
 )
-def test_wrong_arguments_are_named(shape, options, says):
+def test_wrong_arguments_are_named(shape, options, message):
     result = CliRunner().invoke(app, ["profile", "GroupedBiasAddGrad", "--shape", shape, *options])
     assert isinstance(result.exception, UserError)
-    assert says in str(result.exception)
+    assert message in str(result.exception)
 
 
 def test_invalid_shape_is_rejected():

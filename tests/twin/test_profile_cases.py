@@ -108,7 +108,7 @@ def test_each_case_is_a_row(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("command", "says"),
+    ("command", "message"),
     [
         (
             ["--case", "a", "Q=4"],
@@ -133,8 +133,8 @@ def test_each_case_is_a_row(tmp_path):
         (["--case", "a", f"T={'9' * 80},H=1,G=1"], ""),
     ],
 )
-def test_a_wrong_case_is_one_message(command, says):
-    assert says in refused(OP, *command)
+def test_a_wrong_case_is_one_message(command, message):
+    assert message in refused(OP, *command)
 
 
 def test_a_trace_is_of_one_case(tmp_path):
@@ -219,7 +219,7 @@ def without(data, *keys):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         (lambda _: "", "got a syntax error (EOF while parsing a value at line 1 column 0), expected JSON"),
         (lambda _: "{", "got a syntax error (EOF while parsing an object at line 1 column 1), expected JSON"),
@@ -252,10 +252,10 @@ def without(data, *keys):
         ),
     ],
 )
-def test_another_file_is_refused(tmp_path, old, change, says):
+def test_another_file_is_refused(tmp_path, old, change, message):
     path = write(tmp_path, change(old))
     out = tmp_path / "new.json"
-    assert says in refused(OP, *SHAPE, "--compare", path, "--json", out)
+    assert message in refused(OP, *SHAPE, "--compare", path, "--json", out)
     assert not out.exists()
 
 

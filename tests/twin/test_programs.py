@@ -1,4 +1,4 @@
-"""Test `opforge cc`: programs with kernel launches run, and the twin finds planted errors in them."""
+"""Test `opforge cc`: programs with kernel launches run, and the twin finds planted mistakes in them."""
 
 import json
 import os

@@ -24,9 +24,9 @@ def no_findings():
 
 def inside(tensor):
     """Return the tensor on the device, with strides, and with an offset in a larger storage."""
-    around = torch.full((*(size + 3 for size in tensor.shape), 2), 99).to(tensor.dtype)
-    around[(*(slice(2, -1) for _ in tensor.shape), 1)] = tensor
-    made = around.to(NPU)[(*(slice(2, -1) for _ in tensor.shape), 1)]
+    storage = torch.full((*(size + 3 for size in tensor.shape), 2), 99).to(tensor.dtype)
+    storage[(*(slice(2, -1) for _ in tensor.shape), 1)] = tensor
+    made = storage.to(NPU)[(*(slice(2, -1) for _ in tensor.shape), 1)]
     assert made.storage_offset()
     return made
 

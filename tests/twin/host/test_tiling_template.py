@@ -64,7 +64,7 @@ def test_key(encode, values, key):
 
 
 @pytest.mark.parametrize(
-    ("values", "says"),
+    ("values", "message"),
     [
         ((1, 7, 4, 0), "N: got 7, expected a declared value"),
         ((1, 1, 3, 0), "M: got 3"),
@@ -73,7 +73,7 @@ def test_key(encode, values, key):
         ((1, 2, 4, 0), "no ASCENDC_TPL_ARGS_SEL contains the combination"),
     ],
 )
-def test_key_of_other_values(encode, values, says):
+def test_key_of_other_values(encode, values, message):
     done = encode(*values)
     assert done.stdout.strip() == INVALID
-    assert says in done.stderr
+    assert message in done.stderr
