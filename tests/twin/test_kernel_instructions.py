@@ -52,7 +52,7 @@ def _fused(a: Array, b: Array, c: Array) -> Array:
 
 
 def _elementwise() -> list[Row]:
-    """Return instructions with a count; the planted mistake reads from an address that is not a multiple of 32 bytes."""
+    """Return instructions with a count; the planted mistake reads from an address that is no multiple of 32 bytes."""
     table: list[tuple[str, str, Callable[[Array, Array, Array], Array], list[np.dtype[Any]]]] = [
         ("AddRelu", "z, x{0}, y", lambda a, b, _: _relu(a + b), [I16, F16, F32]),
         ("SubRelu", "z, x{0}, y", lambda a, b, _: _relu(a - b), [I16, F16, F32]),
