@@ -1,1 +1,1 @@
-"""From the specification of an operator to the files that CANN needs of it."""
+"""Generate the files that CANN needs from the specification of an operator."""

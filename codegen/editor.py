@@ -1,4 +1,4 @@
-"""Answer an editor's questions about the text of a spec: problems, completion, hover and definitions."""
+"""Provide problems, completion, hover and definitions for the text of a spec in an editor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VALUE = re.compile(r"(\w+): +(\[[^\]{}]*)?[\"']?\w*$")
 
 
 def problems_in(text: str) -> list[Problem]:
-    """Return the problems of a spec with their places."""
+    """Return the problems of a spec with their positions."""
     if len(text) > MOST_SPEC_BYTES:
         message = f"got {len(text)} characters, expected at most {MOST_SPEC_BYTES}; make it smaller"
         return [Problem(Place(1, 1), (), message)]
@@ -44,7 +44,7 @@ def completions(text: str, line: int, column: int) -> list[str]:
 
 
 def hover(text: str, line: int, column: int) -> str | None:
-    """Return what the spec says about the tensor at a position, or about all tensors at the operator type."""
+    """Return the description of the tensor at a position, or of all tensors at the operator type."""
     lines = text.splitlines()
     if line >= len(lines) or len(text) > MOST_SPEC_BYTES:
         return None
@@ -58,7 +58,7 @@ def hover(text: str, line: int, column: int) -> str | None:
 
 
 def definitions(file: FilePath, text: str, line: int) -> list[FilePath]:
-    """Return the existing kernel (from `op_type`) and own plan (from `op_type` and `tiling`) of a spec."""
+    """Return the existing kernel (from `op_type`) and plan (from `op_type` and `tiling`) of a spec."""
     lines = text.splitlines()
     if line >= len(lines) or len(text) > MOST_SPEC_BYTES:
         return []
@@ -81,7 +81,7 @@ def _tensor_text(spec: OpSpec, name: str) -> str:
 
 
 def _path_at(lines: list[str], line: int, column: int) -> Path:
-    """Return the path of the mapping at a position by indentation, because text that is being typed is no valid YAML.
+    """Return the path of the mapping at a position by indentation, because incomplete text is not valid YAML.
 
     Every item of a list has the index 0.
     """

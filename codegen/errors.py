@@ -1,13 +1,13 @@
-"""The errors a user can cause, and the exit codes of the command line."""
+"""Define the errors that a user can cause, and the exit codes of the command line."""
 
 from __future__ import annotations
 
 
 class UserError(Exception):
-    """Bad input: a spec, model, array, package or option. The text has place, got, expected and repair; exit code 2.
+    """Bad input: a spec, model, array, package or option. The text has place, problem and fix; exit code 2.
 
     Attributes:
-        problem: The text without its place, if the place is given apart.
+        problem: The text without its place, if the place is stored separately.
     """
 
     exit_code = 2
@@ -18,6 +18,6 @@ class UserError(Exception):
 
 
 class MissingToolError(UserError):
-    """A tool or toolkit that this machine lacks; the text names the command that installs it; exit code 3."""
+    """A missing tool or toolkit; the text names the command that installs it; exit code 3."""
 
     exit_code = 3

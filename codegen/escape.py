@@ -1,7 +1,7 @@
-"""Text of a spec made harmless for the language it is written into.
+"""Escape text of a spec for the target language.
 
-Templates may only print `Code` (text that one of these functions or the C++ back end made), numbers and plain
-identifiers; `printable` refuses everything else, so a forgotten filter is an error and not an injection.
+Templates may only print `Code` (text from these functions or the C++ back end), numbers and plain identifiers;
+`printable` rejects everything else, so a forgotten filter is an error and not an injection.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|")
 
 
 class Code(str):
-    """Text that is safe where a template prints it."""
+    """Text that templates can print safely."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ class UnescapedTextError(TypeError):
 
 
 def printable(value: Any) -> Any:
-    """Return the text that a template prints for a value; the hook behind every `${..}`."""
+    """Return the text that a template prints for a value; called for every `${..}`."""
     if isinstance(value, (Code, int)) or (isinstance(value, str) and _IDENTIFIER.fullmatch(value)):
         return value
     from jinja2 import Undefined
@@ -35,7 +35,7 @@ def printable(value: Any) -> Any:
 
 
 def commas(items: Iterable[Any]) -> Code:
-    """Printable items, separated by commas."""
+    """Return printable items, separated by commas."""
     return Code(", ".join(str(printable(item)) for item in items))
 
 
@@ -49,16 +49,16 @@ def cpp_string(text: str) -> Code:
         elif char == "\n":
             out.append("\\n")
         elif char == "?":
-            out.append("\\?")  # no trigraph can form
+            out.append("\\?")  # prevents trigraphs
         elif 32 <= byte < 127:
             out.append(char)
         else:
-            out.append(f"\\{byte:03o}")  # three octal digits end by themselves, hexadecimal ones do not
+            out.append(f"\\{byte:03o}")  # three octal digits have a fixed length, hexadecimal digits do not
     return Code(f'"{"".join(out)}"')
 
 
 def comment(text: str) -> Code:
-    """Text for a `//` or `#` comment: one line that cannot continue on the next one."""
+    """Return text for a `//` or `#` comment: one line that cannot continue on the next one."""
     line = " ".join(text.split())
     ascii_line = line.encode("ascii", "backslashreplace").decode()
     return Code(ascii_line.replace("??/", "?? /").rstrip("\\").rstrip())
@@ -68,13 +68,13 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|!~$&])")
 
 
 def markdown(text: str) -> Code:
-    """Text for one line of Markdown, table cells included: nothing in it is markup, a link or HTML."""
+    """Return text for one line of Markdown, also in table cells, without markup, links or HTML."""
     line = " ".join(text.split())
     return Code(_MARKDOWN.sub(r"\\\1", line).replace("://", "&#58;//"))
 
 
 def markdown_code(text: str) -> Code:
-    """Text as inline code in Markdown, in a fence longer than any run of backticks inside."""
+    """Return text as inline code in Markdown, in a fence longer than any run of backticks inside."""
     line = " ".join(text.split()).replace("|", "\\|")
     fence = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
     pad = " " if line.startswith("`") or line.endswith("`") else ""

@@ -1,4 +1,4 @@
-"""Reads and writes files the careful way: only regular ones, and a written file appears complete or not at all."""
+"""Read and write only regular files; a written file is complete or absent."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from typing import Any, BinaryIO
 from .errors import UserError
 from .printing import first_line, path_text
 
-# Copied between two looks at the clock.
+# Bytes copied between two checks of the clock.
 _STEP_BYTES = 1 << 26
-# Begins the names of temporary folders. Only the process that makes one removes it: by name alone, a later process
-# cannot tell what is left of a killed one from files of the user.
+# Prefix of temporary folders. Only the process that creates a folder removes it, because a later process cannot
+# distinguish remains of a killed process from files of the user.
 TEMPORARY_PREFIX = ".opforge-tmp-"
-# What this process has written, for the message of a command that fails later.
+# Files written by this process, for the message of a command that fails later.
 _written: list[Path] = []
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -57,12 +57,12 @@ def open_regular(path: Path, what: str) -> BufferedReader:
 
 
 def _opened(found: int) -> BufferedReader:
-    """The very file that a descriptor without access stands for, whatever has its name by now."""
+    """Open the file of a descriptor without access rights, independent of its current name."""
     return os.fdopen(os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
 def file_size(path: Path, what: str) -> int:
-    """The bytes of a regular file, which is not read; `what` names it in messages.
+    """Return the size of a regular file without reading it; `what` names it in messages.
 
     Raises:
         UserError: As `open_regular`.
@@ -72,10 +72,10 @@ def file_size(path: Path, what: str) -> int:
 
 
 def read_regular(path: Path, what: str, most: int, repair: str) -> bytes:
-    """The bytes of a regular file of at most `most` bytes; what is appended meanwhile is not read.
+    """Return the bytes of a regular file of at most `most` bytes; bytes appended later are not read.
 
     Raises:
-        UserError: As `open_regular`, or the file is larger, which `repair` helps against, or cannot be read.
+        UserError: As `open_regular`, or the file is too large (`repair` is the fix), or cannot be read.
     """
     with open_regular(path, what) as file:
         size = os.fstat(file.fileno()).st_size
@@ -89,9 +89,9 @@ def read_regular(path: Path, what: str, most: int, repair: str) -> bytes:
 
 
 def open_inside(folder: Path, location: str) -> BinaryIO | None:
-    """Open a file in a folder by its relative path, which must lead through no link; None for what is no plain file.
+    """Open a file in a folder by its relative path without following links; None if it is not a regular file.
 
-    A file with a second name is none: the other name may lie anywhere.
+    A file with a second hard link is rejected: the other name can be anywhere.
 
     Raises:
         OSError: The file is missing or not readable.
@@ -114,10 +114,10 @@ def open_inside(folder: Path, location: str) -> BinaryIO | None:
 
 @contextmanager
 def lock_file(path: Path) -> Iterator[int]:
-    """Lock a file, made if there is none, against other processes; gives its descriptor.
+    """Lock a file against other processes and yield its descriptor; create it if it does not exist.
 
     Raises:
-        UserError: It is a link or not a regular file. Neither is opened for more than a look.
+        UserError: It is a link or not a regular file; its content is not opened.
         OSError: It cannot be opened.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -134,7 +134,7 @@ def lock_file(path: Path) -> Iterator[int]:
             raise refusal
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield lock
-        fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file open too
+        fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked in the meantime also has the file open
     finally:
         os.close(lock)
 
@@ -144,7 +144,7 @@ def require_writable(target: Path, inputs: Iterable[Path], what: str) -> None:
 
     Args:
         target: The file.
-        inputs: Files that must keep their bytes, those that are to be written beside this one included.
+        inputs: Files that must not change, including those that are written together with this one.
         what: Name in messages ("model", "report").
 
     Raises:
@@ -179,10 +179,10 @@ class NewFile:
     """A file to be written.
 
     Attributes:
-        target: Its name.
+        target: Its path.
         fill: Writes the content.
         what: Name in messages ("model", "report").
-        mode: Who may do what with it, as of a file that it is a copy of; None for what new files have.
+        mode: Its permissions, for example those of a copied file; None for the default of new files.
     """
 
     target: Path
@@ -192,20 +192,20 @@ class NewFile:
 
 
 def json_file(target: Path, data: Mapping[str, Any], what: str = "report", indent: int | None = 2) -> NewFile:
-    """A new file with data as JSON; `what` names it in messages."""
+    """Return a new JSON file; `what` names it in messages."""
     text = json.dumps(data, indent=indent) + "\n"
     return NewFile(target, lambda file: file.write(text.encode()), what)
 
 
 def write_files(files: Sequence[NewFile], *, is_durable: bool = True) -> None:
-    """Write each file in a temporary folder beside it; only when all are complete, give them their names.
+    """Write each file in a temporary folder next to it; rename all files only after all are complete.
 
     Args:
         files: The files; their folders exist.
-        is_durable: Whether the files must survive a power failure; files that can be made again need not.
+        is_durable: Whether the files must survive a power failure; files that can be generated again need not.
 
     Raises:
-        UserError: The system refused; no temporary file is left behind.
+        UserError: A system call failed; no temporary file remains.
     """
     renamed = 0
     with ExitStack() as stack:
@@ -220,7 +220,7 @@ def write_files(files: Sequence[NewFile], *, is_durable: bool = True) -> None:
                 temporary = folders[parent] / str(number)
                 with temporary.open("xb") as stream_:
                     if file.mode is not None:
-                        # Nobody else can open a file in a temporary folder.
+                        # No other user can open a file in a temporary folder.
                         os.fchmod(stream_.fileno(), file.mode)
                     file.fill(stream_)
                     stream_.flush()
@@ -237,17 +237,17 @@ def write_files(files: Sequence[NewFile], *, is_durable: bool = True) -> None:
 
 
 def written_text() -> str:
-    """The end of a message: the files that this process has written completely and that still exist; may be empty."""
+    """Return the end of a message: the completely written, existing files of this process; may be empty."""
     paths = [path_text(path) for path in dict.fromkeys(_written) if os.path.lexists(path)]
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
     return f"; written completely before: {', '.join(paths[:3])}{more}" if paths else ""
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write a file that can be made again, if its text changes; its folder is made.
+    """Write a file that can be generated again, if its text changes; create its folder.
 
     Raises:
-        UserError: The system refused.
+        UserError: A system call failed.
     """
     data = text.encode()
     if current_bytes(path, "file", len(data)) == data:
@@ -257,7 +257,7 @@ def replace_file(path: Path, text: str) -> None:
 
 
 def current_bytes(path: Path, what: str, most: int) -> bytes | None:
-    """The bytes of a file that may be replaced; None if there is none, or if it has more than `most` bytes.
+    """Return the bytes of a file that may be replaced; None if it does not exist or has more than `most` bytes.
 
     Raises:
         UserError: It is not a regular file, or cannot be read.
@@ -273,10 +273,10 @@ def current_bytes(path: Path, what: str, most: int) -> bytes | None:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether there is a regular file, or a link to one.
+    """Return whether a path is a regular file, or a link to one.
 
     Raises:
-        UserError: The system refuses the path, as one that is too long.
+        UserError: The system rejects the path, for example because it is too long.
     """
     try:
         return path.is_file()
@@ -285,10 +285,10 @@ def is_file(path: Path) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, if they do not exist.
+    """Create a folder and its parents, if they do not exist.
 
     Raises:
-        UserError: The system refused.
+        UserError: A system call failed.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -300,7 +300,7 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def _refusals(file: NewFile, renamed: int) -> Iterator[None]:
-    """Turn what the system refuses about a file into a message; `renamed` files have their names already."""
+    """Convert errors of system calls for a file to a message; `renamed` files already have their final names."""
     try:
         yield
     except OSError as error:
@@ -317,12 +317,12 @@ def _sync_folder(folder: Path) -> None:
 
 
 def stream(source: int, target: int, advance: Callable[[int], object] = lambda _done: None) -> None:
-    """Copy a file by descriptors inside the kernel, which shares the blocks where the file system can.
+    """Copy a file by descriptors in the kernel, which shares blocks if the file system supports it.
 
     Args:
         source: The file to read.
         target: The file to write.
-        advance: Takes how many bytes are done.
+        advance: Called with the number of copied bytes.
     """
     size = os.fstat(source).st_size
     done = 0
@@ -331,7 +331,7 @@ def stream(source: int, target: int, advance: Callable[[int], object] = lambda _
         try:
             copied = os.copy_file_range(source, target, count)
         except OSError:
-            # Not every pair of file systems can; the offsets stand after what was copied.
+            # Not every pair of file systems supports it; the offsets are after the copied bytes.
             copied = os.sendfile(target, source, None, count)
         if copied == 0:
             raise OSError(f"the file became {size - done} bytes shorter while it was copied")

@@ -1,4 +1,4 @@
-"""Render specs, and bring generated files up to date."""
+"""Render specs, and update generated files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .writer import Changes, Tree, write
 
 @dataclass(frozen=True)
 class Generated:
-    """The rendering of some operators and, in words, what had to be left out."""
+    """The rendered files of some operators, and a text about missing parts."""
 
     tree: Tree
     left_out: tuple[str, ...]
@@ -28,21 +28,21 @@ class Generated:
 
 @dataclass(frozen=True)
 class Sources:
-    """Specs with the folders that hold their plans and kernels, and the project that they are generated for."""
+    """Specs with the folders of their plans and kernels, and the project for which they are generated."""
 
     project: Project
     specs: tuple[tuple[OpSpec, Path], ...]
 
 
 def load(paths: Sequence[Path], op_suffix: str) -> Sources:
-    """Read specs, or all specs of the project if none are named.
+    """Read specs; all specs of the project if no file is given.
 
     Args:
         paths: Spec files.
-        op_suffix: What the types, functions and files of the operators end with besides.
+        op_suffix: Suffix of the types, functions and files of the operators.
 
     Raises:
-        UserError: A spec has problems, or there is none.
+        UserError: A spec has problems, or there is no spec.
     """
     project = Project(find_project().root, op_suffix)
     chosen = list(paths) or project.spec_paths()
@@ -60,7 +60,7 @@ def load_one(names: Sequence[Path]) -> OpSpec:
     """Read the spec of one operator: a file, an operator type of the project, or the only operator of the project.
 
     Raises:
-        UserError: A spec has problems, or it is not clear which one.
+        UserError: A spec has problems, or the operator is ambiguous.
     """
     if len(names) > 1:
         raise UserError(f"SPEC: got {len(names)} specs, expected one")
@@ -78,20 +78,20 @@ def load_one(names: Sequence[Path]) -> OpSpec:
 
 
 def write_project(project: Project, specs: Sequence[OpSpec]) -> Changes:
-    """Bring `build/gen` of a project up to date; `specs` are all specs of the project."""
+    """Update `build/gen` of a project; `specs` are all specs of the project."""
     project.claim_build_dir()
     return write(rendered([(spec, project.root) for spec in specs], is_complete=True).tree, project.gen_dir)
 
 
 def rendered(specs: Sequence[tuple[OpSpec, Path]], *, is_complete: bool) -> Generated:
-    """Render specs, each with the folder that holds its plan and kernel.
+    """Render specs, each with the folder of its plan and kernel.
 
     Args:
         specs: Spec and project folder.
-        is_complete: Whether these are all specs of the project; then the lists of all files are rendered too.
+        is_complete: Whether these are all specs of the project; then also render the lists of all files.
 
     Raises:
-        UserError: Two operators generate one file.
+        UserError: Two operators generate the same file.
     """
     files: dict[str, str] = {}
     owners: dict[str, str] = {}

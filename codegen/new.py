@@ -1,4 +1,4 @@
-"""`opforge new`: a project of one's own with an operator that works, from one of the starters."""
+"""Implement `opforge new`: create a project with a working operator from one of the starters."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .files import TEMPORARY_PREFIX
 from .printing import path_text, shown
 
 _STARTERS = Path(__file__).resolve().parent / "starters"
-_COMMON = "project"  # what every project has, written for an operator called OpName
+_COMMON = "project"  # the common files of projects, for an operator called OpName
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
 def starters() -> list[str]:
-    """The shapes of kernels to begin with."""
+    """Return the names of the starters."""
     return sorted(path.name for path in _STARTERS.iterdir() if path.name != _COMMON)
 
 
 def new_project(name: str, folder: Path, starter: str) -> Path:
-    """Write a project folder, all of it or nothing; returns it.
+    """Write a project folder completely or not at all; return it.
 
     Args:
         name: Operator type.
-        folder: The folder to make; its parent exists.
+        folder: The new folder; its parent exists.
         starter: One of `starters()`.
 
     Raises:
@@ -41,7 +41,7 @@ def new_project(name: str, folder: Path, starter: str) -> Path:
 
 
 def write_texts(texts: Mapping[str, str], folder: Path) -> None:
-    """Write the files of a project by path into a new folder, all of them or none.
+    """Write the files of a project by path into a new folder, completely or not at all.
 
     Raises:
         UserError: The folder exists or cannot be written.
@@ -67,7 +67,7 @@ def write_texts(texts: Mapping[str, str], folder: Path) -> None:
 
 
 def project_texts(name: str, starter: str) -> dict[str, str]:
-    """The files of a project by path: those of the starter with its operator called `name`, and what all projects have.
+    """Return the files of a project by path: those of the starter, renamed to operator `name`, and common files.
 
     Raises:
         UserError: The name or starter cannot be used.
@@ -86,7 +86,7 @@ def project_texts(name: str, starter: str) -> dict[str, str]:
 
 
 def common_texts(name: str) -> dict[str, str]:
-    """The files that all projects have, by path, for a project named after the operator `name`."""
+    """Return the common files of all projects by path, for a project named after the operator `name`."""
     return _renamed(_texts(_STARTERS / _COMMON), {"OpName": name})
 
 
@@ -102,7 +102,7 @@ def _renamed(texts: Mapping[str, str], spelt: dict[str, str]) -> dict[str, str]:
 
 
 def operator_of(starter: str) -> str:
-    """The operator type that a starter is written for, as the name of its spec says."""
+    """Return the operator type of a starter, from the name of its spec."""
     (spec,) = (_STARTERS / starter / "op_proto").glob("*.yaml")
     return "".join(word.capitalize() for word in spec.stem.split("_"))
 

@@ -1,4 +1,4 @@
-"""Pages for browsers: each is one file that loads nothing, and whatever is put into it is escaped."""
+"""Render HTML pages: each is one self-contained file, and all values are escaped."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ def render_page(template: Path, **values: Any) -> str:
     """A page as HTML.
 
     Args:
-        template: Template that extends `page.html.j2`, the look that all pages share.
-        values: What it names.
+        template: Template that extends `page.html.j2`, the common layout.
+        values: Variables of the template.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

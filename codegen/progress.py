@@ -1,7 +1,7 @@
 """Show a line with a bar on the terminal for work that takes more than two seconds.
 
-rich.progress would replace 16 lines of drawing. Its console holds a lock, which a process that is forked meanwhile
-would find taken, and stages of forked processes need the shared memory in any case.
+rich.progress would replace 16 lines of drawing. But its console has a lock, which a process that is forked while it is
+held cannot acquire, and stages of forked processes need the shared memory in any case.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _FRAME_SECONDS = 0.2
 _began = time.monotonic()
 _CLEAR = b"\r\x1b[K"
 _WIDTH = 24
-# Totals below are shown as a number of things, others as a percentage.
+# Smaller totals are shown as a number, others as a percentage.
 _MOST_COUNTED = 100
 _NUMBERS = Struct("<qqq")
 _SIGN_BYTES = 1 << 10
 
 
 class _Sign:
-    """The current stage, in memory that forked processes share: these have no thread that could show it.
+    """The current stage, in memory that forked processes share, because they have no display thread.
 
     Args:
-        what: The whole of it, which stays in front of its stages.
+        what: The whole work, printed before its stages.
     """
 
     def __init__(self, what: str) -> None:
@@ -43,7 +43,7 @@ class _Sign:
         self._memory[: _NUMBERS.size + len(text)] = _NUMBERS.pack(done, total, len(text)) + text
 
     def read(self) -> tuple[str, int, int]:
-        """Return the last text that was written."""
+        """Return the last written text."""
         done, total, length = _NUMBERS.unpack_from(self._memory)
         text = self._memory[_NUMBERS.size : _NUMBERS.size + length]
         return text.decode(errors="replace"), done, total
@@ -56,7 +56,7 @@ class _Sign:
 
 
 def _bar(done: int, total: int, seconds: float) -> str:
-    """Return a bar that fills, or in which something moves while the total is not known."""
+    """Return a progress bar, or a moving marker if the total is unknown."""
     if total > 0:
         full = min(done, total) * _WIDTH // total
         share = f"{done} of {total}" if total < _MOST_COUNTED else f"{100 * min(done, total) // total:3d} %"
@@ -70,12 +70,12 @@ _sign: _Sign | None = None
 
 @contextmanager
 def progress(what: str, total: int = 0) -> Iterator[Callable[[int], None]]:
-    """Give a function that takes how much of `total` is done.
+    """Yield a function that receives the completed part of `total`.
 
-    On a terminal, a line shows it once the command has run for two seconds. Inside another one, in a forked process
-    too, this is a stage of that.
+    On a terminal, a line shows it after the command has run for two seconds. Inside another `progress`, also in a
+    forked process, this is a stage of it.
     """
-    global _sign  # noqa: PLW0603  # there is one line, and the stages do not know who shows it
+    global _sign  # noqa: PLW0603  # there is one line, and the stages do not depend on the display
     if (outer := _sign) is not None:
         before = outer.read()
         outer.write(what, 0, total)
@@ -104,9 +104,9 @@ def _show(sign: _Sign, terminal: int, ended: Event) -> None:
     pause = _began + _PATIENCE_SECONDS - time.monotonic()
     width = os.get_terminal_size(terminal).columns or sys.maxsize
     while not ended.wait(max(pause, 0.0)):
-        # Past the buffer of Python: a process that is forked meanwhile must not find its lock taken.
+        # Bypasses the buffer of Python, whose lock could be held while another process is forked.
         line = sign.line(time.monotonic() - _began)
-        # A line that wraps could not be taken back.
+        # A wrapped line could not be erased.
         os.write(terminal, _CLEAR + (line if len(line) < width else line[-width + 1 :]).encode(errors="replace"))
         pause = _FRAME_SECONDS
     os.write(terminal, _CLEAR)

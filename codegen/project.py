@@ -1,4 +1,4 @@
-"""Project folders: where specs, plans and kernels lie, and where built files go."""
+"""Find project folders: specs, plans, kernels, and built files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .errors import UserError
 from .files import is_file, lock_file, read_regular
 from .printing import first_line, path_text, shown
 
-# The folder that holds codegen/, op_proto/, op_kernel/ ...: the repository, or `site-packages/opforge` of a wheel.
+# The folder with codegen/, op_proto/, op_kernel/ ...: the repository, or `site-packages/opforge` of a wheel.
 BUILTIN_ROOT = Path(__file__).resolve().parent.parent
 _CONFIG = "pyproject.toml"
 MOST_SPEC_BYTES = 1 << 20
 _MOST_CONFIG_BYTES = 1 << 20
-# In a folder of OPFORGE_BUILD_DIR: the project that it belongs to.
+# In a folder of OPFORGE_BUILD_DIR: the project that owns it.
 OWNER_FILE = ".opforge-project"
 _MOST_PATH_BYTES = 4096
 _VENDOR = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -30,9 +30,9 @@ class Project:
     """A folder with `op_proto/*.yaml`, `op_host/`, `op_kernel/` and `op_plugin/`."""
 
     root: Path
-    # Ends the types and functions of all operators, and keeps what is built of them apart.
+    # Suffix of the types and functions of all operators; their built files are separate.
     op_suffix: str = ""
-    # The folder of built files in place of the usual one.
+    # Replaces the default folder of built files.
     own_build_dir: Path | None = None
 
     def __post_init__(self) -> None:
@@ -43,7 +43,7 @@ class Project:
 
     @property
     def is_installed(self) -> bool:
-        """Return whether the folder is the copy inside an installed wheel, in which nothing may be written."""
+        """Return whether the folder is in an installed wheel, where nothing may be written."""
         return self.root == BUILTIN_ROOT and not (self.root / _CONFIG).is_file()
 
     @property
@@ -64,10 +64,10 @@ class Project:
         return user_cache() / hashlib.sha256(str(self.root).encode()).hexdigest()[:12]
 
     def claim_build_dir(self) -> None:
-        """Note in the folder of OPFORGE_BUILD_DIR that it is this project's; others would replace its files.
+        """Record in the folder of OPFORGE_BUILD_DIR that it belongs to this project; others would replace its files.
 
         Raises:
-            UserError: It is another project's or inside of such a folder, or cannot be written.
+            UserError: It belongs to another project or is inside such a folder, or cannot be written.
         """
         if self.own_build_dir or not os.environ.get("OPFORGE_BUILD_DIR"):
             return
@@ -93,7 +93,7 @@ class Project:
         self._require_own(folder, owner)
 
     def _require_own(self, folder: Path, owner: bytes) -> None:
-        """Refuse a folder whose owner is another project; one without an owner may be used."""
+        """Reject a folder whose owner is another project; one without an owner may be used."""
         if owner in {b"", os.fsencode(self.root.resolve())}:
             return
         got, other = path_text(self._plain_build_dir), path_text(Path(os.fsdecode(owner)))
@@ -111,7 +111,7 @@ class Project:
 
     @property
     def vendor(self) -> str:
-        """Vendor directory of its packages: `vendor` of `[tool.opforge]` in pyproject.toml; opforge where it says none.
+        """Vendor directory of its packages: `vendor` of `[tool.opforge]` in pyproject.toml; default: opforge.
 
         Raises:
             UserError: The file cannot be read, or the name cannot be used.
@@ -122,7 +122,7 @@ class Project:
 
     @property
     def version(self) -> str:
-        """Version of its packages: `version` beside `vendor`; empty where it says none.
+        """Version of its packages: `version` next to `vendor`; empty by default.
 
         Raises:
             UserError: The file cannot be read, or the version cannot be compared with another.
@@ -134,7 +134,7 @@ class Project:
         return version
 
     def _said(self, key: str, default: str) -> object:
-        """Return the table [tool.opforge] of pyproject.toml."""
+        """Return a value of the table [tool.opforge] in pyproject.toml."""
         import tomllib
 
         path = self.root / _CONFIG
@@ -174,7 +174,7 @@ def user_cache() -> Path:
 def _read_from(variable: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, RuntimeError) as error:  # a ring of links, or no home
+    except (OSError, RuntimeError) as error:  # a cycle of links, or no home
         raise UserError(f"{variable}: got '{first_line(error)}', expected a folder; set it to another one") from error
 
 
@@ -190,7 +190,7 @@ def check_vendor(name: object, place: str) -> str:
 
 
 def find_project(start: Path | None = None) -> Project:
-    """The nearest folder at or above `start` (default: the current one) with operator specs, else the built-in ones.
+    """Return the nearest folder at or above `start` (default: the current one) with specs, else the built-in one.
 
     Raises:
         UserError: The current folder was removed.

@@ -1,4 +1,4 @@
-"""Specs -> texts. Pure: nothing here touches disk, clock or environment."""
+"""Render specs as texts, without access to disk, clock or environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TABLES_HEADER = "op_host/opforge_tables.h"
 
 
 class _CodeEnvironment(Environment):
-    """Marks the text of macros and blocks, of which every part was printed, as code."""
+    """Marks the text of macros and blocks as code, because every part of it was already printed."""
 
     @staticmethod
     def concat(parts: Iterable[str]) -> escape.Code:
@@ -36,12 +36,12 @@ def _environment() -> Environment:
         loader=PackageLoader("opforge.codegen", "templates"),
         undefined=StrictUndefined,
         finalize=escape.printable,
-        variable_start_string="${",  # the usual pair of braces is everywhere in C++
+        variable_start_string="${",  # the default braces are frequent in C++
         variable_end_string="}",
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # no HTML is made; `finalize` refuses every text that no filter has escaped
+        autoescape=False,  # no HTML; `finalize` rejects every text without a filter
     )
     of_jinja = {name: environment.filters[name] for name in ("abs", "indent", "length", "map")}
     own = (escape.commas, escape.comment, escape.cpp_string, escape.markdown, escape.markdown_code, page_width)
@@ -52,12 +52,12 @@ def _environment() -> Environment:
 def render(spec: OpSpec, *, has_plan: bool = True, has_kernel: bool = True) -> list[tuple[str, str]]:
     """The files of one operator as (path below the output folder, text), sorted by path.
 
-    Of an operator that is declared only, these are OpDef and REG_OP.
+    For an operator that is declared only, these are OpDef and REG_OP.
 
     Args:
         spec: The operator.
-        has_plan: Whether `op_host/<op>_tiling.h` exists; without it there is no tiling.
-        has_kernel: Whether `op_kernel/<op>.h` exists; without it there is no kernel entry.
+        has_plan: Whether `op_host/<op>_tiling.h` exists; without it, no tiling is rendered.
+        has_kernel: Whether `op_kernel/<op>.h` exists; without it, no kernel entry is rendered.
     """
     op = OpView(spec)
     files = {
@@ -96,7 +96,7 @@ def render(spec: OpSpec, *, has_plan: bool = True, has_kernel: bool = True) -> l
 
 
 def kernel_skeleton(spec: OpSpec) -> str:
-    """Return a kernel to begin with: the exact `Init`, the fields of the tiling data, an empty `Process`."""
+    """Return a kernel skeleton: the exact `Init`, the fields of the tiling data, an empty `Process`."""
     op = OpView(spec)
     guard = escape.Code(op.source_name.upper())
     text = printed("kernel_skeleton.h.j2", op=op, skeleton=SkeletonView(op), guard=guard)
@@ -107,8 +107,8 @@ def render_project(specs: Sequence[OpSpec], files: Sequence[str]) -> list[tuple[
     """The files that all operators share, as (path below the output folder, text), sorted by path.
 
     `op_host/opforge_tables.h` has the dtypes, formats, products and the default chip for C++. `sources.cmake` lists
-    the generated C++ sources by folder; `op_api/exports.map` is the linker's version script that keeps everything but
-    the documented functions inside libcust_opapi.so.
+    the generated C++ sources by folder; `op_api/exports.map` is the linker's version script, which exports only the
+    documented functions of libcust_opapi.so.
 
     Args:
         specs: All operators of the project.
@@ -138,7 +138,7 @@ def tables_header() -> str:
 
 
 def printed(template: str, **values: object) -> str:
-    """The text of a template that is not about one operator alone."""
+    """Return the text of a template that is not about a single operator."""
     return _environment().get_template(template).render(**values)
 
 
@@ -148,7 +148,7 @@ def ort_library(specs: Sequence[OpSpec]) -> str:
 
 
 def page_width(code: str) -> escape.Code:
-    """C++ of a template, with lines that fit a page."""
+    """Return C++ of a template, with lines wrapped to the page width."""
     return escape.Code(fit(str(code), PAGE_WIDTH))
 
 

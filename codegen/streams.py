@@ -1,4 +1,4 @@
-"""Guard the standard streams: refuse closed ones, and report an output that the system refuses."""
+"""Guard the standard streams: reject closed ones, and report failed output."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NAMES = ("standard input", "standard output", "standard error")
 
 
 class OutputError(UserError, OSError):
-    """A standard stream refuses output; exit code 2. Nothing more is written to it."""
+    """Output to a standard stream failed; exit code 2. Nothing more is written to it."""
 
 
 class _CheckedStream(TextIOWrapper):
-    """A standard stream that names itself when the system refuses its output, then and in every later call.
+    """A standard stream that reports failed output with its name, then and in every later call.
 
-    A library may ignore the first refusal; the end of the command must not.
+    A library may ignore the first failure; the end of the command must not.
     """
 
     _refused = ""
@@ -31,16 +31,16 @@ class _CheckedStream(TextIOWrapper):
         """Write a text, as `TextIOWrapper`.
 
         Raises:
-            OutputError: The system refuses it.
+            OutputError: The system rejects it.
         """
         with self._named():
             return super().write(text)
 
     def flush(self) -> None:
-        """Pass all that was written to the system.
+        """Write all buffered text to the system.
 
         Raises:
-            OutputError: The system refuses it.
+            OutputError: The system rejects it.
         """
         with self._named():
             super().flush()
@@ -57,7 +57,7 @@ class _CheckedStream(TextIOWrapper):
             raise OutputError(self._refused) from error
 
     def drop(self) -> None:
-        """Discard what waits if the system has refused output; otherwise Python writes it again at its end."""
+        """Discard buffered text if output has failed; otherwise Python writes it again at exit."""
         if self._refused:
             _open_null(self.fileno())
             self._refused = ""
@@ -71,7 +71,7 @@ def _open_null(number: int) -> None:
 
 
 def guard_streams() -> None:
-    """Make every refused output an `OutputError`, and give no file the number of a closed standard stream.
+    """Convert every failed output to an `OutputError`, and give no file the number of a closed standard stream.
 
     Raises:
         OutputError: Standard output or standard error is closed.
@@ -92,18 +92,18 @@ def guard_streams() -> None:
 def _checked(stream: TextIO) -> TextIO:
     if not isinstance(stream, TextIOWrapper):
         return stream
-    # A name that the encoding of the stream does not have is escaped.
+    # Characters that the encoding of the stream does not have are escaped.
     return _CheckedStream(
         stream.buffer, stream.encoding, "backslashreplace", None, stream.line_buffering, stream.write_through
     )
 
 
 def print_error(message: str) -> None:
-    """Print a message of one or more lines on standard error, or on standard output if that one refuses it."""
+    """Print a message of one or more lines on standard error, or on standard output if standard error fails."""
     text = escaped(message, keep="\n") + "\n"
     for stream in (sys.stderr, sys.stdout):
         if stream is not None:
-            with suppress(OutputError):  # the next stream may take it; without one, the exit code says enough
+            with suppress(OutputError):  # the next stream may work; without one, the exit code is sufficient
                 stream.write(text)
                 stream.flush()
                 break

@@ -1,4 +1,4 @@
-"""Read JSON that may hold anything: size, depth and form are checked before a value is used."""
+"""Read untrusted JSON: size, depth and form are checked before a value is used."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ MOST_JSON_BYTES = 64 << 20
 
 
 class FormError(Exception):
-    """Text that is no JSON of the expected form; the message says what it is instead, as `got ..., expected ...`."""
+    """Text is not JSON of the expected form; the message is `got ..., expected ...`."""
 
 
 def parse_json(data: bytes | str, form: TypeAdapter[Any]) -> Any:
-    """The value of a JSON text of at most 64 MiB, checked against a form in strict mode.
+    """Return the value of a JSON text of at most 64 MiB, checked against a form in strict mode.
 
     Args:
-        data: The text; nesting deeper than 200 levels and lone surrogates are refused.
-        form: What the text must hold.
+        data: The text; nesting deeper than 200 levels and lone surrogates are rejected.
+        form: The expected form.
 
     Raises:
-        FormError: It holds something else.
+        FormError: It has another form.
     """
     if len(data) > MOST_JSON_BYTES:
         raise FormError(f"got {len(data)} bytes, expected at most {MOST_JSON_BYTES}")
@@ -55,12 +55,12 @@ def read_json(path: Path, form: TypeAdapter[Any], what: str, repair: str) -> Any
 
     Args:
         path: The file; a pipe, device or folder is not opened.
-        form: What the file must hold.
+        form: The expected form.
         what: Name in messages ("manifest").
-        repair: What a user can do about a file of another form.
+        repair: The fix for a file of another form.
 
     Raises:
-        UserError: The file cannot be read, or holds something else.
+        UserError: The file cannot be read, or has another form.
     """
     data = read_regular(path, what, MOST_JSON_BYTES, repair)
     try:

@@ -1,1 +1,1 @@
-"""The tables of dtypes, products and names, and the modules that read them."""
+"""Tables of dtypes, products and names, and modules that read them."""

@@ -1,4 +1,4 @@
-"""Names: which ones a spec may use, and how one name is spelt in each place."""
+"""Check names in specs, and convert names to the spelling of each output."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def upper_camel(name: str) -> str:
 
 
 def suggest(got: str, known: Iterable[str]) -> str:
-    """` did you mean 'x'?` with the nearest known name, or the list of known names if none is near."""
+    """Return ` did you mean 'x'?` with the nearest known name, or the list of known names if none is similar."""
     names = sorted(set(known))
     if near := nearest(got, names):
         return f"did you mean {near!r}?"
@@ -73,7 +73,7 @@ def suggest(got: str, known: Iterable[str]) -> str:
 
 
 def nearest(got: str, known: Iterable[str]) -> str | None:
-    """The known name that `got` probably means."""
+    """Return the known name that `got` is probably a misspelling of."""
     names = sorted(set(known))
     by_lower = {name.lower(): name for name in reversed(names)}
     found = difflib.get_close_matches(got.lower(), by_lower, n=1, cutoff=0.6)
@@ -99,7 +99,7 @@ def _other(got: str, form: re.Pattern[str]) -> str:
 
 
 def own_word_refusal(got: str, other: str) -> str:
-    """That generated code has a name already, and which other one it leaves free."""
+    """Return the message that generated code already uses a name, with a free one."""
     return f"got {got!r}, which generated code uses; expected another name, as in {other!r}"
 
 
@@ -128,7 +128,7 @@ def ir_name_refusal(got: str) -> str | None:
 
 
 def tensor_ir_refusal(got: str) -> str | None:
-    """Return why `got` cannot name a tensor in the graph IR, or None; generated code never has the name alone."""
+    """Return why `got` cannot name a tensor in the graph IR, or None; generated code uses it with a suffix."""
     is_plain = _IR.fullmatch(got) and len(got) <= 64 and got not in _MACROS
     return None if is_plain else ir_name_refusal(got) or own_word_refusal(got, _other(got, _IR))
 

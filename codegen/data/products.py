@@ -50,7 +50,7 @@ class Soc:
 
 @dataclass(frozen=True)
 class Family:
-    """Facts about a product.
+    """Properties of a product.
 
     Attributes:
         name: Its SoC directory.
@@ -59,9 +59,9 @@ class Family:
         version: Enumerator of op::SocVersion.
         tiling_version: Enumerator of platform_ascendc::SocVersion, if it differs.
         is_built: Whether kernels are written for its cores; operators are only documented and checked for the others.
-        other_chips: Chips of it without figures whose names look like those of another product.
+        other_chips: Chips of it without figures whose names are similar to those of another product.
         socs: Chips of it with figures.
-        prefix: What the names of its chips begin with, if no other product has such names.
+        prefix: The prefix of the names of its chips, if it is unique to the product.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Family:
         return self.arch in _COUPLED
 
     def supports(self, dtype: str) -> bool:
-        """Return whether its cores have a dtype."""
+        """Return whether its cores support a dtype."""
         return dtype != "bfloat16" or not self.is_coupled
 
     @property
@@ -105,11 +105,11 @@ PRODUCTS: Mapping[str, Family] = {row["name"]: _family(row) for row in TABLES["p
 FIRST_GENERATION = {chip: family.name for family in PRODUCTS.values() for chip in family.other_chips}
 DEVICES = tuple(device for family in PRODUCTS.values() for device in family.devices)
 BUILT_PRODUCTS = tuple(name for name, family in PRODUCTS.items() if family.is_built)
-# Directories that CANN knows besides.
+# Other directories that CANN has.
 OTHER_DIRECTORIES = tuple(TABLES["other_directories"])
-# The chip that is used if none is named.
+# The default chip.
 DEFAULT_SOC: str = TABLES["default_soc"]
-# All chips with figures, the default one and those with kernels first.
+# All chips with figures: first the default one, then those with kernels.
 _SOCS = (soc for family in PRODUCTS.values() for soc in family.socs)
 SOCS: Mapping[str, Soc] = {
     soc.name: soc for soc in sorted(_SOCS, key=lambda soc: (soc.name != DEFAULT_SOC, soc.dir not in BUILT_PRODUCTS))

@@ -62,12 +62,12 @@ def cpp_expression(expression: Expr, names: CppNames) -> Code:
 
 def int64_literal(value: int) -> Code:
     """A C++ literal of type int64_t."""
-    # C++ has no negative literals: the smallest value has to be computed.
+    # C++ has no negative literals: the smallest value must be computed.
     return Code("INT64_MIN" if value == INT_MIN else f"INT64_C({value})")
 
 
 def _text(expression: Expr, names: CppNames) -> tuple[str, int]:
-    """C++ text and how tightly its outermost operator binds."""
+    """Return C++ text and the precedence of its outermost operator."""
     if isinstance(expression, Constant):
         return _constant(expression), ATOM
     if isinstance(expression, Name):
@@ -136,7 +136,8 @@ def _operation(operation: Operation, names: CppNames) -> tuple[str, int]:
         case Negative(operand=operand):
             return f"-{_wrapped(operand, names, ATOM)}", UNARY
         case Not(operand=operand):
-            # g++ asks for brackets around ! inside a comparison, so it counts as binding no tighter than one.
+            # g++ warns without parentheses around ! inside a comparison, so its precedence here is that of a
+            # comparison.
             return f"!{_wrapped(operand, names, ATOM)}", COMPARISON
         case Extreme(function=word, operands=operands):
             first, *others = (_text(operand, names)[0] for operand in operands)
@@ -158,5 +159,5 @@ def _operation(operation: Operation, names: CppNames) -> tuple[str, int]:
 
 def _wrapped(expression: Expr, names: CppNames, level: int) -> str:
     text, own = _text(expression, names)
-    # g++ asks for brackets around && inside ||.
+    # g++ warns without parentheses around && inside ||.
     return f"({text})" if own < level or own == AND else text

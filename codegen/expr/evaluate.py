@@ -59,9 +59,9 @@ class Environment:
         attributes: Attribute values; None or missing is unknown.
         shapes: Shape per present tensor, None for an unknown rank; a missing tensor is absent.
         dtypes: Dtype name per tensor; None or missing is unknown.
-        stars: What symbols with a star stand for; None or missing is an unknown number of dimensions.
-        lists: Values of the inputs that the host knows; None or missing is unknown.
-        variables: What folds run through, or why there is no such value.
+        stars: Dimensions of symbols with a star; None or missing is an unknown number of dimensions.
+        lists: Values of host lists; None or missing is unknown.
+        variables: Current values of fold variables, or the reason why there is no value.
     """
 
     symbols: Mapping[str, int | None] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Environment:
 
 
 def evaluate(expression: Expr, environment: Environment) -> Value:
-    """The value of an expression; None if it depends on something unknown.
+    """Return the value of an expression; None if it depends on an unknown value.
 
     Raises:
         EvaluationError: An intermediate result beyond 64 bits, or a division by zero.
@@ -236,7 +236,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def _those(values: Sequence[int | EvaluationError], conditions: Iterator[bool | None]) -> tuple[int, ...] | None:
-    """The values whose conditions are true; None if a condition is unknown."""
+    """Return the values whose conditions are true; None if a condition is unknown."""
     pairs = list(zip(values, conditions, strict=True))
     if any(condition is None for _, condition in pairs):
         return None

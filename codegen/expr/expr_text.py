@@ -1,4 +1,4 @@
-"""The back end of the expression language for people: shapes and conditions as the pages of operators print them."""
+"""Write shapes and conditions as text for the pages of operators."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from .tree import (
 
 
 def documented_dtype(dtype: str) -> str:
-    """A dtype as CANN's documents spell it."""
+    """Return a dtype in the spelling of CANN's documents."""
     return DTYPES[dtype].ge.removeprefix("DT_")
 
 
 def expr_text(expression: Expr) -> str:
-    """An expression in the signs of mathematics and a few words of English."""
+    """Return an expression in mathematical notation with English words."""
     return _text(expression)[0]
 
 
 def _text(expression: Expr) -> tuple[str, int]:
-    """The text and how tightly its outermost operator binds."""
+    """Return the text and the precedence of its outermost operator."""
     if isinstance(expression, Constant):
         return _constant(expression), ATOM
     if isinstance(expression, Name):
@@ -128,7 +128,7 @@ def _operation(operation: Operation) -> tuple[str, int]:
         case Junction(operator="and", operands=(Comparison() as first, Comparison() as second)) if (
             first.right == second.left
         ):
-            # `0 <= x <= 3` is one condition to a reader.
+            # `0 <= x <= 3` is one condition for readers.
             sign = OPERATORS[second.operator].sign
             return f"{_text(first)[0]} {sign} {_within(second.right, PHRASE)}", COMPARISON
         case Junction(operator=word, operands=operands):

@@ -1,7 +1,7 @@
-"""The formula of an operator: equations on Python's grammar, parsed against a whitelist and printed as LaTeX.
+"""Parse the formula of an operator, equations in Python's grammar with a whitelist, and print it as LaTeX.
 
 `grad_bias[g, h] = sum(grad_y[i, h], start(g) <= i < end(g))`; several equations are separated by `;`. The left side is
-an output. `sum(what, over, ..)` takes the indices or conditions it runs over; other words are `+ - * / // % **`,
+an output. `sum(term, over, ..)` has indices or conditions as further arguments; other words are `+ - * / // % **`,
 comparisons, `and or not`, `a if c else b`, `min max floor ceil exp log sqrt abs`, and functions of one letter or more
 that the description explains, as in `count(v)`. Names are inputs, outputs, attributes and symbols of the spec, and
 single letters for indices.
@@ -30,7 +30,7 @@ _KNOWN_FUNCTIONS: Mapping[str, str] = {name: rf"\{name}" for name in ("min", "ma
 
 
 class FormulaError(ValueError):
-    """A text is no formula; the message says what was got and what is expected."""
+    """A text is not a formula; the message has the actual and the expected text."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Names:
 
 
 def latex_lines(text: str, names: Names) -> tuple[Code, ...]:
-    """LaTeX of each equation of a formula, a long one broken at its outer sums and products.
+    """Return LaTeX for each equation of a formula; a long one is broken at its outer sums and products.
 
     Raises:
-        FormulaError: Grammar, or a name that the operator does not have.
+        FormulaError: The grammar is wrong, or the operator does not have a name.
     """
     if not text.isascii():
         raise FormulaError(f"got {text!r}, expected equations in ASCII")
@@ -85,7 +85,7 @@ class _Printer:
                 raise FormulaError(f"got {ast.unparse(statement)!r}, expected an equation, as in 'y[i] = 2 * x[i]'")
 
     def _lines(self, node: ast.expr) -> list[str]:
-        """The text of an expression, where it is long on several lines: operands, each behind its operator."""
+        """Return the text of an expression; a long one in several lines, with one operand and its operator in each."""
         text, level = self._term(node)
         operands: list[tuple[str, ast.expr, int]] = []
         first = node
@@ -105,7 +105,7 @@ class _Printer:
         return lines
 
     def _lines_within(self, node: ast.expr, level: int) -> list[str]:
-        """The lines of an operand; brackets that are open at the end of a line have one height."""
+        """Return the lines of an operand; brackets that are open at the end of a line have one height."""
         lines = self._lines(node)
         if len(lines) < 2:
             return [self._within(node, level)]
@@ -117,12 +117,12 @@ class _Printer:
         return self._term(node)[0]
 
     def _within(self, node: ast.expr, level: int) -> str:
-        """The text of an operand, in brackets where it binds less tightly than `level`."""
+        """Return the text of an operand, in brackets if its precedence is lower than `level`."""
         text, own = self._term(node)
         return rf"\left({text}\right)" if own < level else text
 
     def _term(self, node: ast.expr) -> tuple[str, int]:
-        """LaTeX and how tightly its outermost operator binds."""
+        """Return LaTeX and the precedence of the outermost operator."""
         match node:
             case ast.Name(id=name):
                 return self._name(name), ATOM
@@ -145,7 +145,7 @@ class _Printer:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return rf"\lnot {self._within(operand, ATOM)}", UNARY
             case ast.BinOp(op=ast.Div(), left=left, right=right):
-                # A fraction behind a sign of multiplication stays in brackets: it is rounded before the product is.
+                # A fraction after a multiplication sign stays in brackets: it is rounded before the product is.
                 return rf"\frac{{{self._text(left)}}}{{{self._text(right)}}}", PRODUCT
             case ast.BinOp(op=ast.FloorDiv(), left=left, right=right):
                 return rf"\left\lfloor \frac{{{self._text(left)}}}{{{self._text(right)}}} \right\rfloor", ATOM
@@ -195,10 +195,10 @@ class _Printer:
 
 
 def _letters(latex: str) -> int:
-    """About how wide LaTeX is once it is typeset."""
+    """Return the approximate width of typeset LaTeX."""
     return len(re.sub(r"\\[A-Za-z]+|[\\{}\s]", "", latex))
 
 
 def _word(name: str) -> str:
-    """A name upright, a single letter as mathematicians write it."""
+    """Return a name in upright letters, a single letter in italics."""
     return name if len(name) == 1 else rf"\mathrm{{{name.replace('_', chr(92) + '_')}}}"

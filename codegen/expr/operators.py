@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# How tightly an operator binds: a conditional expression least. A phrase is text such as "number of elements of x".
+# Precedence of operators: a conditional expression has the lowest. A phrase is text such as "number of elements of x".
 CHOICE, OR, AND, EQUALITY, COMPARISON, PHRASE, SUM, PRODUCT, UNARY, ATOM = range(10)
 
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator of two operands.
+    """A binary operator.
 
     Attributes:
         word: Its spelling in specs.
         node: Its type in Python's grammar; None for a function.
-        level: How tightly it binds.
+        level: Its precedence.
         compute: Its value in Python.
         cpp: Its sign or function in C++.
         sign: Its sign on the pages of operators.
@@ -55,7 +55,7 @@ OPERATORS: Mapping[str, Operator] = {
         Operator("-", ast.Sub, SUM, operator.sub, "-", "-", "-"),
         Operator("*", ast.Mult, PRODUCT, operator.mul, "*", "\u00b7", r"\cdot"),
         Operator("%", ast.Mod, PRODUCT, operator.mod, "FloorMod", "mod", r"\bmod"),
-        # Text and formulas put the quotient into brackets of the floor.
+        # Text and formulas put the quotient into floor brackets.
         Operator("//", ast.FloorDiv, ATOM, operator.floordiv, "FloorDiv"),
         Operator("min", None, ATOM, min, "Min", "min"),
         Operator("max", None, ATOM, max, "Max", "max"),

@@ -1,4 +1,4 @@
-"""A spec's shapes and constraints as a program that back ends execute."""
+"""Define the shapes and constraints of a spec as a program for the back ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .tree import BoolLiteral, Comparison, Expr, Junction, Kind
 
 MAX_RANK = 8
 TRUE = BoolLiteral(value=True)
-# In braces in what a message expects; see `limit_of`.
+# A placeholder in the expected text of a message; see `limit_of`.
 LIMIT = "limit"
 
 
@@ -18,7 +18,7 @@ LIMIT = "limit"
 class Dim:
     """One dimension of a shape: its text in the spec and the parsed expression.
 
-    With a `star` it stands for any number of dimensions; the expression is their number then.
+    With a `star`, it represents any number of dimensions; the expression is then their number.
     """
 
     text: str
@@ -31,7 +31,7 @@ class Binding:
     """The source of the value of a symbol: entry `position` of the shape of a tensor, which has `rank` entries.
 
     Attributes:
-        star: The entry that stands for any number of dimensions, or None.
+        star: The entry with any number of dimensions, or None.
     """
 
     symbol: str
@@ -42,23 +42,23 @@ class Binding:
 
     @property
     def is_star(self) -> bool:
-        """Return whether the symbol itself stands for any number of dimensions."""
+        """Return whether the symbol represents any number of dimensions."""
         return self.position == self.star
 
     @property
     def axis(self) -> int:
-        """The axis of the dimension; behind a star it is negative and counts from the end."""
+        """Return the axis of the dimension; after a star it is negative and counts from the end."""
         is_behind = self.star is not None and self.position > self.star
         return self.position - self.rank if is_behind else self.position
 
     def dims_of(self, shape: Sequence[int | None]) -> Sequence[int | None]:
-        """The dimensions of a shape that a symbol with a star stands for."""
+        """Return the dimensions of a shape that belong to a symbol with a star."""
         return shape[self.position : len(shape) - (self.rank - 1 - self.position)]
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case: its condition, the shape of each tensor it lists, and where its symbols come from."""
+    """One case: its condition, the shape of each listed tensor, and the sources of its symbols."""
 
     name: str
     when_text: str
@@ -67,13 +67,13 @@ class Case:
     bindings: tuple[Binding, ...]
 
     def rank_range(self, tensor: str) -> tuple[int, int]:
-        """The least and the largest number of dimensions of a tensor."""
+        """Return the minimum and the maximum number of dimensions of a tensor."""
         dims = self.shapes[tensor]
         has_star = any(dim.star for dim in dims)
         return (len(dims) - 1, MAX_RANK) if has_star else (len(dims), len(dims))
 
     def shape_text(self, tensor: str) -> str:
-        """The shape as the spec writes it, `[T, H]`."""
+        """Return the shape in the form of the spec, `[T, H]`."""
         return f"[{', '.join(dim.text for dim in self.shapes[tensor])}]"
 
 
@@ -82,7 +82,7 @@ class Constraint:
     """One labelled rule or condition, in the order of checks.
 
     Attributes:
-        blanks: The expressions whose names are in braces in `expected`.
+        blanks: The expressions of the placeholders in `expected`.
     """
 
     label: str
@@ -97,7 +97,7 @@ class Constraint:
 
     @property
     def pieces(self) -> list[str | Expr]:
-        """`expected`, with the expressions in place of their names."""
+        """Return `expected` with expressions instead of placeholders."""
         pattern = "|".join(re.escape(f"{{{name}}}") for name in self.blanks)
         texts = re.split(f"({pattern})", self.expected) if pattern else [self.expected]
         return [self.blanks[text[1:-1]] if place % 2 else text for place, text in enumerate(texts)]
@@ -116,7 +116,7 @@ def limit_of(check: Expr) -> Expr | None:
 
 @dataclass(frozen=True)
 class Work:
-    """Inputs of a shared plan: sizes and own fields of the tiling data by name, and conditions of keys."""
+    """Inputs of a shared plan: sizes and fields of the tiling data by name, and conditions of keys."""
 
     sizes: Mapping[str, Expr]
     values: Mapping[str, Expr]
@@ -125,10 +125,10 @@ class Work:
 
 @dataclass(frozen=True)
 class Values:
-    """The valid values of an input: those from `bounds[0]` to below `bounds[1]`, or ranges of the rows of `ends_of`.
+    """The valid values of an input: from `bounds[0]` to below `bounds[1]`, or ranges of the rows of `ends_of`.
 
     Attributes:
-        lengths: When ranges of rows are given by their lengths, not by their ends.
+        lengths: The condition under which ranges of rows are given by lengths instead of ends.
     """
 
     bounds: tuple[Expr, Expr] | None
@@ -138,7 +138,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Program:
-    """Cases, constraints, the shared plan's work, the valid values by input and the shape of the forward result."""
+    """Cases, constraints, work of the shared plan, valid values by input and shape of the forward result."""
 
     cases: tuple[Case, ...]
     constraints: tuple[Constraint, ...]
@@ -148,12 +148,12 @@ class Program:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """The symbols of all cases that stand for one dimension, in the order of their first appearance."""
+        """Return the symbols of all cases for one dimension, in the order of their first appearance."""
         return self._symbols(is_star=False)
 
     @property
     def stars(self) -> tuple[str, ...]:
-        """The symbols of all cases that stand for any number of dimensions."""
+        """Return the symbols of all cases for any number of dimensions."""
         return self._symbols(is_star=True)
 
     def _symbols(self, *, is_star: bool) -> tuple[str, ...]:
@@ -165,5 +165,5 @@ class Program:
         return next(case for case in self.cases if case.name == name)
 
     def rule(self, name: str) -> Constraint:
-        """The constraint that stands for a built-in rule."""
+        """Return the constraint of a built-in rule."""
         return next(constraint for constraint in self.constraints if constraint.rule == name)

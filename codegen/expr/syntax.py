@@ -1,8 +1,8 @@
-"""The expression language of specs: a whitelist parser on Python's grammar, giving a small typed tree.
+"""Parse the expression language of specs, a whitelist of Python's grammar, to a small typed tree.
 
-Values are 64-bit integers, booleans and dtypes. Every back end gives the same answer, or refuses alike: a result
-beyond 64 bits and a division by zero are errors, never wrapped. A value may be *unknown* (a dimension of -1 at shape
-inference); what depends on it is unknown too, except that `false and x` and `true or x` are decided without `x`.
+Values are 64-bit integers, booleans and dtypes. Every back end has the same result or the same error: a result beyond
+64 bits and a division by zero are errors; nothing wraps around. A value may be *unknown* (a dimension of -1 at shape
+inference). An expression with an unknown operand is unknown, except `false and x` and `true or x`.
 
 Words: literals (integers, decimal numbers, quoted texts, `true false`, dtype names), dimension symbols, attributes,
 `cores` (of the device, where it is known), `+ - * // %` of integers (floor division and its remainder, as in Python),
@@ -69,7 +69,7 @@ ATTRIBUTE_KINDS: Mapping[str, Kind] = {
     "string": Kind.TEXT,
     **{name: Kind.LIST for name, kind in ATTR_KINDS.items() if kind.is_list},
 }
-# Lists whose values expressions read; of the others they read the length.
+# Lists whose values expressions can read; of other lists, they read the length.
 _LISTS_OF_INTEGERS = ("list_int", "list_bool")
 
 
@@ -79,11 +79,11 @@ class Scope:
 
     Attributes:
         symbols: Dimension symbols.
-        stars: Symbols that stand for any number of dimensions.
+        stars: Symbols for any number of dimensions.
         attributes: Type by name of attribute, as in `ATTR_KINDS`.
         tensors: Names of inputs and outputs.
-        lists: Names of the inputs whose values the host knows.
-        definitions: Expressions that have a name.
+        lists: Names of the inputs with values on the host.
+        definitions: Named expressions.
     """
 
     symbols: Collection[str] = ()
@@ -95,7 +95,7 @@ class Scope:
 
     @property
     def words(self) -> list[str]:
-        """All names that may stand alone in an expression."""
+        """Return all names that can be a whole expression."""
         return sorted({*self.symbols, *self.attributes, *self.definitions})
 
     @property
@@ -104,20 +104,20 @@ class Scope:
         return {*self.lists, *(name for name, kind in self.attributes.items() if kind in _LISTS_OF_INTEGERS)}
 
     def list_of(self, name: str) -> Fold | None:
-        """The list that a name is defined as, or None."""
+        """Return the list with a defined name, or None."""
         found = self.definitions.get(name)
         return found if isinstance(found, Fold) and found.kind is Kind.LIST else None
 
 
 class ExprError(ValueError):
-    """A text is no expression; the message says what was got and what is expected."""
+    """A text is not an expression; the message has the actual and the expected text."""
 
 
 def parse(text: str, scope: Scope) -> Expr:
     """Parse one expression.
 
     Raises:
-        ExprError: Grammar, a name outside `scope`, kinds that do not fit, a literal beyond 64 bits.
+        ExprError: The grammar is wrong, a name is not in `scope`, kinds do not match, or a literal exceeds 64 bits.
     """
     if len(text) > MAX_TEXT:
         raise ExprError(f"got an expression of {len(text)} characters, expected at most {MAX_TEXT}")
@@ -135,7 +135,7 @@ def parse(text: str, scope: Scope) -> Expr:
 
 
 def parse_kind(text: str, scope: Scope, kinds: Sequence[Kind]) -> Expr:
-    """Parse an expression that gives one of some kinds, or raise ExprError."""
+    """Parse an expression with a result of one of some kinds, or raise ExprError."""
     expression = parse(text, scope)
     if expression.kind not in kinds:
         expected = " or ".join(kind.value for kind in kinds)
@@ -182,7 +182,7 @@ class _Parser:
         return ExprError(f"in {self._text!r}: got {got}")
 
     def whole(self, node: ast.expr) -> Expr:
-        """The whole text, which may be a list."""
+        """Return the whole expression, which may be a list."""
         match node:
             case ast.Call(func=ast.Name(id="list")):
                 return self._call(node)
@@ -191,7 +191,7 @@ class _Parser:
         return self.expression(node)
 
     def expression(self, node: ast.expr) -> Expr:
-        """An expression that is no list."""
+        """Return an expression that is not a list."""
         found = self._expression(node)
         if found.kind is Kind.LIST:
             raise self._refuse(f"{ast.unparse(node)!r}, which is a list; expected len(..), or a sum over a named list")
@@ -339,7 +339,7 @@ class _Parser:
         return folded
 
     def _comprehension(self, function: str, node: ast.Call) -> tuple[str, ast.expr, ast.expr]:
-        """The variable of a fold, what it iterates over, and its body; of a `list` the condition."""
+        """Return the variable of a fold, its list, and its body; for a `list`, the condition."""
         is_list = function == "list"
         match node.args:
             case [

@@ -1,4 +1,4 @@
-"""Define the typed tree of an expression, and answer questions about it."""
+"""Define the typed tree of an expression, and queries on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 INT_MAX = 2**63 - 1
 INT_MIN = -(2**63)
-# Divisors are found by trial division, so that this bounds the time.
+# Divisors are found by trial division, so this limits the time.
 MAX_DIVIDED = 2**40
 
 
@@ -52,7 +52,7 @@ class DtypeLiteral:
 
 @dataclass(frozen=True)
 class RealLiteral:
-    """A decimal number, of single precision as attributes of type float are."""
+    """A decimal number, in single precision like attributes of type float."""
 
     value: float
     kind: Literal[Kind.REAL] = field(default=Kind.REAL, repr=False)
@@ -84,7 +84,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Present:
-    """Test whether a tensor was given."""
+    """Whether a tensor is present."""
 
     tensor: str
     kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
@@ -109,7 +109,7 @@ class Dims:
 
 @dataclass(frozen=True)
 class StarDims:
-    """`len` or `prod` of the dimensions that a symbol with a star stands for."""
+    """`len` or `prod` of the dimensions of a symbol with a star."""
 
     function: Literal["len", "prod"]
     symbol: str
@@ -126,7 +126,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class HostList:
-    """The values of an input that the host knows or of an attribute, or the steps between them."""
+    """The values of an input on the host or of an attribute, or the steps between them."""
 
     tensor: str
     of_steps: bool
@@ -134,7 +134,7 @@ class HostList:
 
 @dataclass(frozen=True)
 class Item:
-    """One value of a list by its index; a negative index counts from the end, and an index outside is an error."""
+    """A list element by index; a negative index counts from the end, and an index out of range is an error."""
 
     source: HostList
     index: Expr
@@ -143,7 +143,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Divisors:
-    """The divisors of an integer from 1 to MAX_DIVIDED, from the smallest; an error for others."""
+    """The divisors of an integer from 1 to MAX_DIVIDED, in ascending order; an error for other integers."""
 
     of: Expr
 
@@ -233,7 +233,7 @@ class Choice:
 
 Constant: TypeAlias = IntLiteral | BoolLiteral | DtypeLiteral | RealLiteral | TextLiteral
 Name: TypeAlias = Symbol | Attribute | Variable
-# What is asked of a tensor, a list or the dimensions of a symbol with a star.
+# Functions of a tensor, a list or the dimensions of a symbol with a star.
 Query: TypeAlias = Present | DtypeOf | Dims | StarDims | Item | Fold
 Operation: TypeAlias = Negative | Arithmetic | Extreme | Comparison | Not | Junction | Choice
 Expr: TypeAlias = Constant | Name | Query | Operation
@@ -249,7 +249,7 @@ def single_precision(value: float) -> float:
 
 
 def walk(expression: Expr) -> Iterator[Expr]:
-    """The expression and everything below it."""
+    """Yield the expression and all its subexpressions."""
     yield expression
     match expression:
         case Negative(operand=operand) | Not(operand=operand):
@@ -274,7 +274,7 @@ def walk(expression: Expr) -> Iterator[Expr]:
 
 
 def symbols_of(expression: Expr) -> set[str]:
-    """The dimension symbols that an expression uses, those with a star too."""
+    """Return the dimension symbols in an expression, including those with a star."""
     stars = {node.symbol for node in walk(expression) if isinstance(node, StarDims)}
     return stars | {node.name for node in walk(expression) if isinstance(node, Symbol)}
 
@@ -299,7 +299,7 @@ def reads_attributes_only(expression: Expr) -> bool:
 
 
 def certainly_present(condition: Expr) -> set[str]:
-    """The tensors that are present whenever the condition holds."""
+    """Return the tensors that are always present if the condition is true."""
     match condition:
         case Present(tensor=tensor):
             return {tensor}

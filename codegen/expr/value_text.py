@@ -1,4 +1,4 @@
-"""Write values, shapes and alternatives as messages print them."""
+"""Format values, shapes and alternatives for messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def dims_text(dims: Sequence[int | None]) -> str:
 
 
 def value_text(value: AttrValue | None) -> str:
-    """A value of an attribute or a list on the host; of a long list the first values and their number."""
+    """Return an attribute or host list as text; for a long list, the first values and their number."""
     if isinstance(value, tuple | list):
         shown = ", ".join(map(value_text, value[:_MOST_ITEMS]))
         return f"[{shown}, ... {len(value)} values]" if len(value) > _MOST_ITEMS else f"[{shown}]"

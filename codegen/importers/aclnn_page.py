@@ -31,7 +31,7 @@ _RANGE = re.compile(
 _BULLET = re.compile(r"^\s*[-*]\s*(?:\*\*)?`?(\w+)`?(?:\*\*)?\s*[(（]([^)）]*)[)）]\s*[:：]?(.*)$")
 _SECTION = re.compile(r"^#+\s*(?:约束说明|约束与限制|Constraints|Restrictions)", re.IGNORECASE)
 _SUMMARY = re.compile(r"(?:接口功能|算子功能|功能|Function|Description)\*{0,2}\s*[:：]\*{0,2}\s*(.+)")
-# A row with the names of two products is about the newer one.
+# A row with two product names describes the newer product.
 _PRODUCTS = tuple((family.name, re.compile(family.pages)) for family in reversed(tuple(PRODUCTS.values())))
 _YES = re.compile(r"√|✓|✔|[:：]\s*支持|\bsupported\b|\byes\b", re.IGNORECASE)
 _NO = re.compile(r"×|不支持|not supported|\bno\b", re.IGNORECASE)
@@ -45,7 +45,7 @@ _ENDS = {"workspaceSize", "executor"}
 
 
 def drafts(text: str, place: str) -> list[OperatorDraft]:
-    """The operator of a page: that of its first function.
+    """Return the operator of a page: that of its first function.
 
     Raises:
         UserError: The page has no aclnn function.
@@ -124,7 +124,7 @@ class _Page:
                 self._note(self._line, f"parameter {part.strip()}: is not read")
 
     def _described(self) -> Iterator[tuple[str, tuple[int, str, str, str, str]]]:
-        """Line, direction, dtypes, ranks and text of each parameter that a table or list describes."""
+        """Yield line, direction, dtypes, ranks and text of each parameter in a table or list."""
         seen: set[str] = set()
         for table in self._tables:
             direction = table.column("输入/输出", "输入输出", "input/output", "i/o")
@@ -147,7 +147,7 @@ class _Page:
                 yield found[1], (number, found[2], f"{found[3]} {more}", ranks[0] if ranks else "", found[3])
 
     def _tensor(self, name: str, kind: str, c_type: str) -> tuple[TensorDraft, bool, bool]:
-        """A tensor, whether the function reads it, and whether the function writes it."""
+        """Return a tensor, whether the function reads it, and whether the function writes it."""
         line, direction, words, ranks, text = self._facts.get(name, (self._line, "", "", "", ""))
         is_output = bool(re.search("输出|output", direction, re.IGNORECASE))
         is_input = bool(re.search("输入|input", direction, re.IGNORECASE)) or (not is_output and "const" in c_type)
@@ -200,7 +200,7 @@ class _Page:
         yield from (name for name, is_supported in known.items() if is_supported)
 
     def _rules(self, inputs: list[TensorDraft], attrs: list[AttrDraft]) -> list[RuleDraft]:
-        """The statements with one meaning: ranks of inputs, and ranges of integer attributes."""
+        """Return the statements with one meaning: ranks of inputs, and ranges of integer attributes."""
         rules = []
         for number, tensor in enumerate(inputs, 1):
             if tensor.ranks and tensor.ranks[0] < tensor.ranks[1]:
@@ -219,7 +219,7 @@ class _Page:
         return rules
 
     def _note_sentences(self, used: set[int]) -> None:
-        """Note the remaining statements: usage of parameters, return codes and the section on constraints."""
+        """Add notes for the remaining statements: usage of parameters, return codes and the section on constraints."""
         for name, (line, _, _, _, text) in self._facts.items():
             if line not in used and text.strip():
                 self._note(line, f"parameter {name}: {text}")
@@ -243,7 +243,7 @@ def _spec_word(name: str) -> str:
 
 
 def _ranks(text: str) -> tuple[int, int] | None:
-    """The numbers of dimensions that a cell states, if it states one range and nothing else."""
+    """Return the numbers of dimensions in a cell, if it contains one range and nothing else."""
     found = _RANKS.fullmatch(text.strip().strip("维D"))
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Compare a spec with the source that it came from."""
+"""Compare a spec with its source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .draft import COMBINED_KINDS, DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, Opera
 
 
 def draft_of(spec: OpSpec, products: Sequence[str]) -> OperatorDraft:
-    """The facts that the OpDef of a spec states, for some of its products."""
+    """Return the facts in the OpDef of a spec, for some of its products."""
     columns = declared_columns(spec)
 
     def tensors(group: Sequence[object]) -> tuple[TensorDraft, ...]:
@@ -91,7 +91,7 @@ def _default(attr: AttrDraft) -> str:
 
 
 def _columns(ours: OperatorDraft, source: OperatorDraft) -> Iterator[str]:
-    """The dtype combinations of one side only; of a source that states sets, the dtypes of each tensor."""
+    """Yield the dtype combinations of one side only; for a source with sets, compare the dtypes of each tensor."""
     mine, theirs = _rows(ours), _rows(source)
     if mine is None or theirs is None:
         for tensor, other in zip(ours.tensors, source.tensors, strict=True):

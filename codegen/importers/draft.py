@@ -1,4 +1,4 @@
-"""Define drafts: the facts about an operator that a source states, each with its line."""
+"""Define drafts: the properties of an operator in a source, each with its line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opforge.codegen.data.dtypes import CANN_DTYPES, DECLARED_DTYPES
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS
 
 REQUIRED, OPTIONAL, DYNAMIC = "required", "optional", "dynamic"
-# The kinds of sources that state combinations of dtypes; others state a set for each tensor.
+# The kinds of sources with combinations of dtypes; others have a set for each tensor.
 COMBINED_KINDS = ("OpDef", "msOpGen JSON", "ONNX node", "spec")
 # Words of CANN sources and documents -> words of specs, in lower case.
 DTYPE_WORDS = {
@@ -42,7 +42,7 @@ class TensorDraft:
         formats: Its storage format in each combination.
         is_value_dependent: Whether the host needs the values.
         scalar: `one` or `list`: aclnn functions pass it as aclScalar or aclScalarList; else empty.
-        ranks: The least and the largest number of dimensions, if the source states them.
+        ranks: The minimum and the maximum number of dimensions, if the source states them.
         line: Its line.
         description: A text for the page.
         c_name: Its name in the aclnn function, if the source states it.
@@ -117,9 +117,9 @@ class OperatorDraft:
         summary: Its effect in one line, if the source states it.
         fields: The tiling data.
         shapes: The outputs that have the shape of an input, as positions (output, input).
-        tiling: Further lines of the section `tiling`, of a kernel that is taken over.
+        tiling: Further lines of the section `tiling`, from an imported kernel.
         rules: Sentences that became constraints.
-        notes: Everything that did not become a part of the draft.
+        notes: Statements that did not become a part of the draft.
     """
 
     op_type: str
@@ -166,7 +166,7 @@ def _is_like(output: TensorDraft, source: TensorDraft) -> bool:
 
 
 def number_of(value: float, kind: str) -> float | int | None:
-    """A number as a value of the type `int` (64 bits) or `float` (finite); None if it is none."""
+    """Return a number as a value of the type `int` (64 bits) or `float` (finite); None if it is not one."""
     try:
         number = int(value) if kind == "int" else float(value)
     except (OverflowError, ValueError):
@@ -177,5 +177,5 @@ def number_of(value: float, kind: str) -> float | int | None:
 
 
 def dtype_word(text: str) -> str | None:
-    """The dtype of specs that a word of a source names, or None."""
+    """Return the dtype of specs for a word of a source, or None."""
     return DTYPE_WORDS.get(text.strip().lower().removeprefix("ge::").removeprefix("dt_"))

@@ -1,4 +1,4 @@
-"""Write the dtypes of a draft: the keys `dtype` and `dtypes` of tensors, and `combinations` if they are not all."""
+"""Write the dtypes of a draft: the keys `dtype` and `dtypes` of tensors, and `combinations` if needed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class DtypeKeys:
                 )
 
     def _sets(self) -> list[Row]:
-        """The dtypes of each tensor, if the source states no combinations."""
+        """Return the dtypes of each tensor, if the source has no combinations."""
         return [tuple(dict.fromkeys(d for d in t.dtypes if d in DTYPES)) or ("float32",) for t in self._draft.tensors]
 
     def _leaders(self, columns: Sequence[Row], known: Sequence[Row]) -> list[int | None]:

@@ -20,7 +20,7 @@ _REGISTERED = re.compile(
     r"\bIMPL_OP(?:_INFERSHAPE)?\s*\(\s*(\w+)\s*\)(?:\s*\.\s*\w+\s*\([^()]*\))*?\s*\.\s*InferShape\s*\(\s*([\w:]+)\s*\)"
 )
 _INPUTS = {"GetInputShape", "GetRequiredInputShape"}
-# The function of CANN that gives the output the shape of the first input.
+# The CANN function that gives the output the shape of the first input.
 _ELEMENTWISE = "InferShape4Elewise"
 _LOGS = re.compile(r"(OP_LOG|OPS_LOG|GE_LOG|OP_EVENT)\w*|VECTOR_INFER_SHAPE_INNER_ERR_REPORT\w*")
 _NULL_CHECKS = re.compile(r"(OP|OPS|GE)_CHECK_(NULL|NOT_NULL)\w*")
@@ -29,7 +29,7 @@ _FAILS = re.compile(r"return\s+(ge::)?(GRAPH_(FAILED|PARAM_INVALID)|FAILED)\b")
 _RETURN = re.compile(r"\breturn\b")
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _NULL = re.compile(r"[\w:>.()&| -]*(==\s*nullptr|!\w+)[\w:>.()&|!= -]*")
-# A shape of unknown rank gives an unknown shape: specs say the same.
+# A shape of unknown rank gives an unknown shape, like in specs.
 _UNKNOWN_RANK = re.compile(
     r"if\s*\(\s*([\w:]+::)?IsUnknownRank\(\*?\w+\)\s*\)\s*\{(\s*(OP_LOG\w*\([^;]*;|([\w:]+::)?SetUnknownRank\(\*?\w+\);))*"
     r"\s*return (ge::)?GRAPH_SUCCESS;\s*\}"
@@ -43,13 +43,13 @@ class _UnknownError(Exception):
 
 @dataclass
 class _Function:
-    """What the statements of a function say up to now.
+    """The known effects of the statements of a function.
 
     Attributes:
         inputs: The inputs whose shapes variables point to.
         outputs: The outputs whose shapes variables point to.
         copies: The input whose shape an output gets.
-        notes: The checks, which are not read.
+        notes: The checks, which are not converted.
     """
 
     source: Source
@@ -60,10 +60,10 @@ class _Function:
     notes: list[Note] = field(default_factory=list)
 
     def run(self, body: Node) -> None:
-        """Follow statements.
+        """Interpret statements.
 
         Raises:
-            _UnknownError: The effect of one is not certain.
+            _UnknownError: The effect of a statement is not certain.
         """
         for statement in body.named_children:
             self._statement(statement)
@@ -116,7 +116,7 @@ class _Function:
         raise _UnknownError(self._shown(node))
 
     def _check(self, node: Node, text: str) -> None:
-        """A condition under which the call is refused: it changes no shape."""
+        """Record a condition under which the call is rejected; it changes no shape."""
         text = _STRING.sub('""', text)
         returns = len(_RETURN.findall(text))
         condition = self._condition(node).strip("() \n")
@@ -127,12 +127,12 @@ class _Function:
             self.notes.append(Note(line_of(node), f"shape inference: check {self._shown(node)}"))
 
     def _passes(self, text: str) -> bool:
-        """Return whether a text may give an output, or the context with all outputs, to a function."""
+        """Return whether a text may pass an output, or the context with all outputs, to a function."""
         names = (*self.outputs, "context(?!->Get)")
         return any(re.search(rf"\b{name}\b(?!\s*==)", text) for name in names)
 
     def _condition(self, node: Node) -> str:
-        """The condition of an if statement, or the first argument of a macro."""
+        """Return the condition of an if statement, or the first argument of a macro."""
         if node.type == "if_statement":
             return self.source.of(node.child_by_field_name("condition"))
         text = self.source.of(node)
@@ -148,7 +148,7 @@ class _Function:
 
 
 def shape_rules(source: Source) -> Iterator[OperatorDraft]:
-    """Drafts without a type, whose function is the operator that the shape inference is registered for."""
+    """Yield drafts without a type; `function` is the operator of the registered shape inference."""
     if "InferShape" not in source.text:
         return
     constants: dict[str, object] = {}
@@ -166,7 +166,7 @@ def shape_rules(source: Source) -> Iterator[OperatorDraft]:
 def _copies(
     source: Source, name: str, constants: Mapping[str, object], functions: Mapping[str, Node], line: int
 ) -> tuple[dict[int, int], tuple[Note, ...]]:
-    """The inputs whose shapes the outputs get; empty with a note if the function does more."""
+    """Return the inputs with the shapes of the outputs; empty with a note if the function does more."""
     last = name.rpartition("::")[2]
     if last == _ELEMENTWISE:
         return {0: 0}, ()

@@ -1,4 +1,4 @@
-"""Take over an Ascend C kernel: its source files, unchanged, and what the spec must state about its entry function."""
+"""Import an Ascend C kernel: its source files, unchanged, and the properties of its entry function for the spec."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ constexpr Plan<{op_type}TilingData> Plan{op_type}(const {op_type}Problem&, const
 
 @dataclass(frozen=True)
 class ImportedKernel:
-    """A kernel of other people.
+    """A kernel of another project.
 
     Attributes:
         draft: The operator, with the tiling keys and the task type of the kernel.
         files: The files of the project by path: copies, the header of the kernel, and a plan that rejects all calls.
-        problems: What was not taken over.
+        problems: Parts that were not imported.
     """
 
     draft: OperatorDraft
@@ -143,7 +143,7 @@ def _with_includes(path: Path) -> tuple[dict[str, str], list[str]]:
 
 
 def _normal(path: PurePosixPath) -> str | None:
-    """Return a relative path without `..`; None if it leaves the folder."""
+    """Return a relative path without `..`; None if it is outside the folder."""
     parts: list[str] = []
     for part in path.parts:
         if part == "..":
@@ -172,5 +172,5 @@ def _read_below(folder: Path, location: str) -> str | None:
 
 
 def _code(text: str, *, keep_text: bool = False) -> str:
-    """Return a source without comments, and without texts unless they are wanted."""
+    """Return a source without comments, and without string literals unless `keep_text`."""
     return _NO_CODE.sub(lambda found: found[0] if keep_text and found[0][0] == '"' else " ", text)

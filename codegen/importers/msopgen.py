@@ -43,7 +43,7 @@ def drafts(data: Any, text: str, place: str) -> list[OperatorDraft]:
 
     Args:
         data: The parsed file.
-        text: The file, in which the lines are found.
+        text: The text of the file, for line numbers.
         place: Its path in messages.
 
     Raises:
@@ -80,7 +80,7 @@ class _Reader:
         self.problems.append(f"{place}: {where + ': ' if where else ''}{problem}")
 
     def _line(self, near: object) -> int:
-        """The first line with a JSON text, from the present operator on."""
+        """Return the first line with a JSON text, from the current operator on."""
         word = f'"{near}"' if isinstance(near, str) and near else ""
         lines = range(self._start, len(self._lines))
         return next((index + 1 for index in lines if word and word in self._lines[index]), 0)
@@ -230,7 +230,7 @@ class _Reader:
 
 
 def _scalar(value: Any, kind: str) -> bool | float | str | None:
-    """A JSON value, or the text of one, as a value of a type; None if it is none."""
+    """Return a JSON value, or the text of one, as a value of a type; None if it is not one."""
     if isinstance(value, str) and kind != "string":
         try:
             value = _WORDS[value.lower()] if kind == "bool" else float(value) if kind == "float" else int(value)
@@ -245,7 +245,7 @@ def _scalar(value: Any, kind: str) -> bool | float | str | None:
 
 
 def _widen(tensor: TensorDraft, width: int) -> TensorDraft:
-    """The tensor with one dtype for each combination, if it has one for all."""
+    """Return the tensor with one dtype for each combination, if it has one for all."""
     if len(tensor.dtypes) != 1:
         return tensor
     return TensorDraft(tensor.name, tensor.option, tensor.dtypes * width, tensor.formats, line=tensor.line)

@@ -107,11 +107,11 @@ def project_files(drafts: Sequence[OperatorDraft]) -> tuple[dict[str, str], dict
 def write_project(
     drafts: Sequence[OperatorDraft], folder: Path, kernel: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, SpecDraft]:
-    """Write a project, all of it or nothing; returns the specs by operator.
+    """Write a project completely or not at all; return the specs by operator.
 
     Args:
         drafts: The operators.
-        folder: The folder to make.
+        folder: The new folder.
         kernel: Further files by path.
 
     Raises:

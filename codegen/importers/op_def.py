@@ -13,12 +13,12 @@ from .op_def_values import Calls, Value, class_calls
 from .reg_op import prototypes, tiling_data
 
 _OPTIONS = {"REQUIRED": "required", "OPTIONAL": "optional", "DYNAMIC": "dynamic"}
-# The defaults that OpDef has if none is stated.
+# The defaults of OpDef.
 _ZEROS: dict[str, bool | float | str | tuple[bool | float | str, ...]] = {
     "int": 0, "float": 0.0, "bool": False, "string": "",
 }  # fmt: skip
 _SCALARS = {"Scalar": "one", "ScalarList": "list"}
-# Methods without a meaning for specs: they describe the build, or repeat a fact.
+# Methods without a meaning for specs: they describe the build, or repeat a property.
 _SILENT = {
     "ParamType", "DataType", "DataTypeList", "Format", "FormatList", "UnknownShapeFormat", "AutoContiguous", "AttrType",
     "ValueDepend", "Follow", "Version", "Comment", *_SCALARS, *ATTR_TYPES,

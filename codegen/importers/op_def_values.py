@@ -1,4 +1,4 @@
-"""Follow the calls in the constructors of OpDef classes with constants, without executing code."""
+"""Evaluate the calls in the constructors of OpDef classes with constants, without executing code."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Value:
         return tuple(map(str, first)) if isinstance(first, tuple) else (str(first),)
 
     def of_type(self, kind: str) -> bool | float | str | tuple[bool | float | str, ...] | None:
-        """The first argument as a value of an attribute type; None if it is none."""
+        """Return the first argument as a value of an attribute type; None if it is not one."""
         if not self.items:
             return None
         first = self.items[0]
@@ -120,7 +120,7 @@ def _added(source: Source) -> Iterator[Node]:
 
 
 def collect(source: Source, node: Node, constants: dict[str, object], functions: dict[str, Node]) -> None:
-    """Add the constants and functions of a scope; namespaces are entered."""
+    """Add the constants and functions of a scope, including nested namespaces."""
     if node.type in {
         "namespace_definition",
         "linkage_specification",
@@ -175,7 +175,7 @@ def _number(text: str) -> bool | float | None:
 
 
 def evaluate(source: Source, node: Node, constants: dict[str, object], depth: int = 0) -> object:
-    """The value of an expression of constants; None if it is none."""
+    """Return the value of a constant expression; None if it is not constant."""
     kind, text = node.type, source.of(node)
     value: object = None
     if depth > _MOST_DEPTH:
@@ -225,7 +225,7 @@ def _constructed(source: Source, node: Node, constants: dict[str, object], depth
 
 
 class _Walker:
-    """Follows the statements of a constructor."""
+    """Interprets the statements of a constructor."""
 
     def __init__(self, source: Source, constants: dict[str, object], functions: dict[str, Node]) -> None:
         self.calls = Calls()
@@ -238,7 +238,7 @@ class _Walker:
         self._own = {"", "this", "(*this)"}
 
     def run(self, function: Node, depth: int) -> None:
-        """Follow the statements of a function."""
+        """Interpret the statements of a function."""
         body = function.child_by_field_name("body")
         for statement in body.named_children if body else ():
             self._statement(statement, depth)
@@ -285,7 +285,7 @@ class _Walker:
             self._note(node, f"{method} is not read")
 
     def _call(self, method: str, call: Node, depth: int) -> None:
-        """Follow a function of the source with its parameters as constants."""
+        """Interpret a function of the source with its parameters as constants."""
         self._followed += 1
         if self._followed >= _MOST_CALLS:
             if self._followed == _MOST_CALLS:
@@ -311,7 +311,7 @@ class _Walker:
         self._constants.update(outer)
 
     def _chain(self, node: Node) -> tuple[list[tuple[str, Value, Node]], str]:
-        """The calls of a chain from left to right, and the object that it begins with."""
+        """Return the calls of a chain from left to right, and the object at its start."""
         found: list[tuple[str, Value, Node]] = []
         while node.type == "call_expression" and len(found) < _MOST_CHAIN:
             function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
@@ -340,7 +340,7 @@ class _Walker:
             entry[method] = arguments
 
     def _override(self, base: str, chain: list[tuple[str, Value, Node]]) -> None:
-        """The calls on a configuration: they replace facts about tensors for its products."""
+        """Apply the calls on a configuration: they replace properties of tensors for its products."""
         method, value, _ = chain[0]
         if method in _TENSORS:
             entry = self._configs.setdefault(base, {}).setdefault(f"{method} {value.text}", {"name": value})

@@ -18,7 +18,7 @@ class Table:
     lines: list[int] = field(default_factory=list)
 
     def column(self, *words: str) -> int | None:
-        """The first column whose title has one of the words; None if there is none."""
+        """Return the first column whose title has one of the words; None if there is none."""
         titles = self.rows[0] if self.rows else []
         return next((i for word in words for i, title in enumerate(titles) if word in title.lower()), None)
 
@@ -35,7 +35,7 @@ class _Parser(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "table":
-            self._end_cell()  # of a table around this one
+            self._end_cell()  # of the outer table
             self.tables.append(Table())
             self._open = {}
         elif tag == "tr" and self.tables:
@@ -61,7 +61,7 @@ class _Parser(HTMLParser):
             self._cell.append(data)
 
     def _fill(self, row: list[str]) -> None:
-        """Add the cells of earlier rows that reach the next column."""
+        """Add the cells of earlier rows that extend to the next column."""
         while (above := self._open.get(len(row))) is not None:
             left, text = above
             if left > 1:

@@ -41,12 +41,12 @@ _MOST_CLAUSES = 256
 
 
 def _without_comments(text: str) -> str:
-    """The text with blanks in place of comments, so that all lines keep their numbers."""
+    """Return the text with blanks instead of comments, so that line numbers do not change."""
     return _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0]), text)
 
 
 class _Lines:
-    """The lines of a text by position; one search for each, however many clauses the text has."""
+    """Returns line numbers by position, with one search each."""
 
     def __init__(self, text: str) -> None:
         self._ends = [found.start() for found in re.finditer("\n", text)]
@@ -57,7 +57,7 @@ class _Lines:
 
 
 def arguments_of(text: str, start: int) -> tuple[list[str], int]:
-    """Return the arguments of a call from behind its parenthesis on, and the position behind it."""
+    """Return the arguments of a call after its parenthesis, and the position after it."""
     parts, depth, begin = [], 0, start
     for position in range(start, min(len(text), start + 20_000)):
         letter = text[position]
@@ -101,12 +101,12 @@ def prototypes(source: Source) -> Iterator[OperatorDraft]:
         yield OperatorDraft(
             found[1], place, "REG_OP", tuple(tensors[False]), tuple(tensors[True]), tuple(attrs), notes=tuple(notes)
         )
-        if position == len(text):  # a clause has no end: the rest of the text belongs to it
+        if position == len(text):  # a clause without an end: it extends to the end of the text
             return
 
 
 def _tensor(arguments: list[str], option: str, line: int, notes: list[Note]) -> TensorDraft:
-    """A tensor; the lists of a prototype are sets, so they state no combinations."""
+    """Return a tensor; the lists of a prototype are sets, so there are no combinations."""
     name = arguments[0]
     words = re.findall(r"\bDT_\w+", " ".join(arguments[1:]))
     dtypes = tuple(dict.fromkeys(dtype for word in words if (dtype := dtype_word(word))))

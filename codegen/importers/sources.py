@@ -1,4 +1,4 @@
-"""Find the kind of a source by its content, and read it as drafts."""
+"""Detect the kind of a source by its content, and read it as drafts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DIRECTORY_SUFFIXES = ("_def.cpp", "_proto.h", "_infershape.cpp", "_tiling.h", "
 
 @dataclass
 class Imported:
-    """The operators of some sources, and what was wrong with the others."""
+    """The operators of some sources, and the problems of the others."""
 
     drafts: list[OperatorDraft] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Imported:
 
 
 def read_sources(paths: Sequence[Path]) -> Imported:
-    """Read files and folders; facts of several files about one operator are joined.
+    """Read files and folders; merge the properties of one operator in several files.
 
     Raises:
         UserError: A named file cannot be read, or no operator was found.
@@ -74,7 +74,7 @@ def read_sources(paths: Sequence[Path]) -> Imported:
 
 
 def _joined(first: OperatorDraft, second: OperatorDraft) -> OperatorDraft:
-    """One draft of an operator: an OpDef decides, and a page adds its rules, function and summary."""
+    """Return one draft of an operator: an OpDef has priority; a page adds its rules, function and summary."""
     if second.kind == "OpDef" and first.kind != "OpDef":
         first, second = second, first
     names = {tensor.name for tensor in first.tensors} | {attr.name for attr in first.attrs}
@@ -90,7 +90,7 @@ def _joined(first: OperatorDraft, second: OperatorDraft) -> OperatorDraft:
 
 
 def _with_parts(draft: OperatorDraft, parts: Sequence[OperatorDraft], *, is_only: bool) -> OperatorDraft:
-    """The draft with its shape inference, and with the tiling data that is registered for it, or the only one."""
+    """Return the draft with its shape inference, and with the tiling data registered for it, or the only one."""
     shapes = [part for part in parts if part.kind == KIND and part.function == draft.op_type]
     fields = [part for part in parts if part.kind != KIND]
     own = [part for part in fields if draft.op_type in {part.function, part.function.removesuffix("TilingData")}]
@@ -108,7 +108,7 @@ def _with_parts(draft: OperatorDraft, parts: Sequence[OperatorDraft], *, is_only
 
 
 def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
-    """The files, and whether the caller named them; of folders those whose names are usual for operators."""
+    """Yield the files, and whether the caller named them; of folders, files with usual names for operators."""
     for path in paths:
         if not path.is_dir():
             yield path, True
@@ -131,7 +131,7 @@ def read_file(path: Path) -> list[OperatorDraft]:
     """The operators of one file; a draft without a type has tiling data or shape inference.
 
     Raises:
-        UserError: It cannot be read, is no source, or has errors.
+        UserError: It cannot be read, is not a source, or has errors.
     """
     data = read_regular(path, "source", MOST_BYTES, "name a smaller file")
     text = decoded(data, path)
@@ -159,7 +159,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """An object of JSON.
 
     Raises:
-        FormError: A key is there twice.
+        FormError: A key is repeated.
     """
     found: dict[str, object] = {}
     for key, value in pairs:
@@ -170,7 +170,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _is_utf16(data: bytes) -> str:
-    """The encoding of text in which every second byte is 0, as ASCII in UTF-16 is; else ""."""
+    """Return the encoding of text in which every second byte is 0, like ASCII in UTF-16; else ""."""
     sample = data[:4096]
     for name, zeros, letters in (("UTF-16 LE", sample[1::2], sample[::2]), ("UTF-16 BE", sample[::2], sample[1::2])):
         if zeros.count(0) > 0.9 * len(zeros) and 0 not in letters:

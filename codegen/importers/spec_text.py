@@ -46,7 +46,7 @@ def spec_of(draft: OperatorDraft) -> SpecDraft:
 
 
 def spec_names(draft: OperatorDraft) -> dict[str, str]:
-    """The names of the spec by those of the graph IR: snake case, and free for generated code."""
+    """Return the spec names by graph IR names: snake case, and not used by generated code."""
     names: dict[str, str] = {}
     parameters: list[TensorDraft | AttrDraft] = [*draft.inputs, *draft.attrs, *draft.outputs]
     for parameter in parameters:
@@ -59,13 +59,13 @@ def spec_names(draft: OperatorDraft) -> dict[str, str]:
 
 
 def _free_name(name: str, suffix: str, joint: str, refusal: Callable[[str], str | None], taken: Collection[str]) -> str:
-    """`name`, or `name` with `suffix` or a number, if generated code needs the name or it is `taken`."""
+    """Return `name`, or `name` with `suffix` or a number if generated code uses the name or it is `taken`."""
     names = itertools.chain((name, f"{name}{suffix}"), (f"{name}{joint}{number}" for number in itertools.count(2)))
     return next(other for other in names if not refusal(other) and other not in taken)
 
 
 def _key(draft: OperatorDraft, parameter: TensorDraft | AttrDraft) -> str:
-    """The key of a parameter in the names: an output may have the name of an input."""
+    """Return the key of a parameter in the names: an output may have the name of an input."""
     is_output = isinstance(parameter, TensorDraft) and any(parameter is output for output in draft.outputs)
     return f"{'output ' if is_output else ''}{parameter.name}"
 
@@ -123,7 +123,7 @@ class _Writer:
         return f"  - {{{', '.join(parts)}}}"
 
     def spec(self) -> SpecDraft:
-        """Write the spec; the comments stand in front."""
+        """Write the spec; the comments are at the start."""
         draft = self._draft
         products = [name for name in draft.products if name in PRODUCTS]
         configs = [name for name in draft.products if name not in BUILT_PRODUCTS or not _is_built(name)]
@@ -165,7 +165,7 @@ class _Writer:
         return SpecDraft(text, self._notes, self._names)
 
     def _formula(self) -> str:
-        """A function with the name of the operator; of all inputs, or of the first one if the line were long."""
+        """Return a function with the name of the operator, of all inputs or, for a long line, of the first one."""
         names = [self._name(tensor) for tensor in self._draft.inputs]
         results = [self._names[_key(self._draft, output)] for output in self._draft.outputs]
         name = f"{snake_case(self._draft.op_type)}_result"
@@ -176,7 +176,7 @@ class _Writer:
         return text
 
     def _ir(self, parameter: TensorDraft | AttrDraft) -> list[str]:
-        """The key `ir`, if the name in the graph IR differs."""
+        """Return the key `ir`, if the name in the graph IR differs."""
         if self._name(parameter) == parameter.name:
             return []
         judge = tensor_ir_refusal if isinstance(parameter, TensorDraft) else ir_name_refusal

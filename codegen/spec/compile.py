@@ -1,4 +1,4 @@
-"""Compiles the cases, constraints, work and valid values of a spec to a program."""
+"""Compile the cases, constraints, work and valid values of a spec to a program."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def compile_spec(spec: SpecData) -> tuple[Program, list[tuple[Path, str]]]:
     """Parse every expression of a spec.
 
     Returns:
-        The program, and what is wrong as (path in the spec, message). The program is whole if nothing is wrong.
+        The program, and the problems as (path in the spec, message). The program is complete if there are no problems.
     """
     compiler = _Compiler(spec)
     cases = tuple(compiler.case(index, case) for index, case in enumerate(spec.cases))
@@ -94,7 +94,7 @@ class _Compiler:
         )
 
     def case(self, index: int, case: CaseSpec) -> Case | None:
-        """One case, or None if its condition cannot be parsed."""
+        """Return one case, or None if its condition cannot be parsed."""
         path: Path = ("cases", index)
         try:
             when = _parsed(case.when, self._scope(self._inputs), (Kind.BOOL,))
@@ -189,7 +189,7 @@ class _Compiler:
         return _parsed(dim, self._scope(self._inputs, known), (Kind.INT,))
 
     def define(self) -> None:
-        """Parse the expressions with a name; each may use those before it."""
+        """Parse the named expressions; each may use earlier ones."""
         symbols = set().union(*self._certain.values())
         for name, text in self._spec.definitions.items():
             try:
@@ -198,7 +198,7 @@ class _Compiler:
                 self._problem(("definitions", name), str(error))
 
     def constraint(self, index: int, constraint: ConstraintSpec, cases: tuple[Case, ...]) -> Constraint:
-        """One constraint; its check is `true` if it has none or it cannot be parsed."""
+        """Return one constraint; its check is `true` if it has none or it cannot be parsed."""
         path: Path = ("constraints", index)
         check: Expr = TRUE
         if constraint.check is not None:
@@ -207,7 +207,7 @@ class _Compiler:
         return Constraint(check=check, blanks=self._blanks(path, constraint, check), **given)
 
     def _blanks(self, path: Path, constraint: ConstraintSpec, check: Expr) -> dict[str, Expr]:
-        """The expressions that the message of a constraint names."""
+        """Return the expressions of the placeholders in the message of a constraint."""
         limit = limit_of(check)
         known = self._definitions | ({LIMIT: limit} if limit else {})
         found = {name: value for name, value in known.items() if f"{{{name}}}" in (constraint.expected or "")}
@@ -280,7 +280,7 @@ class _Compiler:
     def _expression(
         self, path: Path, text: str, kinds: Sequence[Kind], cases: Sequence[Case], hint: str
     ) -> Expr | None:
-        """An expression over symbols that all `cases` bind; None if it has a problem that makes it none."""
+        """Return an expression over symbols that all `cases` bind; None if it is invalid."""
         scopes = [self._certain[case.name] for case in cases]
         everywhere = set.intersection(*scopes) if scopes else set()
         somewhere = set().union(*self._certain.values()) if self._certain else set()
@@ -296,7 +296,7 @@ class _Compiler:
         return expression
 
     def check_rule_order(self, constraints: Sequence[Constraint]) -> None:
-        """Each built-in rule stands once; what reads symbols stands behind the rule that binds them."""
+        """Check that built-in rules occur once, and that checks with symbols are after the rule that binds them."""
         order = [constraint.rule or "check" for constraint in constraints]
         always = [rule for rule in RULE_STATUSES if rule != "formats"]
         for rule in always:

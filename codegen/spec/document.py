@@ -12,7 +12,7 @@ from .section_parts import CallSpec, StatementSpec, TestShape
 from .validate_uses import Problems, check_test
 from .yaml_nodes import KEY, Path
 
-# The calls that show a statement about a parameter.
+# The calls for a statement about a parameter.
 _SHOWN_BY = {"wider": ("at",), "narrower": ("past",), "different": ("at", "past")}
 
 
@@ -24,7 +24,7 @@ def calls_of(spec: OpSpec) -> Iterator[tuple[Path, CallSpec]]:
 
 
 def call_as_test(spec: OpSpec, call: CallSpec) -> TestShape:
-    """Return the test that a call describes: the first one of its case, changed."""
+    """Return the test for a call: the first test of its case, with changes."""
     first = next((test for test in spec.tests.shapes if call.case in {None, test.case}), None)
     base = first or TestShape(case=call.case or spec.cases[0].name, symbols={})
     lists = {tensor.name for tensor in spec.host_lists}

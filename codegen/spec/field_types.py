@@ -1,4 +1,4 @@
-"""The kinds of texts and words in a spec: what each may be, and what an editor offers for it."""
+"""Define the types of texts and words in a spec: their valid values and the completions of an editor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STATUSES = {
     161002: "ACLNN_ERR_PARAM_INVALID",
     561002: "ACLNN_ERR_INNER_TILING_ERROR",
 }
-# The built-in rules and the status that a call which breaks one gets.
+# The built-in rules and the status of a call that violates one.
 RULE_STATUSES = {"required": 161001, "dtypes": 161002, "formats": 161002, "ranks": 161002, "shapes": 161002}
 TASK_TYPES = ("AIV_ONLY", "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1", "MIX_AIC_1_2")
 SCALARS = {name: DTYPES[name] for name in ("int32", "uint32", "float32", "int64", "uint64")}
@@ -57,7 +57,7 @@ def _one_line(text: str) -> str:
 
 
 class UnknownWordError(ValueError):
-    """A word that is none of the known ones.
+    """An unknown word.
 
     Attributes:
         near: The known word that was probably intended; None if none is similar.
@@ -70,7 +70,7 @@ class UnknownWordError(ValueError):
 
 @dataclass(frozen=True)
 class _Known:
-    """The words that a value may be; an editor offers them."""
+    """The valid words of a value; an editor offers them as completions."""
 
     kind: str
     words: tuple[str, ...]
@@ -145,7 +145,7 @@ FormatName = Annotated[str, _Known("format", (*FORMATS, ANY_FORMAT))]
 Mix = Annotated[str, _Known("mix", ("promote", "cast"))]
 Support = Annotated[str, _Known("support", ("implemented", "wider", "narrower", "different"))]
 Product = Annotated[str, _Known("product", tuple(PRODUCTS))]
-# A SoC directory of CANN, known to opforge or not.
+# A SoC directory of CANN, supported by opforge or not.
 Directory = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 Device = Annotated[str, _Known("device", DEVICES)]
 TaskType = Annotated[str, _Known("task type", TASK_TYPES)]

@@ -1,4 +1,4 @@
-"""Read specs: one file, one `OpSpec`, or one error that lists every problem of the file with its place."""
+"""Read specs: one `OpSpec` per file, or one error that lists every problem of the file with its position."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .model import DeclaredSpec, OpSpec, PartialSpec
 from .validate import problems_of
 from .yaml_nodes import KEY, Document, Path, Problem, dotted, read_yaml
 
-# A spec with these numbers of items takes seconds; CANN has no operator with half of them.
+# A spec with this number of items takes seconds; no operator of CANN has half of them.
 _MOST_ITEMS = 512
 _MOST_LINES = 200
 _MOST_AT = {"inputs": 64, "attrs": 64, "outputs": 64, "cases": 64, "aclnn": 16}
@@ -40,7 +40,7 @@ _EXPECTED = {
 
 
 class SpecError(UserError):
-    """Specs with problems: one line each, `file:line:column: key: what was got; what is expected`."""
+    """Specs with problems: one line each, `file:line:column: key: actual value; expected value`."""
 
 
 def load_specs(paths: Iterable[str | FilePath]) -> tuple[OpSpec, ...]:
@@ -68,16 +68,16 @@ def load_specs(paths: Iterable[str | FilePath]) -> tuple[OpSpec, ...]:
 def _repeated(
     path: FilePath, spec: OpSpec, document: Document, files: dict[tuple[str, str], tuple[str, FilePath]]
 ) -> list[str]:
-    """One line for each name that another operator has; `files` has the names and gets those of this one.
+    """Return one line for each name that another operator has; add the names of this one to `files`.
 
-    Names that differ in case alone give files of one name.
+    Names that differ only in case give equal file names.
     """
     functions = [(("aclnn", i, "function"), f.function) for i, f in enumerate(spec.aclnn)]
     aliases = [(("onnx", "aliases", i), alias) for i, alias in enumerate(spec.onnx.aliases)]
     names: list[tuple[Path, str]] = [(("op_type",), spec.op_type), *functions, *aliases]
     lines = []
     for where, name in names:
-        # An alias is an operator type too, of another domain.
+        # An alias is also an operator type, in another domain.
         key = ("function" if where[0] == "aclnn" else "op_type", name.lower())
         if key in files:
             first, file = files[key]
@@ -89,11 +89,11 @@ def _repeated(
 
 
 def load_project(project: Project, *, declared: bool = False) -> tuple[OpSpec, ...]:
-    """Read all specs of a project; its suffix, if it has one, ends the names of the operators.
+    """Read all specs of a project; its suffix, if any, is added to the names of the operators.
 
     Args:
         project: The project.
-        declared: Whether to include the operators that are declared only.
+        declared: Whether to include operators that are declared only.
 
     Raises:
         SpecError: As `load_specs`.
@@ -109,7 +109,7 @@ def with_suffix(specs: Sequence[OpSpec], suffix: str) -> tuple[OpSpec, ...]:
 
 @lru_cache(maxsize=64)
 def read_text(text: str) -> tuple[OpSpec | None, Document]:
-    """Read a spec from its text; without a spec, the document has its problems, sorted by place."""
+    """Read a spec from its text; without a spec, the document has its problems, sorted by position."""
     document = read_yaml(text)
     spec = None
     too_long = [Problem(document.place(place), place, message) for place, message in _too_long(document.value, ())]
@@ -151,7 +151,7 @@ def _text(path: FilePath) -> str:
 
 
 def _too_long(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """The lists and mappings that have too many items."""
+    """Yield the lists and mappings with too many items."""
     if not isinstance(value, (dict, tuple)):
         return
     most = _MOST_AT.get(str(path[0]), _MOST_ITEMS) if len(path) == 1 else _MOST_ITEMS
@@ -163,7 +163,7 @@ def _too_long(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _validate(document: Document) -> OpSpec | None:
-    """The spec; what is wrong is added to the document's problems."""
+    """Return the spec; add problems to the document."""
     if not isinstance(document.value, dict):
         message = f"got {_short(document.value)}, expected the keys of a spec, as in 'op_type: ScaledAdd'"
         document.problems.append(Problem(document.place(()), (), message))
@@ -180,9 +180,9 @@ def _validate(document: Document) -> OpSpec | None:
 
 
 def _spec_of(document: Document, value: Any) -> tuple[OpSpec, dict[Path, Path]]:
-    """The spec, with misspelt keys and words set right, and new path -> old path of the keys; reports what is wrong.
+    """Return the spec with misspelled keys and words corrected, and new path -> old path of the keys; report problems.
 
-    A spec with other mistakes of form comes without the sections that have them. So all problems show in one run.
+    Sections with other errors of form are removed from the spec, so that one run reports all problems.
     """
     model = DeclaredSpec if value.get("declared_only") is True else OpSpec
     try:
@@ -195,7 +195,7 @@ def _spec_of(document: Document, value: Any) -> tuple[OpSpec, dict[Path, Path]]:
         return model.model_validate(value), renamed
     except ValidationError as error:
         errors = error.errors(include_url=False)
-    # Only what stands below a misspelt key is new.
+    # Only keys below a misspelled key are new.
     _report(document, [e for e in errors if _original(e["loc"], renamed) != e["loc"]], renamed)
     value = _with_words_repaired(value, errors)
     try:
@@ -211,7 +211,7 @@ def _spec_of(document: Document, value: Any) -> tuple[OpSpec, dict[Path, Path]]:
 
 
 def _original(path: Path, renamed: dict[Path, Path]) -> Path:
-    """The path in the file of a path in the repaired spec."""
+    """Return the path in the file for a path in the corrected spec."""
     for length in range(len(path), 0, -1):
         if path[:length] in renamed:
             return (*renamed[path[:length]], *path[length:])
@@ -243,7 +243,7 @@ def _report(document: Document, errors: list[ErrorDetails], renamed: dict[Path, 
                 place = document.place(path[:-1])
                 document.problems.append(Problem(place, path, "is missing; expected this key"))
         elif error["type"] == "too_short" and error["input"]:
-            continue  # it only seems short, because items of it are wrong
+            continue  # it only seems too short, because some of its items are wrong
         elif error["type"] in _EXPECTED:
             kinds.setdefault(path, []).append(_EXPECTED[error["type"]])
         else:
@@ -252,14 +252,14 @@ def _report(document: Document, errors: list[ErrorDetails], renamed: dict[Path, 
             document.problems.append(Problem(place, path, _message(error)))
     for path, expected in kinds.items():
         if path in reported:
-            continue  # of a union: one of its members has the kind and refuses the value
+            continue  # of a union: one of its members has the kind and rejects the value
         got = _short(_at(document.value, path))
         message = f"got {got}, expected {' or '.join(dict.fromkeys(expected))}"
         document.problems.append(Problem(document.place(path), path, message))
 
 
 def _document_path(document: Document, error: ErrorDetails, renamed: dict[Path, Path]) -> Path:
-    """The path of an error without the names that pydantic adds for members of a union and for keys."""
+    """Return the path of an error without the names that pydantic adds for union members and keys."""
     path = _original(tuple(part for part in error["loc"] if part != KEY), renamed)
     if error["type"] == "missing":
         return path
@@ -281,7 +281,7 @@ def _nearest_key(path: Path) -> str | None:
 
 
 def _fields_at(path: Path) -> list[str]:
-    """The keys of the model at a path of the spec."""
+    """Return the keys of the model at a path of the spec."""
     annotation: Any = OpSpec
     for part in path:
         if isinstance(annotation, type) and issubclass(annotation, SpecModel):
@@ -289,14 +289,14 @@ def _fields_at(path: Path) -> list[str]:
         else:
             arguments = get_args(annotation)
             annotation = arguments[-1] if get_origin(annotation) is dict else arguments[0]
-        if get_origin(annotation) is UnionType:  # a model or nothing
+        if get_origin(annotation) is UnionType:  # an optional model
             annotation = get_args(annotation)[0]
     model: type[SpecModel] = annotation
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _with_keys_repaired(value: Any, errors: list[ErrorDetails]) -> tuple[Any, dict[Path, Path]]:
-    """A copy in which unknown keys have the name that was probably intended, or are gone; and new path -> old path."""
+    """Return a copy with unknown keys renamed to the probably intended ones or removed, and new path -> old path."""
     renames = {tuple(e["loc"]): _nearest_key(tuple(e["loc"])) for e in errors if e["type"] == "extra_forbidden"}
     renamed: dict[Path, Path] = {}
 
@@ -320,7 +320,7 @@ def _with_keys_repaired(value: Any, errors: list[ErrorDetails]) -> tuple[Any, di
 
 
 def _with_words_repaired(value: Any, errors: list[ErrorDetails]) -> Any:
-    """A copy in which misspelt words are what they were probably intended to be."""
+    """Return a copy with misspelled words replaced by the probably intended ones."""
 
     def replaced(node: Any, path: Path, word: str) -> Any:
         if not path:

@@ -1,4 +1,4 @@
-"""The specification of one operator, with what follows from it. Every generated file is a view of it."""
+"""Define the specification of one operator with its derived properties. Every generated file is a view of it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class OpSpec(SpecData):
 
     @property
     def name(self) -> str:
-        """The op type in snake case: stem of files, name of the kernel function."""
+        """Return the op type in snake case: stem of files, name of the kernel function."""
         return snake_case(self.op_type)
 
     @property
     def source_type(self) -> str:
-        """The op type that plan and kernel are written for: that of the spec, whatever the operator was renamed to."""
+        """Return the op type of plan and kernel: that of the spec, also for a renamed operator."""
         return self._source_type or self.op_type
 
     @property
@@ -41,7 +41,7 @@ class OpSpec(SpecData):
         return snake_case(self.source_type)
 
     def with_suffix(self, suffix: str) -> OpSpec:
-        """The operator under another type and other function names, to be had beside one that has these."""
+        """Return the operator with another type and other function names, usable together with the original."""
         aclnn = tuple(f.model_copy(update={"function": f.function + suffix}) for f in self.aclnn)
         renamed = self.model_copy(update={"op_type": self.op_type + suffix, "aclnn": aclnn})
         renamed._source_type = self.source_type  # noqa: SLF001  # of the same class
@@ -77,7 +77,7 @@ class OpSpec(SpecData):
 
     @property
     def own_plan(self) -> str | None:
-        """The plan below the project folder; None with a shared one."""
+        """Return the plan below the project folder; None with a shared one."""
         return None if self.tiling.shared_plan else f"op_host/{self.tiling.plan or f'{self.source_name}_tiling.h'}"
 
     @property
@@ -87,12 +87,12 @@ class OpSpec(SpecData):
 
     @property
     def own_files(self) -> tuple[str, ...]:
-        """The hand-written sources below the project folder."""
+        """Return the hand-written sources below the project folder."""
         return tuple(filter(None, (self.own_plan, self.kernel)))
 
     @property
     def built_products(self) -> tuple[str, ...]:
-        """The products that kernels are built for, in the order of the spec; none if the operator is declared only."""
+        """Return the products with kernels, in the order of the spec; none if the operator is declared only."""
         if self.declared_only:
             return ()
         archs = self.tiling.architectures
@@ -119,17 +119,17 @@ class OpSpec(SpecData):
 
     @property
     def forward_names(self) -> Names:
-        """The names that the forward formula may use; its results are single letters."""
+        """Return the names in the forward formula; its results are single letters."""
         return Names(frozenset(ascii_letters), self.formula_names.all)
 
     def promoted(self, leader: str) -> tuple[TensorSpec, ...]:
-        """The input called `leader` and the tensors whose dtypes decide with it what a kernel computes in."""
+        """Return the input called `leader` and the tensors that determine the dtype of the computation with it."""
         following = (t for t in self.tensors if t.dtype == leader and t.mix == "promote")
         return (self.tensor(leader), *following)
 
 
 class DeclaredSpec(OpSpec):
-    """An operator with `declared_only`; its spec has tensors and attributes, and no rules."""
+    """An operator with `declared_only`; its spec has tensors and attributes, but no rules."""
 
     formula: str = ""
     inputs: tuple[TensorSpec, ...] = ()
@@ -147,11 +147,11 @@ def json_schema() -> dict[str, Any]:
 
 
 class MissingSectionError(Exception):
-    """A section of a partial spec was read that is not there."""
+    """A check read a missing section of a partial spec."""
 
 
 class PartialSpec(OpSpec):
-    """The sections of a spec that have the right form, for checks that read no others."""
+    """The sections of a spec with the right form, for checks that read only these."""
 
     if not TYPE_CHECKING:
 

@@ -1,4 +1,4 @@
-"""Checks the ONNX body of a case: statements of the ONNX text form in standard operators."""
+"""Check the ONNX body of a case: statements of the ONNX text form in standard operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .model import OpSpec
 if TYPE_CHECKING:
     import onnx
 
-# The version of the standard operators that bodies are written in.
+# The version of the standard operators in bodies.
 OPSET = 18
 
 
@@ -35,11 +35,11 @@ def body_problems(spec: OpSpec, case: str) -> Iterator[str]:
         function = onnx.parser.parse_function(f"{head} {{ {spec.onnx.bodies[case]} }}")
     except onnx.parser.ParseError as error:
         detail = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else str(error)
-        # The first line is a position in the text with our head; the context below it is what helps.
+        # The first line is a position in the text with the inserted head; the context below it is useful.
         yield f"got text that is not an ONNX function body: {' '.join(detail.partition(']')[2].split())[:300]}"
         return
     except (DecodeError, IndexError, RuntimeError, ValueError) as error:
-        # The parser in C++ passes on what it did not expect: numbers that are too large, too many levels.
+        # Errors of the C++ parser: numbers that are too large, too many levels.
         reason = first_line(error)
         yield f"got text that the ONNX parser cannot read ({reason}), expected smaller numbers and fewer levels"
         return
@@ -63,7 +63,7 @@ def _operator_problems(spec: OpSpec, node: onnx.NodeProto) -> Iterator[str]:
     import onnx.defs
 
     if node.domain or not onnx.defs.has(node.op_type, OPSET):
-        # Listing them all takes longer than everything else here.
+        # A list of all of them takes longer than all other checks.
         operators = {s.name for s in onnx.defs.get_all_schemas() if not s.domain and s.since_version <= OPSET}
         yield f"unknown ONNX operator {node.op_type!r}; {_hint(node.op_type, operators)}"
         return

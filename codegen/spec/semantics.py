@@ -17,7 +17,7 @@ from .model import OpSpec
 from .parts import AttrSpec, TensorSpec
 from .section_parts import TestShape
 
-# A dimension is unknown as None or any negative number; a shape of unknown rank is None.
+# An unknown dimension is None or a negative number; a shape of unknown rank is None.
 Shape: TypeAlias = Sequence[int | None] | None
 
 
@@ -26,12 +26,12 @@ class Call:
     """Arguments of a call.
 
     Attributes:
-        shapes: Shape per tensor that is given; inputs, and outputs where they are known. A missing key is null.
+        shapes: Shape per given tensor; inputs, and outputs if they are known. A missing key is null.
         dtypes: Dtype name per tensor; a missing key or None is unknown.
         attrs: Attribute values; a missing key means the default.
         values: Values of lists on the host; a missing key is unknown.
         formats: Storage format per tensor; a missing key is unknown.
-        product: The product that the call is for; None is unknown, and rules for single products are skipped.
+        product: The product of the call; None is unknown, and rules for single products are skipped.
         cores: Its cores.
     """
 
@@ -54,7 +54,7 @@ class TensorType:
 
 @dataclass(frozen=True)
 class Violation:
-    """The first constraint that a call breaks."""
+    """The first constraint that a call violates."""
 
     op_type: str
     label: str
@@ -65,12 +65,12 @@ class Violation:
 
     @property
     def message(self) -> str:
-        """One line with operator, parameter, got, expected and label, equal in all back ends."""
+        """Return one line with operator, parameter, got, expected and label, equal in all back ends."""
         return f"{self.op_type}: {self.parameter}: got {self.got}, expected {self.expected} [{self.label}]"
 
 
 class ShapeRefusal(ValueError):  # noqa: N818  # it is an answer, not a mistake
-    """The outputs cannot be inferred, because the call breaks a constraint."""
+    """The outputs cannot be inferred, because the call violates a constraint."""
 
     def __init__(self, violation: Violation) -> None:
         super().__init__(violation.message)
@@ -80,12 +80,12 @@ class ShapeRefusal(ValueError):  # noqa: N818  # it is an answer, not a mistake
 
 
 def check(spec: OpSpec, call: Call, *, with_outputs: bool = True, with_casts: bool = True) -> Violation | None:
-    """The first constraint of the spec that the call breaks, or None.
+    """Return the first constraint of the spec that the call violates, or None.
 
     Args:
         spec: The operator.
-        call: The arguments. What is unknown in them breaks nothing.
-        with_outputs: Whether the outputs are arguments too, as in an aclnn call, or not known yet.
+        call: The arguments. Unknown values violate no constraint.
+        with_outputs: Whether the outputs are arguments, as in an aclnn call, or unknown.
         with_casts: Whether tensors are cast to the dtypes of kernels, as an aclnn function does; a node of the graph
             engine must have them already.
     """
@@ -96,15 +96,15 @@ def check(spec: OpSpec, call: Call, *, with_outputs: bool = True, with_casts: bo
 
 
 def infer(spec: OpSpec, call: Call, *, with_checks: bool = True) -> dict[str, TensorType]:
-    """The type of each output, from inputs and attributes; dtypes are propagated, not checked.
+    """Return the type of each output, from inputs and attributes; dtypes are propagated, not checked.
 
     Args:
         spec: The operator.
-        call: The arguments; outputs are not looked at.
-        with_checks: Whether every constraint must hold, or only those without which there is no shape.
+        call: The arguments; outputs are ignored.
+        with_checks: Whether every constraint must hold, or only those that shapes need.
 
     Raises:
-        ShapeRefusal: The call breaks a constraint on what is known of it.
+        ShapeRefusal: The call violates a constraint on known values.
     """
     checker = _Checker(spec, call, with_outputs=False, dtypes_of=None)
     violation = checker.violation(with_checks=with_checks)
@@ -117,14 +117,14 @@ def infer(spec: OpSpec, call: Call, *, with_checks: bool = True) -> dict[str, Te
 
 
 def environment_of(spec: OpSpec, call: Call) -> Environment:
-    """The values of the names in expressions, as far as the inputs and attributes of a call tell them."""
+    """Return the values of names in expressions that are known from the inputs and attributes of a call."""
     checker = _Checker(spec, call, with_outputs=False, dtypes_of=None)
     checker.violation(with_checks=False)
     return checker.environment()
 
 
 def output_dtype(spec: OpSpec, output: TensorSpec, dtypes: Mapping[str, str | None]) -> str | None:
-    """The dtype of an output: of its leader, its only one, or that of the first combination of the inputs."""
+    """Return the dtype of an output: of its leader, its only one, or that of the first combination of the inputs."""
     if output.dtype is not None:
         return dtypes.get(output.dtype)
     if len(output.dtypes) == 1:
@@ -174,12 +174,12 @@ def shapes_of_test(program: Program, test: TestShape, attrs: Mapping[str, AttrSp
 
 
 def kernel_dtypes(_spec: OpSpec, tensor: TensorSpec) -> tuple[str, ...]:
-    """The dtypes in which kernels take a tensor; empty: the one of the tensor that it follows."""
+    """Return the dtypes of a tensor in kernels; empty: the dtype of the tensor that it follows."""
     return () if tensor.dtype is not None else tensor.dtypes
 
 
 def accepted_dtypes(spec: OpSpec, tensor: TensorSpec) -> tuple[str, ...]:
-    """The dtypes in which aclnn functions take a tensor; empty: the one of the tensor that it follows."""
+    """Return the dtypes of a tensor in aclnn functions; empty: the dtype of the tensor that it follows."""
     if tensor.dtype is not None and tensor.mix is None:
         return ()
     leader = tensor if tensor.dtype is None else spec.tensor(tensor.dtype)
@@ -187,7 +187,7 @@ def accepted_dtypes(spec: OpSpec, tensor: TensorSpec) -> tuple[str, ...]:
 
 
 class _Checker:
-    """Runs the constraints in order; the rule `ranks` chooses the case and binds its symbols."""
+    """Runs the constraints in order; the rule `ranks` selects the case and binds its symbols."""
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class _Checker:
         self._stars: dict[str, Sequence[int | None] | None] = {}
 
     def violation(self, *, with_checks: bool = True) -> Violation | None:
-        """The first broken constraint; of the built-in rules alone without checks."""
+        """Return the first violated constraint; without checks, only of the built-in rules."""
         rules = {
             "required": self._required,
             "dtypes": self._dtype,
@@ -234,7 +234,7 @@ class _Checker:
         return Violation(self._spec.op_type, constraint.label, constraint.status, parameter, got, expected)
 
     def environment(self) -> Environment:
-        """The values of names, as far as they are known."""
+        """Return the known values of names."""
         attributes = {**self._attrs, CORES: self._call.cores}
         lists = {name: values for name, values in self._call.values.items() if name in self._shapes}
         return Environment(self._symbols, attributes, self._shapes, self._dtypes, self._stars, lists)
@@ -358,7 +358,7 @@ class _Checker:
             is_output = tensor in self._spec.outputs
             shape = self._shapes.get(tensor.name)
             dims = case.shapes[tensor.name]
-            # An output's dimensions must exist even when the output itself is not known yet.
+            # The dimensions of an output must exist even if the output is unknown.
             if not is_output and shape is None:
                 continue
             wanted: list[int | None] = []
@@ -386,13 +386,13 @@ class _Checker:
         return any(dim.star and self._stars.get(dim.star) is None for dim in self._case.shapes[name])
 
     def _values(self, dim: Dim) -> Sequence[int | None]:
-        """The dimensions that one entry of a shape stands for; none where their number is unknown."""
+        """Return the dimensions of one entry of a shape; none if their number is unknown."""
         if dim.star:
             return self._stars.get(dim.star) or ()
         return [cast("int | None", evaluate(dim.expression, self.environment()))]
 
     def output_shape(self, name: str) -> tuple[int, ...] | None:
-        """The shape of an output after `violation()` found nothing; -1 is unknown, None an unknown rank."""
+        """Return the shape of an output after `violation()` found none; -1 is unknown, None an unknown rank."""
         if self._is_open(name):
             return None
         values = [value for dim in self._case.shapes[name] for value in self._values(dim)]

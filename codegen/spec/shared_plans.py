@@ -1,6 +1,6 @@
-"""Shared plans: what a spec states, what they fill in the tiling data, and what a kernel may rely on.
+"""Define shared plans: their inputs in a spec, their fields in the tiling data, and their guarantees for kernels.
 
-`tiling.plan` names one of them in place of a header of the operator's own; the C++ is `op_host/common/<name>.h`.
+`tiling.plan` names one of them instead of a header of the operator; the C++ is `op_host/common/<name>.h`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SharedPlan:
     """A shared plan.
 
     Attributes:
-        name: What `tiling.plan` calls it.
+        name: Its name in `tiling.plan`.
         work: The sizes it plans for.
         fields: The first fields of the tiling data; those of the spec follow.
         needs_barrier: Whether kernels need a barrier of all cores.

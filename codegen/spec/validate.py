@@ -1,4 +1,4 @@
-"""Check a spec beyond the types of its fields: unique names, sizes that fit, names that exist."""
+"""Check a spec beyond the types of its fields: unique names, sizes within limits, existing names."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from .yaml_nodes import KEY, Path
 
 
 def problems_of(spec: OpSpec) -> Problems:
-    """Everything that is wrong with a spec of the right form, as (path, message).
+    """Return all problems of a spec of the right form, as (path, message).
 
-    Of a `PartialSpec`, a check ends where it reads a section that is not there.
+    For a `PartialSpec`, a check ends if it reads a missing section.
     """
     problems: Problems = []
     for check in _CHECKS:
@@ -173,7 +173,7 @@ def _check_status(constraint: ConstraintSpec, path: Path, problems: Problems) ->
 
 
 def _check_rule(constraint: ConstraintSpec, path: Path, problems: Problems) -> None:
-    """A built-in rule has its own message and holds for all products and cases."""
+    """Check that a built-in rule has no message of the spec, and is not limited to products or cases."""
     if constraint.products:
         problems.append(((*path, "products"), "got products with 'rule', expected them with a 'check'"))
     for key in ("subject", "expected", "case"):
@@ -182,7 +182,7 @@ def _check_rule(constraint: ConstraintSpec, path: Path, problems: Problems) -> N
 
 
 def _check_message(spec: OpSpec, constraint: ConstraintSpec, path: Path, problems: Problems) -> None:
-    """A check has the parts of its message."""
+    """Check that a constraint has all parts of its message."""
     problems += [
         (path, f"{key!r} is missing, a 'check' needs it for its message")
         for key in ("subject", "expected")
@@ -304,14 +304,14 @@ def _check_constants(tiling: TilingSpec, problems: Problems) -> None:
 
 
 def _check_own_plan(tiling: TilingSpec, problems: Problems) -> None:
-    """A plan of the operator's own computes what the spec says for a shared one; conditions of keys check it."""
+    """Check a hand-written plan: no sizes of a shared plan; its keys are compared with their conditions."""
     if tiling.work:
         message = f"is allowed only with a shared plan, expected 'plan: ..' with one of {', '.join(SHARED_PLANS)}"
         problems.append((("tiling", "work"), message))
 
 
 def _check_work(tiling: TilingSpec, shared_plan: SharedPlan, problems: Problems) -> None:
-    """The sizes of a shared plan."""
+    """Check the sizes of a shared plan."""
     known = {quantity.name for quantity in shared_plan.work}
     for name in tiling.work:
         if name not in known:
@@ -327,7 +327,7 @@ def _check_work(tiling: TilingSpec, shared_plan: SharedPlan, problems: Problems)
 
 
 def _check_conditions(tiling: TilingSpec, problems: Problems) -> None:
-    """Conditions of keys: one for each key but the last; none if an own entry function tests the keys."""
+    """Check the conditions of keys: one for each key but the last; none if an own entry function tests the keys."""
     if tiling.own_entry:
         for index, key in enumerate(tiling.keys):
             if key.when is not None or key.template:

@@ -1,4 +1,4 @@
-"""The sections of a spec that others rely on: names in ONNX, PyTorch and CANN, valid values, tests."""
+"""Check the sections of a spec for other tools: names in ONNX, PyTorch and CANN, valid values, tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DECLARED = "only an operator with 'declared_only: true'"
 
 
 def check_unique(problems: Problems, what: str, entries: Iterable[tuple[Path, str]]) -> None:
-    """Every name once."""
+    """Check that every name occurs once."""
     seen: dict[str, Path] = {}
     for path, name in entries:
         if name in seen:
@@ -38,7 +38,7 @@ def check_unique(problems: Problems, what: str, entries: Iterable[tuple[Path, st
 
 
 def check_value(attr: AttrSpec, value: AttrValue, path: Path, problems: Problems) -> None:
-    """A value of an attribute: its type and size."""
+    """Check a value of an attribute: its type and size."""
     numbers = value if isinstance(value, tuple) else (value,)
     if not attr.kind.accepts(value):
         got = repr(value) if isinstance(value, str) else value_text(value)
@@ -48,7 +48,7 @@ def check_value(attr: AttrSpec, value: AttrValue, path: Path, problems: Problems
 
 
 def check_declared(spec: OpSpec, problems: Problems) -> None:
-    """The sections that do not describe an operator whose rules and kernel are elsewhere."""
+    """Check that an operator with rules and kernel elsewhere has no sections that describe them."""
     if spec.declared_only:
         problems += [
             (("outputs", index, "scalar"), f"got {output.scalar!r}, expected no 'scalar' with an output")
@@ -76,7 +76,7 @@ def check_declared(spec: OpSpec, problems: Problems) -> None:
 
 
 def check_names_elsewhere(spec: OpSpec, problems: Problems) -> None:
-    """The names of the operator and its parameters in ONNX models, in PyTorch and in CANN."""
+    """Check the names of the operator and its parameters in ONNX models, in PyTorch and in CANN."""
     cases = {case.name: case for case in spec.cases}
     for name in spec.onnx.bodies:
         if name not in cases:
@@ -155,7 +155,7 @@ def _check_target(spec: OpSpec, target: TorchTarget, path: Path, problems: Probl
 
 
 def _check_arguments(target: TorchTarget, parameters: list[str], path: Path, problems: Problems) -> None:
-    """The arguments of a function of PyTorch: each is a parameter, or has one supported value."""
+    """Check the arguments of a function of PyTorch: each is a parameter, or has one supported value."""
     fixed = target.fixed if isinstance(target, TorchVariant) else {}
     given = list(target.args.values())
     for argument, name in target.args.items():
@@ -174,7 +174,7 @@ def _check_arguments(target: TorchTarget, parameters: list[str], path: Path, pro
 
 
 def check_combinations(spec: OpSpec, problems: Problems) -> None:
-    """The columns of dtypes: one for each tensor that has dtypes, all of one length."""
+    """Check the columns of dtypes: one for each tensor with dtypes, all of one length."""
     if not spec.combinations:
         return
     free = [tensor for tensor in spec.tensors if tensor.dtype is None]
@@ -195,7 +195,7 @@ def check_combinations(spec: OpSpec, problems: Problems) -> None:
             )
     for tensor in free:
         own = {row[tensor.name] for row in spec.supported_combinations if tensor.name in row}
-        # Without a supported combination every call is refused, so that the dtypes have no meaning.
+        # Without a supported combination, every call is rejected, so the dtypes have no meaning.
         if tensor.name in spec.combinations and own and set(tensor.dtypes) != own:
             place: Path = ("combinations", tensor.name)
             expected = f"expected those of 'dtypes', {', '.join(tensor.dtypes)}"
@@ -208,7 +208,7 @@ def check_combinations(spec: OpSpec, problems: Problems) -> None:
 
 
 def check_in_place(spec: OpSpec, problems: Problems) -> None:
-    """The outputs that are written to the memory of an input: they are like the input in all cases."""
+    """Check the outputs that are written to the memory of an input: they have its shape and dtype in all cases."""
     for index, output in enumerate(spec.outputs):
         source = spec.in_place.get(output.name)
         if source is None or spec.declared_only:
@@ -238,7 +238,7 @@ def _have_equal_dtypes(spec: OpSpec, one: TensorSpec, other: TensorSpec) -> bool
 
 
 def check_values(spec: OpSpec, problems: Problems) -> None:
-    """The valid values of inputs: an interval or ranges of rows; the expressions are checked elsewhere."""
+    """Check the valid values of inputs: an interval or ranges of rows; the expressions are checked elsewhere."""
     inputs = [tensor.name for tensor in spec.inputs]
     for section, group in (("inputs", spec.inputs), ("outputs", spec.outputs)):
         for index, tensor in enumerate(group):
@@ -258,13 +258,13 @@ def check_values(spec: OpSpec, problems: Problems) -> None:
 
 
 def check_tests(spec: OpSpec, program: Program, problems: Problems) -> None:
-    """The calls of tests: their cases, symbols, attributes and values."""
+    """Check the calls of tests: their cases, symbols, attributes and values."""
     for index, test in enumerate(spec.tests.shapes):
         check_test(spec, program, test, ("tests", "shapes", index), problems)
 
 
 def check_test(spec: OpSpec, program: Program, test: TestShape, path: Path, problems: Problems) -> None:
-    """One call of a test."""
+    """Check one call of a test."""
     cases = {case.name: case for case in program.cases}
     attrs = {attr.name: attr for attr in spec.attrs}
     lists = [tensor.name for tensor in spec.host_lists]

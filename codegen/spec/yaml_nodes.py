@@ -1,4 +1,4 @@
-"""YAML with positions: plain values of the 1.2 core schema, and where each of them stands in the file."""
+"""Read YAML with positions: plain values of the 1.2 core schema, and the position of each in the file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 Path: TypeAlias = tuple[str | int, ...]
 
 MAX_DEPTH = 20
-# Ends a path that means a key itself and not its value.
+# The end of a path to a key itself instead of its value.
 KEY = "[key]"
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -31,7 +31,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong: where in the document, and what."""
+    """A problem: its path in the document, and a message."""
 
     place: Place
     path: Path
@@ -40,7 +40,7 @@ class Problem:
 
 @dataclass
 class Document:
-    """The value of a YAML text with the places of its values and keys, by path."""
+    """The value of a YAML text with the positions of its values and keys, by path."""
 
     value: Any = None
     values: dict[Path, Place] = field(default_factory=dict)
@@ -69,7 +69,7 @@ def dotted(path: Path) -> str:
 def read_yaml(text: str) -> Document:
     """Read one YAML document: mappings as dict, sequences as tuple.
 
-    Anchors, aliases, tags and duplicate keys are problems like wrong syntax; nothing is raised.
+    Anchors, aliases, tags and duplicate keys are problems like wrong syntax; no error is raised.
     """
     document = Document()
     try:
@@ -93,7 +93,7 @@ def read_yaml(text: str) -> Document:
 
 
 def _refused_events(text: str) -> list[Problem]:
-    """Find YAML features that specs do not have, before nodes are made, because aliases can need much memory then."""
+    """Find YAML features that specs do not support before nodes are created, because aliases can need much memory."""
     problems = []
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
@@ -154,7 +154,7 @@ class _Builder:
 
 
 def core_scalar(text: str) -> Any:
-    """The value of a plain scalar in YAML 1.2's core schema; `yes`, `0o17` and `1:30` are strings."""
+    """Return the value of a plain scalar in YAML 1.2's core schema; `yes`, `0o17` and `1:30` are strings."""
     if text in _WORDS:
         return _WORDS[text]
     for pattern, convert in _KINDS:

@@ -1,1 +1,1 @@
-"""Specs as the templates print them."""
+"""Prepare specs for the templates."""

@@ -31,7 +31,7 @@ class Operator(Protocol):
 
 @dataclass(frozen=True)
 class Rank:
-    """The number of dimensions that a case lists for a tensor, and its shape as the spec writes it."""
+    """The number of dimensions of a tensor in a case, and its shape in the form of the spec."""
 
     least: int
     is_range: bool
@@ -48,7 +48,7 @@ class DimView:
 
 @dataclass(frozen=True)
 class DimsView:
-    """Neighbouring dimensions of a shape; or the dimensions that a star stands for, then `dims` is empty."""
+    """Adjacent dimensions of a shape; or the dimensions of a symbol with a star, then `dims` is empty."""
 
     star: str = ""
     text: str = ""
@@ -67,7 +67,7 @@ class CaseView:
         self.dimensions = {tensor: _dimensions(dims, op.cpp_names) for tensor, dims in case.shapes.items()}
         self.ranks = {tensor.name: _rank(case, tensor.name) for tensor in op.tensors}
         bound = {(binding.tensor, binding.position) for binding in case.bindings}
-        # Tensors with a dimension that no symbol takes its value from; others have nothing to compare with.
+        # Tensors with a dimension that is not the source of a symbol; for others, there is nothing to compare.
         self.compared = [
             tensor
             for tensor in op.tensors
@@ -83,7 +83,7 @@ def _rank(case: Case, tensor: str) -> Rank | None:
 
 
 def _dimensions(dims: Sequence[Dim], names: CppNames) -> list[DimsView]:
-    """The parts of a shape: runs of single dimensions, and stars."""
+    """Return the parts of a shape: runs of single dimensions, and stars."""
     parts: list[DimsView] = []
     for is_star, group in groupby(dims, key=lambda dim: bool(dim.star)):
         if is_star:
@@ -111,7 +111,7 @@ class ConstraintView:
         self.condition = cpp_expression(constraint.check, op.cpp_names)
         self.case = f"k{upper_camel(constraint.case)}" if constraint.case else ""
         self.products = [PRODUCTS[product].enumerator for product in constraint.products]
-        # What a parser can judge: it knows the attributes of a node alone.
+        # Constraints that a parser can check: it has only the attributes of a node.
         is_limited = constraint.case is not None or bool(constraint.products)
         self.is_of_attributes = constraint.rule is None and not is_limited and reads_attributes_only(constraint.check)
         texts = {attr.name: "ValueText" for attr in op.attrs} | {of.name: "ListText" for of in op.spec.host_lists}

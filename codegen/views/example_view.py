@@ -1,4 +1,4 @@
-"""The example calls on an operator's page: the test of its spec that gives the most inputs, in C++, Python and ONNX."""
+"""Create the example calls on an operator's page, from the test with the most inputs, in C++, Python and ONNX."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Given:
     Attributes:
         dims: Its dimensions.
         dtype: Its dtype.
-        values: Its elements, if they are a list; None: they ascend from `first` and start again after `period`.
+        values: Its elements, if they are a list; None: they ascend from `first` and repeat after `period`.
         first: The first element.
         period: The number of different elements.
     """
@@ -60,7 +60,7 @@ class Given:
 
 @dataclass(frozen=True)
 class ParameterView:
-    """A parameter of the C++ function that has a tensor or a list."""
+    """A parameter of the C++ function for a tensor or a list."""
 
     name: str
     given: Given
@@ -68,7 +68,7 @@ class ParameterView:
 
 @dataclass(frozen=True)
 class ArrayView:
-    """A list of the call that is an attribute: its aclnn structure and its items in C++."""
+    """A list attribute of the call: its aclnn structure and its items in C++."""
 
     name: str
     array: Code
@@ -97,7 +97,7 @@ class ArrayView:
 
 @dataclass(frozen=True)
 class ScalarView(ArrayView):
-    """A scalar object of the call that is an attribute, made from an array of one item."""
+    """A scalar object of the call for an attribute, created from an array of one item."""
 
     kind: str = "float"
 
@@ -146,7 +146,7 @@ class ExampleView:
         self._function(spec, op.functions[0], {attr.name for attr in op.attrs if attr.is_required} | set(test.attrs))
 
     def _function(self, spec: OpSpec, function: FunctionView, set_attrs: set[str]) -> None:
-        """Values for the call of an aclnn function; a text that is not set is null, the default."""
+        """Set the values for the call of an aclnn function; a text that is not set is null, the default."""
         self.header = Code(f"aclnnop/{function.stem}.h")
         self.function = function.name
         given = [
@@ -201,7 +201,7 @@ def _items(value: AttrValue) -> list[Code]:
 
 
 def _dtype_of(spec: OpSpec, tensor: TensorSpec) -> str:
-    """The dtype of a tensor: float32 if it has it, else the first one that NumPy has too."""
+    """Return the dtype of a tensor: float32 if it is supported, else the first one that NumPy supports."""
     own = (spec.tensor(tensor.dtype) if tensor.dtype else tensor).dtypes
     return "float32" if "float32" in own else next((dtype for dtype in own if dtype != "bfloat16"), "float32")
 

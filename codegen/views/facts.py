@@ -1,4 +1,4 @@
-"""Facts that follow from a spec: signatures of its functions, dtype combinations, keys of its ONNX nodes."""
+"""Derive facts from a spec: signatures of its functions, dtype combinations, keys of its ONNX nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 OPFORGE_DOMAIN = "opforge"
 NPU_DOMAIN = "npu"
-# Of our types in the domains of others.
+# Types of custom nodes in other domains.
 NPU_PREFIX = "NPU"
 ONNX_OPSETS = range(8, 23)
 
@@ -27,7 +27,7 @@ class OnnxKey:
     Attributes:
         domain: "" for ai.onnx.
         op_type: Type of the node.
-        versions: Opset versions of the domain at which the spelling exists.
+        versions: Opset versions of the domain with the spelling.
     """
 
     domain: str
@@ -44,7 +44,7 @@ ParamKind: TypeAlias = Literal["input", "output", "attr", "host_list", "in_place
 
 @dataclass(frozen=True)
 class Param:
-    """One parameter of an aclnn function's first phase, workspaceSize and executor left out."""
+    """One parameter of the first phase of an aclnn function, without workspaceSize and executor."""
 
     name: str
     c_type: str
@@ -61,7 +61,7 @@ def aclnn_signature(spec: OpSpec, function: str) -> tuple[Param, ...]:
     """The parameters of an aclnn function in order.
 
     Raises:
-        KeyError: The operator has no such function.
+        KeyError: The operator does not have the function.
     """
     declared = {candidate.function: candidate for candidate in spec.aclnn}[function]
     inputs = {tensor.name for tensor in spec.inputs}
@@ -86,11 +86,11 @@ def aclnn_signature(spec: OpSpec, function: str) -> tuple[Param, ...]:
 
 
 def dtype_columns(spec: OpSpec, product: str = "") -> dict[str, tuple[str, ...]]:
-    """Per tensor one dtype word for each supported combination, as OpDef's DataType lists want them.
+    """Return, per tensor, one dtype word for each supported combination, in the form of OpDef's DataType lists.
 
     Args:
         spec: The operator.
-        product: A SoC directory, whose cores may lack dtypes.
+        product: A SoC directory, whose cores may not support all dtypes.
     """
     free = [tensor for tensor in spec.tensors if tensor.dtype is None]
     rows: Iterable[dict[str, str]] = spec.supported_combinations
@@ -102,7 +102,7 @@ def dtype_columns(spec: OpSpec, product: str = "") -> dict[str, tuple[str, ...]]
 
 
 def declared_columns(spec: OpSpec) -> dict[str, tuple[str, ...]]:
-    """Per tensor one dtype word for each combination of OpDef; kernels of some are not built here."""
+    """Return, per tensor, one dtype word for each combination of OpDef; kernels of some are not built here."""
     if not spec.combinations:
         return dtype_columns(spec)
     rows = spec.declared_combinations
@@ -135,13 +135,13 @@ def onnx_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
 
 
 def source_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
-    """The spellings under which models may contain an operator: our own, and names that others gave it."""
+    """Return the spellings of an operator in input models: those of opforge, and names of other tools."""
     others = (alias.split("::") for alias in spec.onnx.aliases)
     return (*onnx_keys(spec), *(OnnxKey(domain, name, range(1, 2)) for domain, name in others))
 
 
 def origin_keys(spec: OpSpec) -> list[str]:
-    """The keys `domain::opset::type` that the ONNX plugin serves."""
+    """Return the keys `domain::opset::type` of the ONNX plugin."""
     return [
         f"{key.domain or 'ai.onnx'}::{version}::{key.op_type}" for key in onnx_keys(spec) for version in key.versions
     ]

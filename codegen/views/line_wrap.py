@@ -1,4 +1,4 @@
-"""Lines of generated C++ that are too long, broken where a person would break them."""
+"""Wrap long lines of generated C++ at positions that are natural for readers."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def _broken(line: str, width: int) -> list[str]:
 
 @dataclass(frozen=True)
 class _Place:
-    """A position where a line may be broken: before `column`, inside the brackets that are open at these columns."""
+    """A position for a line break: before `column`, inside the brackets that are open at these columns."""
 
     column: int
     brackets: tuple[int, ...]
 
 
 def _places(line: str) -> list[_Place]:
-    """The places outside of string literals, after a comma or before a logical operator."""
+    """Return the positions outside of string literals, after a comma or before a logical operator."""
     places = []
     brackets: tuple[int, ...] = ()
     is_quoted = False

@@ -77,7 +77,7 @@ class KeyChoice:
 
 @dataclass(frozen=True)
 class AssignmentView:
-    """A size or field that an expression of the spec fills."""
+    """A size or field whose value is an expression of the spec."""
 
     member: str
     value: Code
@@ -108,7 +108,7 @@ class SharedPlanView:
 
 
 class OpView:
-    """One operator; templates know it as `op`."""
+    """One operator; its name in templates is `op`."""
 
     def __init__(self, spec: OpSpec) -> None:
         self.spec = spec
@@ -160,7 +160,7 @@ class OpView:
         self.functions = [FunctionView(self, function) for function in spec.aclnn]
         self.onnx_keys = [cpp_string(key) for key in origin_keys(spec)]
         self.task_type = spec.tiling.task_type
-        # Cores that wait at a barrier must all run at once; batch mode guarantees that.
+        # Cores that wait at a barrier must all run at the same time; batch mode guarantees that.
         self.needs_barrier = Code(str(spec.tiling.task_type.startswith("MIX_")).lower())
         offsets = [offset for _, offset, _ in tiling_layout(spec)]
         self.tiling_fields = [TilingFieldView(f, o) for f, o in zip(spec.tiling.fields, offsets, strict=True)]
@@ -204,7 +204,7 @@ class TorchParameter:
 
 @dataclass(frozen=True)
 class TorchInput:
-    """An input of the operator, and the argument that is it; a list of integers for a host list."""
+    """An input of the operator, and its argument; a list of integers for a host list."""
 
     name: str
     argument: str
@@ -221,7 +221,7 @@ class TorchAttr:
 
 
 class TorchTargetView:
-    """One function of PyTorch that is the operator, as its converter for torchair prints it."""
+    """One function of PyTorch for the operator, in the form of its converter for torchair."""
 
     def __init__(self, op: OpView, target: TorchTarget) -> None:
         self.namespace, self.operator, _ = target.target.split(".")
@@ -229,7 +229,7 @@ class TorchTargetView:
         self.function = f"convert_{target.target.replace('.', '_')}"
         arguments = {parameter: argument for argument, parameter in target.args.items()}
         optional = {tensor.name for tensor in op.inputs if tensor.optional}
-        # A parameter with a default, and all behind it, may be left out.
+        # A parameter with a default, and all after it, may be omitted.
         first = next((i for i, of in enumerate(target.args.values()) if of in optional), len(target.args))
         self.parameters = [TorchParameter(argument, i >= first) for i, argument in enumerate(target.args)]
         self.inputs = [TorchInput(t.ir_name, arguments.get(t.name, ""), t.host_values) for t in op.inputs]
@@ -282,7 +282,7 @@ class ParamView:
 
 
 class ArgumentView:
-    """A tensor of the operator and the parameter that carries it, if the function has one."""
+    """A tensor of the operator and its parameter, if the function has one."""
 
     def __init__(self, tensor: TensorView, param: ParamView | None) -> None:
         self.tensor = tensor

@@ -54,7 +54,7 @@ class ProductGroup:
 
 
 class PageView:
-    """The page of an operator; templates know it as `page`."""
+    """The page of an operator; its name in templates is `page`."""
 
     def __init__(self, op: OpView, *, has_kernel: bool) -> None:
         spec = op.spec

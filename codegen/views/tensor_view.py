@@ -41,10 +41,10 @@ class TensorView:
         self.host_values = tensor.host_values
         self.scalar = {"one": "Scalar", "list": "ScalarList"}.get(tensor.scalar or "", "")
         source = spec.in_place.get(tensor.name) if is_output else None
-        # The input in whose memory it is.
+        # The input that shares its memory.
         self.in_place = Leader(spec.inputs.index(source), lower_camel(source.name)) if source else None
         self.is_value_dependent = tensor.host_values or tensor.value_depend
-        # Enumerators of opforge::DataType; none: the dtype is that of `leader`.
+        # Enumerators of opforge::DataType; empty: the dtype is that of `leader`.
         self.kernel_dtypes = _plan_dtypes(kernel_dtypes(spec, tensor))
         self.accepted_dtypes = _plan_dtypes(accepted_dtypes(spec, tensor))
         self.format_enumerators = [f"k{name.title().replace('_', '')}" for name in tensor.formats]
@@ -119,7 +119,7 @@ class TensorView:
 
     @property
     def promoted(self) -> list[str]:
-        """The arguments whose dtypes decide together in which one kernels take it."""
+        """Return the arguments whose dtypes together determine the dtype in kernels."""
         return [lower_camel(tensor.name) for tensor in self._spec.promoted(self._tensor.dtype or self.name)]
 
 
@@ -160,7 +160,7 @@ class AttrView:
 
     @property
     def l0_type(self) -> Code:
-        """Its type in the launch that aclnn functions share."""
+        """Return its type in the launch function that aclnn functions share."""
         return Code(f"const {self.array}*") if self.is_list else self.c_type
 
     @property
@@ -194,12 +194,12 @@ class AttrView:
 
     @property
     def onnx_default(self) -> Code:
-        """The value that the ONNX plugin starts from."""
+        """Return the initial value in the ONNX plugin."""
         return self._literal(self._onnx_default, bool_word=lambda value: str(int(value)))
 
     @property
     def is_required_in_onnx(self) -> bool:
-        """Return whether the ONNX plugin refuses a node without it."""
+        """Return whether the ONNX plugin rejects a node without it."""
         return self._onnx_default is None
 
     @property
