@@ -3,7 +3,6 @@
 #define GRAPH_ASCEND_STRING_H
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <string>
 

@@ -3,59 +3,69 @@
 #define OPFORGE_TWIN_HOST_OP_ARGUMENT_H
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <type_traits>
-#include <variant>
-#include <vector>
 
 #include "opdev/common_types.h"
-#include "opforge_twin/host/attribute.h"
 
 namespace opforge::twin::host {
 
-struct TensorArgument {
-    const aclTensor* tensor = nullptr;
-    aclTensor* writable = nullptr;  ///< the same tensor; null if it was passed as const
-};
-
-/// An absent optional argument, a tensor, a list of tensors, or an attribute.
-using OpArgument = std::variant<std::monostate, TensorArgument, std::vector<TensorArgument>, AttributeValue>;
-
 enum class ArgumentRole { kInput, kOutput, kAttribute };
 
-struct ArgumentGroup {
-    ArgumentRole role;
-    std::vector<OpArgument> arguments;
-};
+struct ArgumentValues;
 
-OpArgument ToArgument(std::nullptr_t);
-OpArgument ToArgument(const aclTensor* tensor);
-OpArgument ToArgument(aclTensor* tensor);
-OpArgument ToArgument(const aclTensorList* list);
-OpArgument ToArgument(const aclIntArray* array);
-OpArgument ToArgument(const aclFloatArray* array);
-OpArgument ToArgument(const aclBoolArray* array);
-OpArgument ToArgument(const aclScalar* scalar);
-OpArgument ToArgument(const char* text);
-OpArgument ToArgument(const std::string& text);
+/// Arguments of one role: absent optional arguments, tensors, lists of tensors, or attributes. The values are opaque,
+/// because a variant would double the compile time of an aclnn function.
+class ArgumentGroup {
+public:
+    explicit ArgumentGroup(ArgumentRole role);
+    ArgumentGroup(ArgumentGroup&& other) noexcept;
+    ArgumentGroup& operator=(ArgumentGroup&& other) = delete;
+    ~ArgumentGroup();
 
-template <typename T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>, int> = 0>
-OpArgument ToArgument(T value)
-{
-    if constexpr (std::is_same_v<T, bool>) {
-        return AttributeValue(value);
-    } else if constexpr (std::is_floating_point_v<T>) {
-        return AttributeValue(static_cast<float>(value));
-    } else {
-        return AttributeValue(static_cast<int64_t>(value));
+    void Add(std::nullptr_t);
+    void Add(const aclTensor* tensor);
+    void Add(aclTensor* tensor);
+    void Add(const aclTensorList* list);
+    void Add(const aclIntArray* array);
+    void Add(const aclFloatArray* array);
+    void Add(const aclBoolArray* array);
+    void Add(const aclScalar* scalar);
+    void Add(const char* text);
+    void Add(const std::string& text);
+    template <typename T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>, int> = 0>
+    void Add(T value)
+    {
+        if constexpr (std::is_same_v<T, bool>) {
+            AddBool(value);
+        } else if constexpr (std::is_floating_point_v<T>) {
+            AddFloat(static_cast<float>(value));
+        } else {
+            AddInt(static_cast<int64_t>(value));
+        }
     }
-}
+
+    ArgumentRole Role() const { return role_; }
+    const ArgumentValues& Values() const { return *values_; }
+
+private:
+    void AddBool(bool value);
+    void AddFloat(float value);
+    void AddInt(int64_t value);
+
+    ArgumentRole role_;
+    std::unique_ptr<ArgumentValues> values_;
+};
 
 template <typename... Values>
 ArgumentGroup Group(ArgumentRole role, const Values&... values)
 {
-    return {role, {ToArgument(values)...}};
+    ArgumentGroup group(role);
+    (group.Add(values), ...);
+    return group;
 }
 
 /// Runs the registered shape inference and sets the output shapes.

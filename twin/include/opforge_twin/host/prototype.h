@@ -2,14 +2,12 @@
 #ifndef OPFORGE_TWIN_HOST_PROTOTYPE_H
 #define OPFORGE_TWIN_HOST_PROTOTYPE_H
 
-#include <functional>
-#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "graph/operator.h"
 #include "graph/tensor_type.h"
-#include "opforge_twin/host/definition.h"
 
 namespace opforge::twin::host {
 
@@ -32,10 +30,16 @@ enum class PrototypeAttribute {
     kNamedAttrs,
 };
 
+enum class ParameterKind;
+struct PrototypeState;
+
 /// Describes one operator type: fills the node of `target`, then the registry.
 class Prototype {
 public:
     Prototype(const char* opType, ge::Operator& target);
+    Prototype(const Prototype&) = delete;
+    Prototype& operator=(const Prototype&) = delete;
+    ~Prototype();
 
     Prototype& Input(const char* name, const ge::TensorType& types);
     Prototype& Input(const char* name, const char* symbol);
@@ -66,19 +70,16 @@ public:
 private:
     Prototype& AddInput(const char* name, ParameterKind kind, std::vector<ge::DataType> types);
     Prototype& AddOutput(const char* name, ParameterKind kind, std::vector<ge::DataType> types);
-    Prototype& AddAttribute(const char* name, AttributeValue value);
 
     ge::Operator& target_;
-    Definition definition_;
-    std::map<std::string, std::vector<ge::DataType>> symbols_;
-    std::map<std::string, std::string> symbolOf_;  ///< parameter name -> symbol that DATATYPE declares later
+    std::unique_ptr<PrototypeState> state_;
 };
 
 class PrototypeRegistration {
 public:
-    using Creator = std::function<ge::Operator(const ge::AscendString&)>;
+    using Creator = ge::Operator (*)(const ge::AscendString&);
 
-    PrototypeRegistration(const char* opType, const Creator& create);
+    PrototypeRegistration(const char* opType, Creator create);
 };
 
 }  // namespace opforge::twin::host

@@ -8,6 +8,7 @@
 
 #include "host/gert/access.h"
 #include "host/acl/errors.h"
+#include "host/aclnn/argument_values.h"
 #include "host/aclnn/executor.h"
 #include "host/aclnn/kernel_library.h"
 #include "host/ge/names.h"
@@ -19,7 +20,6 @@
 #include "kernel/exec/text.h"
 #include "opdev/op_errno.h"
 #include "opdev/tensor_view_utils.h"
-#include "opforge_twin/host/op_argument.h"
 #include "opforge_twin/launch.h"
 #include "opforge_twin/options.h"
 
@@ -52,9 +52,9 @@ bool AddTensors(const OpArgument& argument, std::vector<std::vector<TensorArgume
 bool Sort(std::initializer_list<ArgumentGroup> groups, Arguments& sorted, std::string& problem)
 {
     for (const ArgumentGroup& group : groups) {
-        for (const OpArgument& argument : group.arguments) {
-            if (group.role != ArgumentRole::kAttribute) {
-                auto& parameters = group.role == ArgumentRole::kInput ? sorted.inputs : sorted.outputs;
+        for (const OpArgument& argument : group.Values().items) {
+            if (group.Role() != ArgumentRole::kAttribute) {
+                auto& parameters = group.Role() == ArgumentRole::kInput ? sorted.inputs : sorted.outputs;
                 if (!AddTensors(argument, parameters, problem)) {
                     return false;
                 }

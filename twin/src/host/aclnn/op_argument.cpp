@@ -1,8 +1,10 @@
 #include "opforge_twin/host/op_argument.h"
 
 #include <mutex>
+#include <utility>
 #include <vector>
 
+#include "host/aclnn/argument_values.h"
 #include "opdev/op_def.h"
 
 namespace opforge::twin::host {
@@ -21,68 +23,94 @@ OpArgument ListOf(const Array* array)
 
 }  // namespace
 
-OpArgument ToArgument(std::nullptr_t)
+ArgumentGroup::ArgumentGroup(ArgumentRole role) : role_(role), values_(std::make_unique<ArgumentValues>()) {}
+
+ArgumentGroup::ArgumentGroup(ArgumentGroup&& other) noexcept = default;
+
+ArgumentGroup::~ArgumentGroup() = default;
+
+void ArgumentGroup::Add(std::nullptr_t)
 {
-    return std::monostate();
+    values_->items.emplace_back();
 }
 
-OpArgument ToArgument(const aclTensor* tensor)
+void ArgumentGroup::Add(const aclTensor* tensor)
 {
-    return tensor == nullptr ? OpArgument() : TensorArgument{tensor, nullptr};
+    values_->items.push_back(tensor == nullptr ? OpArgument() : TensorArgument{tensor, nullptr});
 }
 
-OpArgument ToArgument(aclTensor* tensor)
+void ArgumentGroup::Add(aclTensor* tensor)
 {
-    return tensor == nullptr ? OpArgument() : TensorArgument{tensor, tensor};
+    values_->items.push_back(tensor == nullptr ? OpArgument() : TensorArgument{tensor, tensor});
 }
 
-OpArgument ToArgument(const aclTensorList* list)
+void ArgumentGroup::Add(const aclTensorList* list)
 {
     if (list == nullptr) {
-        return std::monostate();
+        values_->items.emplace_back();
+        return;
     }
     std::vector<TensorArgument> tensors;
     for (uint64_t i = 0; i < list->Size(); ++i) {
         tensors.push_back({(*list)[i], const_cast<aclTensor*>((*list)[i])});
     }
-    return tensors;
+    values_->items.emplace_back(std::move(tensors));
 }
 
-OpArgument ToArgument(const aclIntArray* array)
+void ArgumentGroup::Add(const aclIntArray* array)
 {
-    return ListOf(array);
-}
-OpArgument ToArgument(const aclFloatArray* array)
-{
-    return ListOf(array);
-}
-OpArgument ToArgument(const aclBoolArray* array)
-{
-    return ListOf(array);
+    values_->items.push_back(ListOf(array));
 }
 
-OpArgument ToArgument(const aclScalar* scalar)
+void ArgumentGroup::Add(const aclFloatArray* array)
+{
+    values_->items.push_back(ListOf(array));
+}
+
+void ArgumentGroup::Add(const aclBoolArray* array)
+{
+    values_->items.push_back(ListOf(array));
+}
+
+void ArgumentGroup::Add(const aclScalar* scalar)
 {
     if (scalar == nullptr) {
-        return std::monostate();
+        values_->items.emplace_back();
+        return;
     }
     const op::DataType dtype = scalar->GetDataType();
     if (dtype == ge::DT_BOOL) {
-        return AttributeValue(scalar->ToBool());
+        AddBool(scalar->ToBool());
+    } else if (dtype == ge::DT_FLOAT || dtype == ge::DT_FLOAT16 || dtype == ge::DT_BF16 || dtype == ge::DT_DOUBLE) {
+        AddFloat(scalar->ToFloat());
+    } else {
+        AddInt(scalar->ToInt64());
     }
-    const bool isFloat =
-        dtype == ge::DT_FLOAT || dtype == ge::DT_FLOAT16 || dtype == ge::DT_BF16 || dtype == ge::DT_DOUBLE;
-    return isFloat ? AttributeValue(scalar->ToFloat()) : AttributeValue(scalar->ToInt64());
 }
 
-OpArgument ToArgument(const char* text)
+void ArgumentGroup::Add(const char* text)
 {
-    return text == nullptr ? OpArgument() : AttributeValue(std::string(text));
+    values_->items.push_back(text == nullptr ? OpArgument() : AttributeValue(std::string(text)));
 }
 
-OpArgument ToArgument(const std::string& text)
+void ArgumentGroup::Add(const std::string& text)
 {
-    return AttributeValue(text);
+    values_->items.emplace_back(AttributeValue(text));
+}
+
+void ArgumentGroup::AddBool(bool value)
+{
+    values_->items.emplace_back(AttributeValue(value));
+}
+
+void ArgumentGroup::AddFloat(float value)
+{
+    values_->items.emplace_back(AttributeValue(value));
+}
+
+void ArgumentGroup::AddInt(int64_t value)
+{
+    values_->items.emplace_back(AttributeValue(value));
 }
 
 uint32_t OpTypeId(const char* opType)

@@ -9,6 +9,7 @@
 #include "host/gert/access.h"
 #include "host/aclnn/operator_node.h"
 #include "host/gert/registry.h"
+#include "opforge_twin/host/definition.h"
 
 namespace opforge::twin::host {
 
@@ -32,14 +33,28 @@ std::vector<ge::DataType> TypesOf(const ge::TensorType& types)
 
 }  // namespace
 
-Prototype::Prototype(const char* opType, ge::Operator& target) : target_(target)
+struct PrototypeState {
+    void AddAttribute(const char* name, AttributeValue value)
+    {
+        definition.attributes.push_back({name, TypeOf(value), false, std::move(value)});
+    }
+
+    Definition definition;
+    std::map<std::string, std::vector<ge::DataType>> symbols;
+    std::map<std::string, std::string> symbolOf;  ///< parameter name -> symbol that DATATYPE declares later
+};
+
+Prototype::Prototype(const char* opType, ge::Operator& target)
+    : target_(target), state_(std::make_unique<PrototypeState>())
 {
-    definition_.opType = opType;
+    state_->definition.opType = opType;
 }
+
+Prototype::~Prototype() = default;
 
 Prototype& Prototype::AddInput(const char* name, ParameterKind kind, std::vector<ge::DataType> types)
 {
-    definition_.inputs.push_back({name, kind, std::move(types), {}, false});
+    state_->definition.inputs.push_back({name, kind, std::move(types), {}, false});
     if (kind != ParameterKind::kDynamic) {
         Access::Node(target_)->inputs.emplace_back(name, ge::TensorDesc());
     } else {
@@ -50,7 +65,7 @@ Prototype& Prototype::AddInput(const char* name, ParameterKind kind, std::vector
 
 Prototype& Prototype::AddOutput(const char* name, ParameterKind kind, std::vector<ge::DataType> types)
 {
-    definition_.outputs.push_back({name, kind, std::move(types), {}, false});
+    state_->definition.outputs.push_back({name, kind, std::move(types), {}, false});
     if (kind != ParameterKind::kDynamic) {
         Access::Node(target_)->outputs.emplace_back(name, ge::TensorDesc());
     } else {
@@ -66,7 +81,7 @@ Prototype& Prototype::Input(const char* name, const ge::TensorType& types)
 
 Prototype& Prototype::Input(const char* name, const char* symbol)
 {
-    symbolOf_[name] = symbol;
+    state_->symbolOf[name] = symbol;
     return AddInput(name, ParameterKind::kRequired, {});
 }
 
@@ -77,7 +92,7 @@ Prototype& Prototype::OptionalInput(const char* name, const ge::TensorType& type
 
 Prototype& Prototype::OptionalInput(const char* name, const char* symbol)
 {
-    symbolOf_[name] = symbol;
+    state_->symbolOf[name] = symbol;
     return AddInput(name, ParameterKind::kOptional, {});
 }
 
@@ -88,7 +103,7 @@ Prototype& Prototype::DynamicInput(const char* name, const ge::TensorType& types
 
 Prototype& Prototype::DynamicInput(const char* name, const char* symbol)
 {
-    symbolOf_[name] = symbol;
+    state_->symbolOf[name] = symbol;
     return AddInput(name, ParameterKind::kDynamic, {});
 }
 
@@ -99,7 +114,7 @@ Prototype& Prototype::Output(const char* name, const ge::TensorType& types)
 
 Prototype& Prototype::Output(const char* name, const char* symbol)
 {
-    symbolOf_[name] = symbol;
+    state_->symbolOf[name] = symbol;
     return AddOutput(name, ParameterKind::kRequired, {});
 }
 
@@ -110,19 +125,13 @@ Prototype& Prototype::DynamicOutput(const char* name, const ge::TensorType& type
 
 Prototype& Prototype::DynamicOutput(const char* name, const char* symbol)
 {
-    symbolOf_[name] = symbol;
+    state_->symbolOf[name] = symbol;
     return AddOutput(name, ParameterKind::kDynamic, {});
 }
 
 Prototype& Prototype::DataType(const char* symbol, const ge::TensorType& types)
 {
-    symbols_[symbol] = TypesOf(types);
-    return *this;
-}
-
-Prototype& Prototype::AddAttribute(const char* name, AttributeValue value)
-{
-    definition_.attributes.push_back({name, TypeOf(value), false, std::move(value)});
+    state_->symbols[symbol] = TypesOf(types);
     return *this;
 }
 
@@ -141,7 +150,7 @@ Prototype& Prototype::RequiredAttribute(const char* name, PrototypeAttribute typ
     };
     // Other attribute types are stored in graphs only; no host function receives them.
     if (const auto known = types.find(type); known != types.end()) {
-        definition_.attributes.push_back({name, known->second, true, ZeroOf(known->second)});
+        state_->definition.attributes.push_back({name, known->second, true, ZeroOf(known->second)});
     }
     return *this;
 }
@@ -149,49 +158,57 @@ Prototype& Prototype::RequiredAttribute(const char* name, PrototypeAttribute typ
 Prototype& Prototype::IntAttribute(const char* name, int64_t value)
 {
     target_.SetAttr(name, value);
-    return AddAttribute(name, value);
+    state_->AddAttribute(name, value);
+    return *this;
 }
 
 Prototype& Prototype::FloatAttribute(const char* name, float value)
 {
     target_.SetAttr(name, value);
-    return AddAttribute(name, value);
+    state_->AddAttribute(name, value);
+    return *this;
 }
 
 Prototype& Prototype::BoolAttribute(const char* name, bool value)
 {
     target_.SetAttr(name, value);
-    return AddAttribute(name, value);
+    state_->AddAttribute(name, value);
+    return *this;
 }
 
 Prototype& Prototype::StringAttribute(const char* name, const char* value)
 {
     target_.SetAttr(name, value);
-    return AddAttribute(name, std::string(value));
+    state_->AddAttribute(name, std::string(value));
+    return *this;
 }
 
 Prototype& Prototype::ListIntAttribute(const char* name, const std::vector<int64_t>& value)
 {
     target_.SetAttr(name, value);
-    return AddAttribute(name, value);
+    state_->AddAttribute(name, value);
+    return *this;
 }
 
 Prototype& Prototype::ListFloatAttribute(const char* name, const std::vector<float>& value)
 {
     target_.SetAttr(name, value);
-    return AddAttribute(name, value);
+    state_->AddAttribute(name, value);
+    return *this;
 }
 
 Prototype& Prototype::ListBoolAttribute(const char* name, const std::vector<bool>& value)
 {
     target_.SetAttr(name, value);
-    return AddAttribute(name, value);
+    state_->AddAttribute(name, value);
+    return *this;
 }
 
 Prototype& Prototype::ListListIntAttribute(const char* name, const std::vector<std::vector<int64_t>>& value)
 {
     target_.SetAttr(name, value);
-    return AddAttribute(name, value);
+    state_->AddAttribute(name, value);
+    return *this;
 }
 
 Prototype& Prototype::ListStringAttribute(const char* name, const std::vector<std::string>& value)
@@ -203,23 +220,24 @@ Prototype& Prototype::ListStringAttribute(const char* name, const std::vector<st
 Prototype& Prototype::TypeAttribute(const char* name, ge::DataType value)
 {
     target_.SetAttr(name, value);
-    return AddAttribute(name, static_cast<int64_t>(value));
+    state_->AddAttribute(name, static_cast<int64_t>(value));
+    return *this;
 }
 
 void Prototype::Register()
 {
-    for (auto* parameters : {&definition_.inputs, &definition_.outputs}) {
+    for (auto* parameters : {&state_->definition.inputs, &state_->definition.outputs}) {
         for (Parameter& parameter : *parameters) {
-            const auto symbol = symbolOf_.find(parameter.name);
-            if (symbol != symbolOf_.end()) {
-                parameter.dtypes = symbols_[symbol->second];
+            const auto symbol = state_->symbolOf.find(parameter.name);
+            if (symbol != state_->symbolOf.end()) {
+                parameter.dtypes = state_->symbols[symbol->second];
             }
         }
     }
-    Registry::Instance().AddPrototype(definition_);
+    Registry::Instance().AddPrototype(state_->definition);
 }
 
-PrototypeRegistration::PrototypeRegistration(const char* opType, const Creator& create)
+PrototypeRegistration::PrototypeRegistration(const char* opType, Creator create)
 {
     {
         Factory& factory = TheFactory();
@@ -238,7 +256,7 @@ using opforge::twin::host::TheFactory;
 
 Operator OperatorFactory::CreateOperator(const std::string& operator_name, const std::string& operator_type)
 {
-    opforge::twin::host::PrototypeRegistration::Creator create;
+    opforge::twin::host::PrototypeRegistration::Creator create = nullptr;
     {
         Factory& factory = TheFactory();
         const std::lock_guard<std::mutex> guard(factory.lock);
