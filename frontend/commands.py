@@ -8,22 +8,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onnx import ModelProto
-
 from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, file_size, json_file, write_files
 from opforge.codegen.printing import path_text, say
 from opforge.codegen.progress import progress
 from opforge.frontend.io.load import MAX_MODEL_BYTES, SourceModel
-from opforge.frontend.io.save import require_targets, serialized, write_model
-from opforge.frontend.ir.graph import node_count
+from opforge.frontend.io.save import require_targets, serialized
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
-from opforge.frontend.report.summary import summary
 
 from .conversion import Conversion, PassTimes
 from .limits import claimed, limits_for
-from .prefilter import is_plain
+from .pipeline import convert
+from .save import Output, save
 from .sources import load_source
 
 if TYPE_CHECKING:
@@ -79,8 +76,8 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     if options.bodies and not options.verify:
         raise UserError("--bodies: got no --verify, expected both; add --verify")
     times = PassTimes()
-    with progress(f"reading {path_text(model)}"), times.measure("load"):
-        source = load_source(model)
+    with progress(f"reading {path_text(model)}"):
+        source = times.run("load", load_source, model)
     optimizer = None if options.optimizer is None else load_source(options.optimizer)
     others = ((options.json, "report"), (options.html, "page"))
     targets = [(out, "model"), *((path, what) for path, what in others if path)]
@@ -93,14 +90,6 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
         )
     size = source.size if options.verify or is_air else len(source.data)
     with claimed(path_text(model), limits_for(size, is_run=options.verify), size):
-        is_default = not is_air and options == ConvertOptions(patterns=options.patterns)
-        with times.measure("prefilter"):
-            no_rule_applies = is_plain(source.view, patterns=options.patterns)
-        if is_default and no_rule_applies:
-            write_model(source.data, source.model, source, out)
-            count = node_count(source.view)
-            say(summary(0, 0, 0, count, count, changed=False))
-            return 0
         if optimizer is not None:
             source = _with_optimizer(source, optimizer)
         return _convert(source, out, options, times)
@@ -119,10 +108,6 @@ def _with_optimizer(source: SourceModel, optimizer: SourceModel) -> SourceModel:
 
 
 def _convert(source: SourceModel, out: Path, options: ConvertOptions, times: PassTimes) -> int:
-    from opforge.frontend.report.console import print_comparisons, print_conversion
-
-    from .pipeline import convert
-
     comparisons = None
     with progress(f"converting {path_text(source.path)}"):
         conversion = convert(
@@ -134,36 +119,33 @@ def _convert(source: SourceModel, out: Path, options: ConvertOptions, times: Pas
         )
     times.add(conversion.passes)
     if options.verify:
+        from opforge.frontend.report.console import print_comparisons
         from opforge.frontend.run.verify import verify_within
 
         with progress(f"verifying {path_text(source.path)}"):
             comparisons = verify_within(source, conversion, run_kernels=not options.bodies)
-    if comparisons is not None:
         print_comparisons(comparisons)
     outputs = [entry for entry in comparisons or () if not entry.op]
-    differing = any(entry.same is False for entry in comparisons or ())
-    with progress(f"writing {path_text(out)}"), times.measure("save"):
-        if differing:
-            write_files(_reports(source, conversion, comparisons, options, out, None, times))
-        else:
-            data = serialized(conversion.model, path_text(source.path)) if conversion.changed else source.data
-            carried = conversion.model
-            if out.suffix == ".air":
-                from opforge.frontend.ge.write import air_model
+    differs = any(entry.same is False for entry in comparisons or ())
 
-                data = air_model(conversion.model, source.path.parent, path_text(source.path), source.ge)
-                carried = ModelProto()  # an .air file holds all its data
-            reports = _reports(source, conversion, comparisons, options, out, len(data), times)
-            write_model(data, carried, source, out, *reports)
-    print_conversion(conversion)
+    def reports(size: int | None) -> list[NewFile]:
+        return _reports(source, conversion, comparisons, options, out, size, times)
+
+    with progress(f"writing {path_text(out)}"):
+        times.run("save", save, Output(source, conversion, out, differs, reports))
+    if not conversion.is_empty:
+        from opforge.frontend.report.console import print_conversion
+
+        print_conversion(conversion)
+    say(conversion.summary())
     if unknown := sum(entry.same is None for entry in outputs):
         say(f"outputs not compared (no finite elements): {unknown} of {len(outputs)}")
-    if differing:
+    if differs:
         count = sum(entry.same is False for entry in outputs)
         say(f"outputs that differ: {count} of {len(outputs)}; no model was written")
     if options.html is not None:
         say(f"report: {path_text(options.html)}")
-    return int(differing)
+    return int(differs)
 
 
 def _reports(
@@ -284,8 +266,6 @@ def _run_inputs(source: SourceModel, path: Path | None) -> tuple[Mapping[str, An
     if path is not None:
         return load_arrays(path, input_types(source.model)), path_text(path)
     from opforge.frontend.run.sample_inputs import sample_inputs
-
-    from .pipeline import convert
 
     return sample_inputs(source.model, convert(source)), "generated inputs"
 

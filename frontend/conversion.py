@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from onnx import ModelProto
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
 
 
 class _Entry:
@@ -85,19 +87,19 @@ class PassTime(_Entry):
 
 
 class PassTimes:
-    """Measures the passes of a pipeline."""
+    """Runs and measures the passes of a pipeline."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, float] = {}
         self._running: dict[str, float] = {}
 
-    @contextmanager
-    def measure(self, name: str) -> Iterator[None]:
-        """Add the time of a block to that of a pass."""
+    def run(self, name: str, step: Callable[[_In], _Out], state: _In) -> _Out:
+        """Run a pass, and add its time to that of earlier rounds."""
         self._seconds.setdefault(name, 0.0)
         self._running[name] = perf_counter()
-        yield
+        result = step(state)
         self._seconds[name] += perf_counter() - self._running.pop(name)
+        return result
 
     def add(self, entries: Iterable[PassTime]) -> None:
         """Add times that were measured elsewhere."""
@@ -137,6 +139,20 @@ class Conversion:
     warnings: list[str] = field(default_factory=list)
     lowered: list[Lowered] = field(default_factory=list)
     passes: list[PassTime] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to report but the summary."""
+        return not (self.mapped or self.lowered or self.left or self.without_body or self.warnings)
+
+    def summary(self) -> str:
+        """Return the numbers of mapped, lowered and unmapped nodes, and of nodes before and after."""
+        lowered = f" {len(self.lowered)} lowered," if self.lowered else ""
+        kind = "" if self.changed else "; the model is unchanged"
+        return (
+            f"{len(self.mapped)} mapped,{lowered} {len(self.left)} not mapped;"
+            f" nodes: {self.nodes_before} before, {self.nodes_after} after{kind}"
+        )
 
     def report(self) -> dict[str, Any]:
         """Return the report as JSON data."""

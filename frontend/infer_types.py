@@ -15,7 +15,7 @@ def types(state: State) -> State:
     unknown.
     """
     context = state.context if state.view is state.context.view else state.context.over(state.view)
-    found = candidates(state.view, state.options.specs, state.options.groups)
+    found = candidates(state.view, context.specs, state.options.groups)
     for scope in {scope.number: scope for scope, _ in found}.values():
         context.types.infer(scope)
     return replace(state, context=context)

@@ -1,4 +1,4 @@
-"""Load the operators of the project for conversions and runs."""
+"""Load the operators of the project; the pass of this name adds them to a model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,16 @@ from pathlib import Path
 from opforge.codegen.project import find_project
 from opforge.codegen.spec.loader import load_specs
 from opforge.codegen.spec.model import OpSpec
+from opforge.frontend.rules.context import Context
+
+from .state import Loaded, State
+
+
+def operators(loaded: Loaded) -> State:
+    """Load the operators of a conversion."""
+    given = loaded.options.specs
+    specs = {spec.op_type: spec for spec in (project_specs() if given is None else given)}
+    return State(loaded.options, loaded.view, loaded.view, Context(loaded.view, specs, loaded.folder))
 
 
 def project_specs() -> tuple[OpSpec, ...]:

@@ -1,49 +1,29 @@
 """Convert a model: run the passes in their order and measure each.
 
-Reading and writing files are no passes: `commands.py` measures them as load and save, and leaves out this module if the
-prefilter says that no rule applies.
+A pass is a function from one dataclass of `state.py` to another. The command runs `load` before this module, because a
+file selects the limits of the process, and `save` after it, because `--verify` comes between.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onnx import ModelProto
 
-from opforge.codegen.spec.model import OpSpec
-from opforge.frontend.emit.atc_compat import adapt
-from opforge.frontend.emit.bodies import emit
-from opforge.frontend.emit.fold import fold_constants
-from opforge.frontend.emit.inline import inline
-from opforge.frontend.emit.rewrite import rewrite
-from opforge.frontend.emit.sparse import dense
-from opforge.frontend.emit.target_opset import check_opset, newest, requested
-from opforge.frontend.io.load import SourceModel, check_versions, load_model
-from opforge.frontend.ir.graph import GraphView, node_count
-from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_key
-from opforge.frontend.rules.context import Context
-
 from .conversion import Conversion, Mapped, PassTimes
-from .infer_types import types
-from .match import match
-from .operators import project_specs
-from .state import Options, State
+from .io.load import SourceModel
+from .ir.graph import node_count
+from .ir.op_names import OPFORGE_DOMAIN, check_domain
+from .prefilter import prefilter
+from .sources import load
+from .state import Loaded, Options, Request, State
 
-Pass = tuple[str, Callable[[State], State]]
-TYPES: Pass = ("types", types)
-PREPARE: tuple[Pass, ...] = (("sparse", dense), ("inline", inline), TYPES, ("opset-before", requested))
-SEARCH: tuple[Pass, ...] = (TYPES, ("match", match))
-REWRITE: Pass = ("rewrite", rewrite)
-# Constants are folded before the rewrite, which writes both in one go, and bodies are emitted in the final opset.
-FINISH: tuple[Pass, ...] = (
-    ("fold", fold_constants),
-    REWRITE,
-    ("opset-after", newest),
-    ("atc-compat", adapt),
-    ("emit", emit),
-)
+if TYPE_CHECKING:
+    from opforge.codegen.spec.model import OpSpec
+
+_Steps = tuple[tuple[str, Callable[[State], State]], ...]
 
 
 def convert(
@@ -70,39 +50,52 @@ def convert(
     Raises:
         UserError: The model, the domain or the opset is wrong.
     """
-    specs = project_specs() if specs is None else specs
-    for spec in specs:
-        onnx_key(spec, domain)
-    check_opset(opset)
-    options = Options(patterns, lower_training, opset, domain, {spec.op_type: spec for spec in specs})
+    check_domain(domain)
     times = PassTimes()
-    with times.measure("load"):
-        state = _loaded(model, options)
+    request = Request(model, Options(patterns, lower_training, opset, domain, specs))
+    loaded = times.run("prefilter", prefilter, times.run("load", load, request))
+    if loaded.is_plain:
+        count = node_count(loaded.view)
+        return Conversion(loaded.view.model, [], [], count, count, changed=False, passes=times.entries())
+    return _rewritten(loaded, times)
 
-    def run(state: State, *steps: Pass) -> State:
+
+def _rewritten(loaded: Loaded, times: PassTimes) -> Conversion:
+    """Run the passes behind the prefilter. Their imports take longer than copying a model of 100,000 nodes."""
+    from .emit.atc_compat import adapt
+    from .emit.bodies import emit
+    from .emit.fold import fold_constants
+    from .emit.inline import inline
+    from .emit.requested_opset import requested
+    from .emit.rewrite import rewrite
+    from .emit.sparse import dense
+    from .emit.target_opset import newest
+    from .infer_types import types
+    from .match import match
+    from .operators import operators
+
+    def run(state: State, steps: _Steps) -> State:
         for name, step in steps:
-            with times.measure(name):
-                state = step(state)
+            state = times.run(name, step, state)
         return state
 
-    state = run(state, *PREPARE, *SEARCH)
+    search: _Steps = (("types", types), ("match", match))
+    # Constants are folded before the rewrite, which writes both in one go, and bodies are emitted in the final opset.
+    finish: _Steps = (
+        ("fold", fold_constants),
+        ("rewrite", rewrite),
+        ("opset-after", newest),
+        ("atc-compat", adapt),
+        ("emit", emit),
+    )
+    state = times.run("operators", operators, loaded)
+    state = run(state, (("sparse", dense), ("inline", inline), ("types", types), ("opset-before", requested), *search))
     while state.matched.lowering:
         # A rule may need a shape that is known only once the nodes before it are standard nodes.
-        state = run(state, REWRITE, *SEARCH)
+        state = run(state, (("rewrite", rewrite), *search))
     if state.matched.placements or state.is_new:
-        state = run(state, *FINISH)
+        state = run(state, finish)
     return _conversion(state, times)
-
-
-def _loaded(model: ModelProto | SourceModel | str | os.PathLike[str], options: Options) -> State:
-    """Read and index a model."""
-    if isinstance(model, ModelProto):
-        check_versions(model, "model")
-        view, folder = GraphView(model), None
-    else:
-        loaded = model if isinstance(model, SourceModel) else load_model(Path(model))
-        view, folder = loaded.view, loaded.path.parent
-    return State(options, view, view, Context(view, options.specs, folder))
 
 
 def _conversion(state: State, times: PassTimes) -> Conversion:

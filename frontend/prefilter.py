@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import NPU_PREFIX
 from opforge.frontend.ir.scope import normal_domain
+
+from .state import Loaded
 
 # Importing rules and specs takes longer than copying a model of 100,000 nodes: 2.3 times onnx.load instead of 1.5.
 # Training rules need another domain or an option; rules of `names` are tried in other domains, or at the prefix.
@@ -53,6 +56,13 @@ def _types(expression: ast.expr | None, label: str) -> AbstractSet[str]:
         case ast.Call(ast.Attribute(_, op_type)) if op_type[:1].isupper():
             return {op_type}
     raise TypeError(f"{label}: the types of its nodes are not known; write `pattern = op.Type(...) | op.Other(...)`")
+
+
+def prefilter(loaded: Loaded) -> Loaded:
+    """Find out whether no rule applies; options that change other models too leave this open."""
+    options = loaded.options
+    is_open = options.lower_training or options.opset is not None
+    return replace(loaded, is_plain=not is_open and is_plain(loaded.view, patterns=options.patterns))
 
 
 def is_plain(view: GraphView, *, patterns: bool) -> bool:

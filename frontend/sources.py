@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from onnx import ModelProto
+
 from opforge.codegen.files import read_regular
 from opforge.codegen.printing import path_text
 
-from .io.load import MAX_MODEL_BYTES, SourceModel, load_model
+from .io.load import MAX_MODEL_BYTES, SourceModel, check_versions, load_model
 from .io.save import serialized
+from .ir.graph import GraphView
+from .state import Loaded, Request
 
 # Suffixes of files in GE's format, and whether they are text.
 GE_SUFFIXES = {".air": False, ".pbtxt": True, ".txt": True}
+
+
+def load(request: Request) -> Loaded:
+    """Read and index a model."""
+    given = request.model
+    if isinstance(given, ModelProto):
+        check_versions(given, "model")
+        return Loaded(request.options, GraphView(given), None)
+    source = given if isinstance(given, SourceModel) else load_model(Path(given))
+    return Loaded(request.options, source.view, source.path.parent)
 
 
 def load_source(path: Path | SourceModel) -> SourceModel:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from onnx import NodeProto
-
-from opforge.codegen.spec.model import OpSpec
+from onnx import ModelProto, NodeProto
 
 from .conversion import Lowered, Unmapped
+from .io.load import SourceModel
 from .ir.graph import GraphView
-from .rules.context import Context
-from .rules.rule import Placement, Replacement
+
+if TYPE_CHECKING:
+    from opforge.codegen.spec.model import OpSpec
+
+    from .rules.context import Context
+    from .rules.rule import Placement, Replacement
 
 
 @dataclass(frozen=True)
@@ -24,20 +30,50 @@ class Options:
         lower_training: Whether to rewrite training nodes of onnxruntime.
         opset: Version of ai.onnx for the result; None leaves the choice to the conversion.
         domain: Domain of custom nodes.
-        specs: The operators by op type.
+        specs: The operators; None for those of the project.
     """
 
     patterns: bool
     lower_training: bool
     opset: int | None
     domain: str
-    specs: Mapping[str, OpSpec]
+    specs: Sequence[OpSpec] | None
 
     @property
     def groups(self) -> frozenset[str]:
         """Return the groups of rules that apply, see `Rule.group`."""
         chosen = {"patterns": self.patterns, "lower_training": self.lower_training}
         return frozenset(name for name, is_chosen in chosen.items() if is_chosen)
+
+
+@dataclass(frozen=True)
+class Request:
+    """Input of load.
+
+    Attributes:
+        model: A model, which no pass changes, or the path of a model.
+        options: The options.
+    """
+
+    model: ModelProto | SourceModel | str | os.PathLike[str]
+    options: Options
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Result of load and prefilter.
+
+    Attributes:
+        options: The options.
+        view: Index of the given model.
+        folder: Folder of the model, for external data; None if it is not known.
+        is_plain: Result of prefilter: whether no rule applies.
+    """
+
+    options: Options
+    view: GraphView
+    folder: Path | None
+    is_plain: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +123,7 @@ class Rewritten:
 
 @dataclass(frozen=True)
 class State:
-    """A model on its way through the passes.
+    """Input and result of all passes between prefilter and save.
 
     Attributes:
         options: The options.

@@ -9,19 +9,20 @@ import onnx.inliner
 from onnx import ModelProto
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.process_limits import LimitError
 from opforge.frontend.io.load import parse_model
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.value_types import MAX_EXPANDED_NODES, expanded_nodes
-from opforge.frontend.limits import LimitError, in_child, limits_for
+from opforge.frontend.limits import in_child, limits_for
 from opforge.frontend.rules.search import candidates
 from opforge.frontend.state import State
 
 
 def inline(state: State) -> State:
     """Write out local functions, if a rule may match: their bodies have no types, which some conditions need."""
-    model, options = state.view.model, state.options
-    found = candidates(state.view, options.specs, options.groups) if model.functions else []
+    model, specs, groups = state.view.model, state.context.specs, state.options.groups
+    found = candidates(state.view, specs, groups) if model.functions else []
     for scope, number in found:
         # A node that is written out may no longer have the domain that the function should have imported.
         state.view.require_import(scope, number)

@@ -20,6 +20,7 @@ __all__ = [
     "NPU_PREFIX",
     "OPFORGE_DOMAIN",
     "OnnxKey",
+    "check_domain",
     "onnx_key",
     "onnx_keys",
     "source_keys",
@@ -30,15 +31,18 @@ DOMAINS = (OPFORGE_DOMAIN, NPU_DOMAIN, "ai.onnx")
 
 
 def onnx_key(spec: OpSpec, domain: str) -> OnnxKey:
-    """Return the spelling of an operator in one of `DOMAINS`.
+    """Return the spelling of an operator in one of `DOMAINS`."""
+    return next(key for key in onnx_keys(spec) if key.domain == normal_domain(domain))
+
+
+def check_domain(domain: str) -> None:
+    """Check the name of a domain.
 
     Raises:
         UserError: There is no such domain.
     """
-    for key in onnx_keys(spec):
-        if key.domain == normal_domain(domain):
-            return key
-    raise UserError(f"--domain: got {domain!r}, expected one of {', '.join(DOMAINS)}")
+    if domain not in DOMAINS:
+        raise UserError(f"--domain: got {domain!r}, expected one of {', '.join(DOMAINS)}")
 
 
 def suggestion(domain: str, op_type: str, specs: Collection[OpSpec]) -> str:

@@ -13,8 +13,6 @@ from rich.text import Text
 from opforge.codegen.printing import escaped, shown
 from opforge.twin.compiler.npu_model import range_text
 
-from .summary import summary
-
 if TYPE_CHECKING:
     from opforge.frontend.conversion import Conversion
     from opforge.frontend.io.arrays import Array
@@ -69,16 +67,6 @@ def print_conversion(conversion: Conversion) -> None:
             table.add_row(_text(left.node), left.candidate, _text(left.reason, _REASON_LENGTH))
         _print_cut(console, table, len(conversion.left))
     _print_remarks(console, conversion)
-    console.print(
-        summary(
-            len(conversion.mapped),
-            len(conversion.lowered),
-            len(conversion.left),
-            conversion.nodes_before,
-            conversion.nodes_after,
-            changed=conversion.changed,
-        )
-    )
 
 
 def _print_remarks(console: Console, conversion: Conversion) -> None:

@@ -692,7 +692,7 @@ def test_the_report_is_the_contract():
     report = json.loads(json.dumps(convert(model).report()))
     passes = report.pop("passes")
     assert [entry["name"] for entry in passes] == [
-        *("load", "sparse", "inline", "types", "opset-before", "match"),
+        *("load", "prefilter", "operators", "sparse", "inline", "types", "opset-before", "match"),
         *("fold", "rewrite", "opset-after", "atc-compat", "emit"),
     ]
     assert all(entry["seconds"] >= 0 for entry in passes)

@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from opforge.frontend.commands import ConvertOptions, convert_command
 convert_command(Path(sys.argv[1]), Path(sys.argv[2]), ConvertOptions())
-print({"pydantic", "opforge.frontend.pipeline"} & sys.modules.keys())
+print({"pydantic", "opforge.frontend.rules.context"} & sys.modules.keys())
 """
 
 
