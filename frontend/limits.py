@@ -16,26 +16,25 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Lock
 from typing import NoReturn
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line
+from opforge.codegen.process_limits import MIB, LimitError, Limits
 
 # Variables with which a user allows a trusted model more.
 MEMORY_VARIABLE, SECONDS_VARIABLE = "OPFORGE_MEMORY_MB", "OPFORGE_CPU_SECONDS"
-_MIB = 1 << 20
 # A file of this size may be nodes alone; what larger ones have more are weights, held a few times at most.
-_SMALL_BYTES = 64 * _MIB
-_MEMORY_BYTES, _MEMORY_PER_BYTE = 850 * _MIB, 16
+_SMALL_BYTES = 64 * MIB
+_MEMORY_BYTES, _MEMORY_PER_BYTE = 850 * MIB, 16
 _CPU_SECONDS, _CPU_SECONDS_PER_MIB = 120, 4
 # A run also holds the values that the model computes, and the CPU time of all threads counts.
-_RUN_MEMORY_BYTES, _RUN_CPU_SECONDS = 4096 * _MIB, 3600
+_RUN_MEMORY_BYTES, _RUN_CPU_SECONDS = 4096 * MIB, 3600
 # The rest of the memory of the machine is for the system.
 _MACHINE_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4
 # Bytes of messages per byte of a file: exporters' models take 2 to 4; messages without content take a hundred.
-_PARSED_BYTES, _PARSED_PER_BYTE = 192 * _MIB, 4
+_PARSED_BYTES, _PARSED_PER_BYTE = 192 * MIB, 4
 _SET_PARENT_DEATH_SIGNAL = 1  # of linux/prctl.h
 _lock = Lock()
 # Where a supervised process says what it works on; -1 in any other.
@@ -43,39 +42,23 @@ _claims = -1
 _is_brief = False
 
 
-class LimitError(Exception):
-    """Return why a process gave no answer: "needs more than 900 MB of memory"."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Resources that a process may use.
-
-    Attributes:
-        memory: Bytes of private memory.
-        seconds: CPU time.
-    """
-
-    memory: int
-    seconds: int
-
-    def reason(self, status: int) -> str:
-        """Explain why a process with these limits ended early; `status` is its exit code, negative for a signal."""
-        if -status == signal.SIGXCPU:
-            return (
-                f"needs more than {self.seconds} s of CPU time; if you trust the model, set"
-                f" {SECONDS_VARIABLE}={2 * self.seconds} or more"
-            )
-        crash = f", or crashes ({signal.Signals(-status).name})" if status < 0 else ""
+def _reason(limits: Limits, status: int) -> str:
+    """Explain why a process with these limits ended early; `status` is its exit code, negative for a signal."""
+    if -status == signal.SIGXCPU:
         return (
-            f"needs more than {self.memory // _MIB} MB of memory{crash}; if you trust the model,"
-            f" {allow_more(self.memory)}"
+            f"needs more than {limits.seconds} s of CPU time; if you trust the model, set"
+            f" {SECONDS_VARIABLE}={2 * limits.seconds} or more"
         )
+    crash = f", or crashes ({signal.Signals(-status).name})" if status < 0 else ""
+    return (
+        f"needs more than {limits.memory // MIB} MB of memory{crash}; if you trust the model,"
+        f" {allow_more(limits.memory)}"
+    )
 
 
 def allow_more(memory: int) -> str:
     """Return the repair when `memory` bytes were too few."""
-    return f"set {MEMORY_VARIABLE}={2 * memory // _MIB} or more"
+    return f"set {MEMORY_VARIABLE}={2 * memory // MIB} or more"
 
 
 def failed_allocation(error: MemoryError) -> str:
@@ -98,8 +81,8 @@ def limits_for(size: int, *, is_run: bool = False) -> Limits:
     excess = max(size - _SMALL_BYTES, 0)
     memory, seconds = (_RUN_MEMORY_BYTES, _RUN_CPU_SECONDS) if is_run else (_MEMORY_BYTES, _CPU_SECONDS)
     return Limits(
+        _granted(SECONDS_VARIABLE, "seconds") or seconds + _CPU_SECONDS_PER_MIB * (excess // MIB),
         _granted_bytes() or min(memory + _MEMORY_PER_BYTE * excess, _MACHINE_BYTES),
-        _granted(SECONDS_VARIABLE, "seconds") or seconds + _CPU_SECONDS_PER_MIB * (excess // _MIB),
     )
 
 
@@ -112,7 +95,7 @@ def _granted(variable: str, unit: str) -> int:
 
 
 def _granted_bytes() -> int:
-    return _granted(MEMORY_VARIABLE, "MB") * _MIB
+    return _granted(MEMORY_VARIABLE, "MB") * MIB
 
 
 def _used_bytes() -> int:
@@ -194,7 +177,7 @@ def in_child(work: Callable[[], bytes], limits: Limits) -> bytes:
         raise
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status != 0 or kind == b"":
-        raise LimitError(limits.reason(status))
+        raise LimitError(_reason(limits, status))
     if kind == b"u":
         raise UserError(content.decode())
     if kind == b"t":
@@ -252,7 +235,7 @@ def supervise() -> None:
     is_asked = (status - 128 if status > 128 else -status) in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     # A library that has no memory may also end the process as if all was well.
     if place and (status not in range(4) or active) and not is_asked:
-        reason = Limits(int(memory), int(seconds)).reason(status)
+        reason = _reason(Limits(int(seconds), int(memory)), status)
         print(f"{place}: {reason}", file=sys.stderr, flush=True)  # noqa: T201  # the child, which should, is gone
         status = UserError.exit_code
     os._exit(status if status >= 0 else 128 - status)
@@ -290,23 +273,27 @@ def claimed(place: str, limits: Limits, held: int = 0) -> Iterator[None]:
     import ctypes
 
     if held > limits.memory:
-        raise UserError(f"{place}: {limits.reason(1)}")
+        raise UserError(f"{place}: {_reason(limits, 1)}")
     before = [(kind, resource.getrlimit(kind)) for kind in (resource.RLIMIT_DATA, resource.RLIMIT_CPU)]
     if _claims >= 0:
         os.write(_claims, f"{limits.memory} {limits.seconds} {place}".encode(errors="backslashreplace"))
         _restrict(limits, 0)
         # Killed, the parent cannot pass it on.
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL))
+    failures = _memory_failures()
+    failure: Exception | None = None
     try:
         yield
-    except _memory_failures() as error:
-        raise UserError(f"{place}: {limits.reason(1)}") from error
+    except failures as error:
+        failure = error
     finally:
         if _claims >= 0:
-            # What runs later, such as atc, has other needs.
+            # What runs later, such as atc, has other needs; so has the message about a failure.
             for kind, bounds in before:
                 resource.setrlimit(kind, bounds)
             os.write(_claims, b"\n")
+    if failure is not None:
+        raise UserError(f"{place}: {_reason(limits, 1)}") from failure
 
 
 def _memory_failures() -> tuple[type[Exception], ...]:

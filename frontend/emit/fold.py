@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
+from opforge.codegen.process_limits import LimitError, Limits
 from opforge.frontend.ir.external import with_data
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.scope import Scope, normal_domain
 from opforge.frontend.ir.tensor_data import BITS, data_problem, element_count
-from opforge.frontend.limits import LimitError, Limits, in_child
+from opforge.frontend.limits import in_child
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.rule import ExtraNodes, Replacement
 from opforge.frontend.state import Folded, State
@@ -34,7 +35,7 @@ Place = tuple[int, int]
 FOLD = "fold"
 # What one node may read, and all of them may make.
 _MAX_BYTES = 64 << 20
-_LIMITS = Limits(512 << 20, 30)
+_LIMITS = Limits(30, 512 << 20)
 _SECONDS = 15
 # Since then the types below mean what onnx's evaluator computes of them; it has no older forms of all of them. It also
 # leaves attributes out of account (recurrent nodes, Resize, LRN), so that it is asked for these types only.

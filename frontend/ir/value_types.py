@@ -15,8 +15,9 @@ from onnx import FunctionProto, GraphProto, ModelProto, TypeProto
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line
+from opforge.codegen.process_limits import LimitError
 from opforge.codegen.spec.model import OpSpec
-from opforge.frontend.limits import LimitError, in_child, limits_for, parsing
+from opforge.frontend.limits import in_child, limits_for, parsing
 
 from .external import is_external
 from .graph import GraphView

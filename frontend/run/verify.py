@@ -13,6 +13,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, h
 
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.printing import path_text, shown
+from opforge.codegen.process_limits import LimitError
 from opforge.frontend.conversion import Conversion
 from opforge.frontend.emit.opset import current_opset, write_opset
 from opforge.frontend.io.arrays import input_types
@@ -20,7 +21,7 @@ from opforge.frontend.io.load import SourceModel
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.value_types import ValueTypes
-from opforge.frontend.limits import LimitError, in_child, limits_for
+from opforge.frontend.limits import in_child, limits_for
 from opforge.frontend.rules.discovery import facts
 from opforge.twin.runtime.operator_run import prepare
 

@@ -84,10 +84,11 @@ def _board(program: str, npu: str, environment: Mapping[str, str]) -> str:
 
 def _answer(command: list[str], environment: Mapping[str, str]) -> str:
     """Return the output of a program; "" if it fails, which means that this machine has no chip."""
-    from opforge.twin.compiler.limited_process import LimitError, Limits, run_limited
+    from opforge.codegen.process_limits import MIB, LimitError, Limits
+    from opforge.twin.compiler.limited_process import run_limited
 
     try:
-        ended = run_limited(command, Limits(SECONDS, memory=1024, output=1), environment=environment)
+        ended = run_limited(command, Limits(SECONDS, 1024 * MIB, MIB), environment=environment)
     except (OSError, ValueError, LimitError):
         return ""
     return ended.text if ended.status == 0 else ""

@@ -13,6 +13,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.process_limits import LimitError, Limits
 from opforge.frontend import convert, limits
 from opforge.frontend.io.load import load_model, parse_model
 from opforge.frontend.ir.constants import Constants
@@ -20,10 +21,10 @@ from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.value_types import MAX_EXPANDED_NODES, ValueTypes, expanded_nodes
-from opforge.frontend.limits import LimitError, Limits, in_child, limits_for
+from opforge.frontend.limits import in_child, limits_for
 
 MIB = 1 << 20
-SMALL = Limits(64 * MIB, 2)
+SMALL = Limits(2, 64 * MIB)
 
 
 def varint(number):
@@ -196,7 +197,8 @@ def test_garbage_of_the_parent_is_not_the_childs():
 # The function at the fork allocates enough to start the garbage collection.
 GARBAGE_AT_FORK = """
 import gc, os
-from opforge.frontend.limits import Limits, in_child
+from opforge.codegen.process_limits import Limits
+from opforge.frontend.limits import in_child
 
 class Ending:
     def __del__(self):
@@ -208,7 +210,7 @@ os.register_at_fork(after_in_child=lambda: [[] for _ in range(100_000)])
 cycle = Ending()
 cycle.itself = cycle
 del cycle
-print(in_child(lambda: b"done", Limits(64 << 20, 1)).decode(), gc.isenabled())
+print(in_child(lambda: b"done", Limits(1, 64 << 20)).decode(), gc.isenabled())
 """
 
 
@@ -228,7 +230,7 @@ def test_a_child_that_never_ends_is_ended():
 
     began = time.process_time()
     with pytest.raises(LimitError, match="more than 1 s of CPU time"):
-        in_child(work, Limits(64 * MIB, 1))
+        in_child(work, Limits(1, 64 * MIB))
     assert time.process_time() - began < 1
 
 

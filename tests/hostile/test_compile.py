@@ -13,11 +13,12 @@ import pytest
 
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.new import new_project
+from opforge.codegen.process_limits import MIB, LimitError, Limits
 from opforge.codegen.project import Project
 from opforge.twin.compiler import limited_process
 from opforge.twin.compiler import units as compiler
 from opforge.twin.compiler.folder import locked
-from opforge.twin.compiler.limited_process import MEMORY, OUTPUT, SECONDS, Limits, run_limited
+from opforge.twin.compiler.limited_process import MEMORY, OUTPUT, SECONDS, run_limited
 from opforge.twin.compiler.units import CompileError, Library, Unit
 from opforge.twin.lint.expansion import require_no_assembly
 from opforge.twin.lint.kernel_lint import lint_files, lint_text, require_clean
@@ -117,14 +118,14 @@ def ends(process):
 def test_a_process_that_waits_is_ended_with_its_children(tmp_path, monkeypatch):
     monkeypatch.setattr(limited_process, "_WALL_PER_CPU", 1)
     script = f"echo $$ >{tmp_path}/leader; sleep 1000 & echo $! >{tmp_path}/child; cat /dev/fd/0; wait"
-    with pytest.raises(limited_process.LimitError, match=f"takes more than 1 s; set {SECONDS}=2"):
-        run_limited(["/bin/sh", "-c", script], Limits(1, 500, 1))
+    with pytest.raises(LimitError, match=f"takes more than 1 s; set {SECONDS}=2"):
+        run_limited(["/bin/sh", "-c", script], Limits(1, 500 * MIB, MIB))
     for name in ("leader", "child"):
         assert ends(int((tmp_path / name).read_text()))
 
 
 def test_only_the_beginning_of_an_output_is_kept():
-    ended = run_limited(["/bin/sh", "-c", "head -c 50000000 /dev/zero | tr '\\0' x"], Limits(60, 500, 1))
+    ended = run_limited(["/bin/sh", "-c", "head -c 50000000 /dev/zero | tr '\\0' x"], Limits(60, 500 * MIB, MIB))
     assert ended.text.startswith("xxx")
     assert ended.text.endswith("more bytes of messages are not shown")
     assert len(ended.text) < 100_000
@@ -158,7 +159,7 @@ def cxx(monkeypatch):
 @pytest.mark.parametrize("kind", COMPILERS)
 def test_other_program_is_reported_as_missing_compiler(place, cxx, monkeypatch, kind):
     text, words = COMPILERS[kind]
-    monkeypatch.setattr(compiler, "_VERSION_LIMITS", Limits(1, 500, 1))
+    monkeypatch.setattr(compiler, "_VERSION_LIMITS", Limits(1, 500 * MIB, MIB))
     program = place / "cxx"
     program.write_text(text, encoding="utf-8")
     program.chmod(0o755)

@@ -17,6 +17,7 @@ from typing import IO
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
+from opforge.codegen.process_limits import MIB, LimitError, Limits
 
 SECONDS, MEMORY, OUTPUT = "OPFORGE_COMPILE_SECONDS", "OPFORGE_COMPILE_MEMORY_MB", "OPFORGE_COMPILE_OUTPUT_MB"
 # The largest source of the twin takes 6 s and 210 MB; a slow machine and sanitizers need a few times as much.
@@ -24,7 +25,6 @@ _DEFAULTS = {SECONDS: 120, MEMORY: 2048, OUTPUT: 256}
 # Other processes use time too, and a waiting compiler uses none.
 _WALL_PER_CPU = 5
 _MOST_TEXT = 64 << 10
-_MIB = 1 << 20
 # A shell sets the limits, because the limits of this process apply to all its threads.
 _SCRIPT = 'ulimit -S -t "$1" && ulimit -S -d "$2" && ulimit -S -f "$3" && shift 3 && exec "$@"'
 _CAUSES = {
@@ -34,37 +34,8 @@ _CAUSES = {
 }
 
 
-class LimitError(Exception):
-    """A command reached a limit; the text contains the limit and how to raise it."""
-
-
 class StoppedError(Exception):
     """A command was ended because its result is no longer needed."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Resources that one compiler may use.
-
-    Attributes:
-        seconds: CPU time of each of its processes; the total may be five times as long.
-        memory: MiB of private memory of each of its processes.
-        output: MiB of each file that it writes.
-    """
-
-    seconds: int
-    memory: int
-    output: int
-
-    def text(self, variable: str) -> str:
-        """Return a message for a command that reached the limit of an environment variable."""
-        reasons = {
-            SECONDS: f"takes more than {self.seconds} s",
-            MEMORY: f"needs more than {self.memory} MB of memory",
-            OUTPUT: f"writes a file of more than {self.output} MB",
-        }
-        value = {SECONDS: self.seconds, MEMORY: self.memory, OUTPUT: self.output}[variable]
-        return f"the compiler {reasons[variable]}; set {variable}={2 * value} to allow more"
 
 
 @dataclass(frozen=True)
@@ -76,12 +47,12 @@ class Ended:
 
 
 def compile_limits() -> Limits:
-    """Return the limits of compilers, which environment variables can change.
+    """Return the limits of each process of a compiler, which environment variables can change.
 
     Raises:
         UserError: A variable is not a positive number.
     """
-    return Limits(_setting(SECONDS), _setting(MEMORY), _setting(OUTPUT))
+    return Limits(_setting(SECONDS), _setting(MEMORY) * MIB, _setting(OUTPUT) * MIB)
 
 
 def _setting(variable: str) -> int:
@@ -105,7 +76,7 @@ def run_limited(
 
     Args:
         command: Program and arguments.
-        limits: Its limits.
+        limits: Limits of each of its processes; the total time may be five times as long.
         environment: Variables to set for it.
         folder: The working directory; default: the caller's.
         most_text: Maximum bytes of its output; the rest is dropped.
@@ -134,27 +105,37 @@ def run_limited(
         try:
             text = _output(process, time.monotonic() + limits.seconds * _WALL_PER_CPU, most_text, stop or Event())
         except subprocess.TimeoutExpired as error:
-            raise LimitError(limits.text(SECONDS)) from error
+            raise LimitError(_text(limits, SECONDS)) from error
         finally:
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGKILL)
     ended = Ended(process.returncode, text)
     if variable := _reached(ended):
-        raise LimitError(limits.text(variable))
+        raise LimitError(_text(limits, variable))
     return ended
+
+
+def _text(limits: Limits, variable: str) -> str:
+    """Return why a command ended that reached the limit of an environment variable, and what to do."""
+    reason, value = {
+        SECONDS: (f"takes more than {limits.seconds} s", limits.seconds),
+        MEMORY: (f"needs more than {limits.memory // MIB} MB of memory", limits.memory // MIB),
+        OUTPUT: (f"writes a file of more than {(limits.output or 0) // MIB} MB", (limits.output or 0) // MIB),
+    }[variable]
+    return f"the compiler {reason}; set {variable}={2 * value} to allow more"
 
 
 def _shell_limits(limits: Limits) -> list[str]:
     """The limits in the units of `ulimit`; a lower limit of this process stays."""
     wanted = (
         (resource.RLIMIT_CPU, limits.seconds, 1),
-        (resource.RLIMIT_DATA, limits.memory * _MIB, 1024),
-        (resource.RLIMIT_FSIZE, limits.output * _MIB, 512),
+        (resource.RLIMIT_DATA, limits.memory, 1024),
+        (resource.RLIMIT_FSIZE, limits.output, 512),
     )
     texts = []
     for kind, most, unit in wanted:
-        bounds = [bound for bound in resource.getrlimit(kind) if bound != resource.RLIM_INFINITY]
-        texts.append(str(min([most, *bounds]) // unit))
+        bounds = [bound for bound in (most, *resource.getrlimit(kind)) if bound not in (None, resource.RLIM_INFINITY)]
+        texts.append(str(min(bounds) // unit) if bounds else "unlimited")
     return texts
 
 

@@ -17,11 +17,12 @@ from threading import Event
 
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.printing import first_line, path_text
+from opforge.codegen.process_limits import MIB, LimitError, Limits
 from opforge.codegen.progress import progress
 
 from .cache import is_current, publish, read_depfile
 from .cached_objects import is_object, make_object
-from .limited_process import Ended, LimitError, Limits, compile_limits, run_limited
+from .limited_process import Ended, compile_limits, run_limited
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 # Findings name the source line of a return address. The build therefore has a line table, without what takes 40 % of
@@ -56,7 +57,7 @@ def arch_prefix(arch: int) -> str:
 
 
 # Time limit of a version query.
-_VERSION_LIMITS = Limits(seconds=10, memory=2048, output=1)
+_VERSION_LIMITS = Limits(seconds=10, memory=2048 * MIB, output=MIB)
 _MOST_PREPROCESSED = 64 << 20
 _NO_SPACE = "No space left on device"
 # Folders of headers for compilers, such as g++ and clang.

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.process_limits import LimitError
 from opforge.twin.build import INCLUDE
-from opforge.twin.compiler.limited_process import LimitError, compile_limits, run_limited
+from opforge.twin.compiler.limited_process import compile_limits, run_limited
 from opforge.twin.compiler.runtime_library import runtime_link
 from opforge.twin.compiler.units import COMMON, KERNEL_FLAGS, compiler, cpu_flags
 from opforge.twin.program import compile_program

@@ -14,8 +14,9 @@ from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import make_folder, read_regular, require_writable
 from opforge.codegen.printing import path_text
+from opforge.codegen.process_limits import LimitError
 from opforge.twin.build import INCLUDE, build_runtime
-from opforge.twin.compiler.limited_process import LimitError, compile_limits, run_limited
+from opforge.twin.compiler.limited_process import compile_limits, run_limited
 from opforge.twin.compiler.npu_model import LEVELS
 from opforge.twin.compiler.runtime_library import runtime_link
 from opforge.twin.compiler.units import COMMON, LINE_FLAGS, CompileError, compiler, cpu_flags, known_flags
