@@ -225,9 +225,11 @@ bool DeviceMemory::Resolve(const void* address, uint64_t bytes, DeviceSpan& span
 
 void DeviceMemory::Forget(const DeviceAllocation& allocation) const
 {
-    if (isReadable_) {
-        mmap(reinterpret_cast<void*>(allocation.begin), RoundUp(std::max<size_t>(allocation.bytes, 1), kPage),
-             PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    void* const range = reinterpret_cast<void*>(allocation.begin);
+    const size_t mapped = RoundUp(std::max<size_t>(allocation.bytes, 1), kPage);
+    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    if (isReadable_ && mmap(range, mapped, PROT_NONE, flags, -1, 0) == MAP_FAILED) {
+        mprotect(range, mapped, PROT_NONE);  // the pages stay, without access
     }
 }
 
