@@ -56,6 +56,16 @@ for group in (author, imports, twin, package, model):
     app.add_typer(group.app)
 
 
+def keep_group_of(command: str) -> None:
+    """Drop the groups without a command. typer prepares the options of all commands before it runs one."""
+    name = command.replace("-", "_")
+    for group in app.registered_groups:
+        commands = group.typer_instance.registered_commands if group.typer_instance else ()
+        if any(entry.callback and entry.callback.__name__ == name for entry in commands):
+            app.registered_groups = [group]
+            break
+
+
 def _print_version(is_asked: bool) -> None:
     if is_asked:
         from .version import version_text

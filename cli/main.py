@@ -117,7 +117,7 @@ def _format_warning(
 
 def _run() -> None:
     """Run the command, and flush its output. A command that reads a model runs in a separate process."""
-    from .app import app
+    from .app import app, keep_group_of
     from .model import app as model_app
 
     warnings.formatwarning = _format_warning
@@ -133,6 +133,7 @@ def _run() -> None:
         from opforge.frontend.limits import supervise
 
         supervise()
+    keep_group_of(command)
     try:
         app()
     except SystemExit:
