@@ -15,7 +15,7 @@ from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.scope import INITIALIZER, INPUT, Scope, normal_domain
-from opforge.frontend.parsers.atc_limits import output_count
+from opforge.frontend.parsers.atc_limits import output_counts
 from opforge.frontend.state import State
 
 from .nodes import insert_nodes
@@ -148,17 +148,18 @@ def make_safe(view: GraphView, value_names: FreshNames) -> list[NodeProto]:
 def _fit_parsers(view: GraphView, names: FreshNames, value_names: FreshNames) -> None:
     """Change standard nodes that ATC's parsers refuse, if another form means the same."""
     read: set[str] | None = None
-    version = current_opset(view.model) or 0
+    counts = output_counts(current_opset(view.model) or 0)
     for scope in view.scopes:
         products: dict[int, NodeProto] = {}
         for number, node in enumerate(scope.body.node) if scope.function is None else ():
-            if node.domain:
+            op_type = node.op_type
+            if (op_type != _SQUARES and op_type not in counts) or node.domain:
                 continue
-            if node.op_type == _SQUARES and len(node.input) == 2 and not int_attribute(node, "noop_with_empty_axes"):
+            if op_type == _SQUARES and len(node.input) == 2 and not int_attribute(node, "noop_with_empty_axes"):
                 products[number] = _product(node, names, value_names)
-            if len(node.output) > 1 and (count := output_count(node.op_type, version)):
+            if len(node.output) > counts.get(op_type, len(node.output)):
                 read = _read_names(view) if read is None else read
-                while len(node.output) > count and node.output[-1] not in read:
+                while len(node.output) > counts[op_type] and node.output[-1] not in read:
                     del node.output[-1]
         if products:
             insert_nodes(scope, products)

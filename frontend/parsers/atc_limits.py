@@ -85,10 +85,14 @@ class Limit:
         return f"{got} at least {self.least}" if is_small else ""
 
 
-def output_count(op_type: str, version: int) -> int | None:
-    """Return how many outputs of a type of ai.onnx can be connected; None for all."""
-    found = _table().get((op_type, version), [])
-    return min((limit.outputs for limit in found if limit.outputs is not None), default=None)
+def output_counts(version: int) -> dict[str, int]:
+    """Return how many outputs can be connected, by type of ai.onnx; types without a limit are absent."""
+    found = {
+        op_type: [limit.outputs for limit in limits if limit.outputs is not None]
+        for (op_type, other), limits in _table().items()
+        if other == version
+    }
+    return {op_type: min(counts) for op_type, counts in found.items() if counts}
 
 
 def limit_problems(node: NodeProto, version: int, is_read: Callable[[str], bool]) -> Iterator[str]:
