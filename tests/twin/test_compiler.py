@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from opforge.codegen.errors import UserError
 from opforge.twin.compiler import runtime_library
 from opforge.twin.compiler import units as compiler
 from opforge.twin.compiler.folder import locked
+from opforge.twin.compiler.kernel_objects import require_device_code
 from opforge.twin.compiler.runtime_library import _copied, _keep
 from opforge.twin.compiler.units import CompileError, Library, Unit
 
@@ -201,3 +203,22 @@ def test_a_compilation_without_a_terminal_is_announced(tmp_path, monkeypatch, ca
     with pytest.raises(pytest.fail.Exception):
         runtime_library.build_runtime()
     assert capsys.readouterr().err == "compiling the CPU twin, once; this can take some minutes\n"
+
+
+@pytest.mark.parametrize(
+    ("sanitizer", "call"), [("address", "__asan_"), ("undefined", "__ubsan_"), ("thread", "__tsan_")]
+)
+def test_kernels_call_the_sanitizer_of_the_build_only(tmp_path, sanitizer, call):
+    source = tmp_path / "add.cpp"
+    source.write_text('int values[4];\nextern "C" int add(int* a, int b) { values[b & 3] = *a + b; return *a + b; }\n')
+    made = {}
+    for name in ("none", "address", "undefined", "thread"):
+        made[name] = tmp_path / f"{name}.so"
+        flags = [] if name == "none" else [f"-fsanitize={name}"]
+        command = [compiler.compiler()[0], "-shared", "-fPIC", *flags, str(source), "-o", str(made[name])]
+        subprocess.run(command, check=True)
+    require_device_code(made[sanitizer], "add", made[sanitizer])
+    require_device_code(made["none"], "add", made[sanitizer])
+    for other in set(made) - {sanitizer}:
+        with pytest.raises(UserError, match=call):
+            require_device_code(made[sanitizer], "add", made[other])

@@ -19,7 +19,8 @@ _COMPILER_FUNCTIONS = {
 _TWIN_NAMESPACES = ("7opforge4twin", "7AscendC")
 _SYMBOLS, _INIT_ARRAY, _FINI_ARRAY = 11, 14, 15  # section types of elf.h
 _SECTION, _SYMBOL = struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
-_START_ENTRIES_BYTES = 8  # the C runtime adds one entry
+_ENTRY_BYTES = 8  # the C runtime adds one entry, and a sanitizer another one
+_SANITIZERS = ("__asan_", "__tsan_", "__ubsan_")
 
 
 @dataclass(frozen=True)
@@ -30,29 +31,42 @@ class _Section:
     link: int
 
 
-def require_device_code(library: Path, label: str) -> None:
+def require_device_code(library: Path, label: str, runtime: Path) -> None:
     """Reject a kernel library that calls host functions or runs code while it is loaded.
 
     Args:
         library: The shared library.
         label: The kernel's name in messages.
+        runtime: The runtime library of the twin. If a sanitizer was used for it, kernels may call this sanitizer.
 
     Raises:
         UserError: The library does so; the message names the functions.
     """
     content = library.read_bytes()
     sections = list(_sections(content))
-    if names := sorted(_imported(content, sections)):
+    names, sanitizers = sorted(_imported(content, sections)), ()
+    if any(name.startswith(_SANITIZERS) for name in names):
+        sanitizers = _sanitizers(runtime)
+        names = [name for name in names if not name.startswith(sanitizers)]
+    if names:
         calls = ", ".join(shown(name) for name in names)
         raise UserError(
             f"{escaped(label)}: the kernel calls {calls} of the host, expected functions of AscendC only; "
             "remove the calls"
         )
-    if any(part.kind in {_INIT_ARRAY, _FINI_ARRAY} and part.size > _START_ENTRIES_BYTES for part in sections):
+    most = (1 + bool(sanitizers)) * _ENTRY_BYTES
+    if any(part.kind in {_INIT_ARRAY, _FINI_ARRAY} and part.size > most for part in sections):
         raise UserError(
             f"{escaped(label)}: the kernel has code that runs when it is loaded or unloaded (a constructor of a global "
             "variable, or __attribute__((constructor))), expected none on the device; make the variable a member"
         )
+
+
+def _sanitizers(runtime: Path) -> tuple[str, ...]:
+    """Return the prefixes of the sanitizer functions that the runtime library calls."""
+    content = runtime.read_bytes()
+    names = set(_imported(content, list(_sections(content))))
+    return tuple(prefix for prefix in _SANITIZERS if any(name.startswith(prefix) for name in names))
 
 
 def _sections(content: bytes) -> Iterator[_Section]:

@@ -205,7 +205,7 @@ def build_project(
     if unknown := sorted(set(ops or ()) - known):
         raise UserError(f"ops: got {unknown[0]!r}; {suggest(unknown[0], known)}")
     project.claim_build_dir()
-    build_runtime(jobs, report)
+    runtime = build_runtime(jobs, report)
     with locked(twin_dir(project)) as scratch:
         generated = write_project(project, every).present
         chosen = [spec for spec in specs if not ops or spec.op_type in ops]
@@ -219,7 +219,7 @@ def build_project(
         host = host_libraries(project, [spec.name for spec in every], generated)
         compiled = build([*host, *kernels], scratch, jobs, report)
         for library in kernels:
-            require_device_code(library.path, library.units[0].label)
+            require_device_code(library.path, library.units[0].label, runtime)
         _publish_headers(project, generated)
     missing = {spec.op_type: file for spec in chosen if (file := project.missing(spec.own_files))}
     return Operators(_vendor(project), compiled, tuple(spec.op_type for spec in complete), missing)

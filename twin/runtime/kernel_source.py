@@ -56,6 +56,8 @@ def compile_kernel(source: str | os.PathLike[str], symbol: str, buffers: int, ar
     path, text = _read(source)
     runtime_library = build_runtime()
     library = _build(path, text, arch, lint=lint)
+    if lint:
+        require_device_code(library.path, str(path or symbol), runtime_library)
     parameters = _parameters(text, symbol)
     if parameters is None:  # declared by a macro, or not declared
         parameters = _parameters(preprocessed(library.units[0]), symbol)
@@ -110,8 +112,6 @@ def _build(path: Path | None, text: str, arch: int, *, lint: bool) -> Library:
             runtime_link(),
         )
         build([library], scratch)
-    if lint:
-        require_device_code(library.path, str(path))
     return library
 
 
