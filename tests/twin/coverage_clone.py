@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 _DEFINITION = """
@@ -103,6 +104,37 @@ AGAIN = _KERNEL.replace(
 )
 
 
+# A unit test whose header has a structure with another name, and a test with parameters of an array.
+NAMED_TEST = """
+#include "named_op_tiling_def.h"
+class Each : public testing::TestWithParam<int> {};
+TEST_P(Each, is_positive) { EXPECT_GT(GetParam(), 0); }
+static const int cases[] = {1, 2};
+INSTANTIATE_TEST_SUITE_P(All, Each, testing::ValuesIn(cases));
+"""
+NAMED_HEADER = """
+#pragma once
+#include <cstdint>
+#define DTYPE_X float
+#define ORIG_DTYPE_Y DT_INT4
+struct NamedOpTilingDataTest { uint32_t count; uint32_t spare[4]; };
+#define GET_TILING_DATA(data, pointer) \\
+    NamedOpTilingDataTest data;        \\
+    data = *(const NamedOpTilingDataTest*)(pointer)
+"""
+# A kernel with a structure of the host code, a launch of another build, and two words for one qualifier of the twin.
+NAMED_KERNEL = (
+    _KERNEL.replace(
+        "extern",
+        "inline volatile __gm__ uint32_t unused[2] = {0, 0};\n"
+        "inline uint32_t CountOf(const NamedOpTilingData& data) { return ORIG_DTYPE_Y == DT_INT4 ? data.count : 0; }\n"
+        "extern",
+        1,
+    ).replace("DataCopy(loaded, from, data.count)", "DataCopy(loaded, from, CountOf(data))")
+    + "\n#ifndef __CCE_KT_TEST__\nvoid Start(uint8_t* x) { named_op<<<1, nullptr, nullptr>>>(x, x, x, x); }\n#endif\n"
+)
+
+
 def operator(clone: Path, name: str, **changes: str) -> None:
     """Write an operator with a unit test; `changes` are `chip`, `extra`, `factor`, `start`, `before` and `kernel`."""
     words = {"CHIP": "ascend910b", "EXTRA": "", "FACTOR": "2.0f", "START": "", "BEFORE": ""}
@@ -119,7 +151,7 @@ def operator(clone: Path, name: str, **changes: str) -> None:
     for path, text in files.items():
         file = home / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        content = text.replace("@", op_type).replace("#include", "\0").replace("#", name).replace("\0", "#include")
+        content = re.sub("#(?!include|if|endif)", name, text.replace("@", op_type))
         for word, value in words.items():
             content = content.replace(word, value)
         file.write_text(content)

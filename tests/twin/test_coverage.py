@@ -9,7 +9,21 @@ import sys
 from pathlib import Path
 
 import pytest
-from coverage_clone import AGAIN, ESCAPES, GENERATE, OWN_STRUCTURE, PRINTS, READ, STEPS, VERIFY, example, operator
+from coverage_clone import (
+    AGAIN,
+    ESCAPES,
+    GENERATE,
+    NAMED_HEADER,
+    NAMED_KERNEL,
+    NAMED_TEST,
+    OWN_STRUCTURE,
+    PRINTS,
+    READ,
+    STEPS,
+    VERIFY,
+    example,
+    operator,
+)
 
 from opforge.twin.coverage.cmake_text import read_programs, read_steps
 from opforge.twin.coverage.compiler_text import first_error, missing_names
@@ -42,6 +56,8 @@ def clone(tmp_path_factory):
     operator(folder, "far_op", extra="+ 64")
     start = 'char text[4]; ASSERT_EQ(memcpy_s(text, 4, "abc", 4), EOK); ASSERT_NE(memcpy_s(text, 3, text, 4), EOK);'
     operator(folder, "own_op", before=OWN_STRUCTURE, start=start, kernel=AGAIN)
+    operator(folder, "named_op", before=NAMED_TEST, kernel=NAMED_KERNEL)
+    (folder / "math/named_op/tests/ut/op_kernel/named_op_tiling_def.h").write_text(NAMED_HEADER)
     operator(
         folder, "unknown_op", kernel='#include "kernel_operator.h"\n__global__ void f() { AscendC::NoSuchCall(1); }\n'
     )
@@ -68,6 +84,7 @@ def test_rows_state_compile_run_and_result_status(first):
     assert facts(rows["right_op"]) == (True, True, True)
     assert facts(rows["wrong_op"]) == (True, True, False)
     assert facts(rows["own_op"]) == (True, True, True), rows["own_op"]
+    assert facts(rows["named_op"]) == (True, True, True), rows["named_op"]
     assert facts(rows["unknown_op"]) == (False, False, None)
     assert facts(rows["passes"]) == (True, True, True)
     assert facts(rows["fails"]) == (True, True, False)

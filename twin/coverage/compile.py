@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from opforge.twin.compiler.units import COMMON, KERNEL_FLAGS, compiler, cpu_flag
 from opforge.twin.program import compile_program
 
 _MOST_MESSAGES = 1 << 20
+_DUPLICATE = "duplicate 'volatile'"
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,42 @@ def compile_kernels(sources: Sequence[Path], output: Path, options: Options, *, 
         *(f"-I{folder}" for folder in (INCLUDE, *options.include_dirs)),
     ]
     flags += [f"-D{define}" for define in options.defines]
-    inputs = [word for source in sources for word in ("-x", "c++", str(source))]
-    kind = [*inputs, "-x", "none", *runtime_link()] if is_program else ["-c", *inputs]
+
+    def compiled(language: str, files: Sequence[Path]) -> str:
+        inputs = [word for file in files for word in ("-x", language, str(file))]
+        kind = [*inputs, "-x", "none", *runtime_link()] if is_program else ["-c", *inputs]
+        return _messages([*flags, *kind, "-o", str(output)])
+
+    text = compiled("c++", sources)
+    if _DUPLICATE in text:
+        text = compiled("c++-cpp-output", [_without_duplicates(source, flags, output.parent) for source in sources])
+    if text:
+        raise UserError(text)
+
+
+def _messages(arguments: Sequence[str]) -> str:
+    """Run the compiler; returns its messages, or nothing if it accepts its input.
+
+    Raises:
+        UserError: It reaches a limit.
+    """
     try:
-        ended = run_limited(
-            [compiler()[0], *flags, *kind, "-o", str(output)], compile_limits(), most_text=_MOST_MESSAGES
-        )
+        ended = run_limited([compiler()[0], *arguments], compile_limits(), most_text=_MOST_MESSAGES)
     except LimitError as error:
         raise UserError(str(error)) from error
-    if ended.status:
-        raise UserError(ended.text)
+    return (ended.text or "the compiler rejected it") if ended.status else ""
+
+
+def _without_duplicates(source: Path, flags: Sequence[str], folder: Path) -> Path:
+    """Preprocess a source, and write `volatile __gm__` as one qualifier: `__gm__` of the twin is `volatile`."""
+    made = folder / f"{source.stem}.ii"
+    if text := _messages([*flags, "-E", "-x", "c++", str(source), "-o", str(made)]):
+        raise UserError(text)
+    text = made.read_text(encoding="utf-8", errors="surrogateescape")
+    made.write_text(
+        re.sub(r"\bvolatile(?:[ \t]+volatile)+\b", "volatile", text), encoding="utf-8", errors="surrogateescape"
+    )
+    return made
 
 
 def compile_example(sources: Sequence[Path], output: Path, options: Options, *, is_program: bool) -> None:

@@ -218,14 +218,15 @@ def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
         *(name for name in texts if name.endswith("_tiling_def.h") and "/op_host/" not in name),
     )
     source.test_header = next((name for name in candidates if name in tree.files), "")
-    source.test_has_tiling = bool(_structures(source.tiling) & _structures("\n".join(texts.values())))
+    source.test_has_tiling = bool(structures(source.tiling) & structures("\n".join(texts.values())))
     added = re.findall(r"AddOpTestCase\s*\([^)]*", tree.text(f"{tests}/CMakeLists.txt"))
     source.test_defines = list(dict.fromkeys(re.findall(r"-D(\w+(?:=[\w.]+)?)", " ".join(added[:1]))))
     source.include_dirs = list(dict.fromkeys(_operator_folders(tree, home, tests)))
     return source
 
 
-def _structures(text: str) -> set[str]:
+def structures(text: str) -> set[str]:
+    """The names of the structures that a text defines."""
     return set(re.findall(r"\bstruct\s+(?:alignas\(\d+\)\s*)?(\w+)\s*\{", text))
 
 

@@ -14,6 +14,7 @@ _NO_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTAL
 _TYPES = {dtype.ge: dtype.kernel for dtype in CANN_DTYPES if dtype.kernel} | {"DT_INT4": "AscendC::int4b_t"}
 # A kernel compares the numbers of the enumerators in preprocessor conditions.
 _NUMBERS = {dtype.ge: dtype.number for dtype in CANN_DTYPES if dtype.ge in _TYPES}
+_NUMBERS["DT_INT4"] = 29
 _NUMBERS |= {f"FORMAT_{name}": number for name, number in FORMATS.items()}
 
 
@@ -89,9 +90,14 @@ def has_auto_sync(cmake: str, config: str, op_type: str, chip: str) -> bool:
     return (value.get(chip) if isinstance(value, dict) else value) is not False
 
 
+def number_header() -> str:
+    """The macros of the enumerators of dtypes and formats, which unit tests may define again."""
+    return "".join(f"#define {name} {number}\n" for name, number in _NUMBERS.items())
+
+
 def dtype_header(definition: Definition | None) -> str:
     """The macros that the op compiler defines for the dtypes and formats of an operator."""
-    lines = [f"#define {name} {number}" for name, number in _NUMBERS.items()]
+    lines = [number_header().rstrip()]
     for name, dtype in (definition.dtypes if definition else {}).items():
         upper = name.upper()
         lines += [

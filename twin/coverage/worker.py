@@ -22,7 +22,8 @@ from opforge.codegen.project import BUILTIN_ROOT, Project
 from .compile import Options, compile_example, compile_kernels
 from .compiler_text import first_error, missing_names
 from .confine import restrict_files
-from .discover import Source
+from .discover import Source, structures
+from .op_sources import code_of, number_header
 from .program_run import REPORT, Place, Result, copy_folder, read_beginning
 
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/proc", "/sys", "/dev")
@@ -44,6 +45,9 @@ _PLAIN_TILING = (
     "type data; __builtin_memcpy(&data, (const uint8_t*)(tiling), sizeof(data))\n"
     "#define GET_TILING_DATA(data, tiling) GET_TILING_DATA_WITH_STRUCT(OpforgeDefaultTiling, data, tiling)\n"
 )
+# Types of half in macros of unit tests, and parts of names that only structures of unit tests have.
+_TYPE_NAMES = {"float16": "half"}
+_OF_TESTS = re.compile(r"(?<=[a-z0-9])(?:Test|Def|Ut|UT)(?=[A-Z]|$)")
 _TEST_MAIN = "\nint main() { return RUN_ALL_TESTS(); }\n"
 
 
@@ -180,7 +184,7 @@ def _operator(source: Source, made: Path, place: Place, settings: dict[str, Any]
     if not source.tests or not _compile(source, _test_sources(source, made), made / "program", settings, trial):
         kernel = Path(source.root, source.sources[0])
         wrapper = made / f"{kernel.stem}_kernel.cpp"
-        wrapper.write_text(f'{source.tiling}{source.dtypes}#include "{kernel}"\n', encoding="utf-8")
+        wrapper.write_text(f"{source.tiling}{source.dtypes}{_kernel_include(kernel)}", encoding="utf-8")
         row.compiled = _compile(source, [wrapper], made / "kernel.o", settings, row, only=True)
         if not source.tests:
             row.reason = row.reason or "its folder has no unit test of the kernel"
@@ -210,20 +214,35 @@ def _test_sources(source: Source, made: Path) -> list[Path]:
         path = Path(source.root, source.test_header)
         # Lists: the macros of the header read tiling data in memory that is not protected.
         header = _including(path) if source.has_lists else _with_twin_macros(path)
+        header = number_header() + header + _aliases(source)
         dtypes = ""
     elif source.has_lists:
         header += _PLAIN_TILING
     header = f'#include <cmath>\n#include <cstring>\n#include "kernel_operator.h"\n{header}'
     for define in source.test_defines:
         name, _, value = define.partition("=")
-        dtypes += f"#undef {name}\n#define {name} {value or 1}\n"
-    texts = {"tested": f'{header}{dtypes}#include "{kernel}"\n'}
-    before = f'#include "tikicpulib.h"\n{"" if source.test_has_tiling else header}#define __CCE_KT_TEST__ 1\n'
+        dtypes += f"#undef {name}\n#define {name} {_TYPE_NAMES.get(value, value or '1')}\n"
+    texts = {"tested": f"{header}{dtypes}{_kernel_include(kernel)}"}
+    own = (number_header() if source.test_header else "") if source.test_has_tiling else header
+    before = f'#include "tikicpulib.h"\n{own}#define __CCE_KT_TEST__ 1\n'
     for index, test in enumerate(source.tests):
         texts[f"test{index}"] = before + _without_host_headers(source, Path(source.root, test)) + _TEST_MAIN
     for name, text in texts.items():
         (made / f"{name}.cpp").write_text(text, encoding="utf-8")
     return [*(made / f"{name}.cpp" for name in texts), *_helpers(source)]
+
+
+def _kernel_include(kernel: Path) -> str:
+    """Include a kernel without its launches `<<<...>>>`, which it has for other builds than those of operators."""
+    text = code_of(kernel.read_text(encoding="utf-8", errors="replace"))
+    return f'{"#define __CCE_KT_TEST__ 1" if "<<<" in text else ""}\n#include "{kernel}"\n'
+
+
+def _aliases(source: Source) -> str:
+    """Names of the kernel for structures of tiling data that have another name in the header of its unit test."""
+    wanted, given = structures(source.tiling), structures(Path(source.root, source.test_header).read_text("utf-8"))
+    plain = {_OF_TESTS.sub("", name): name for name in given}
+    return "".join(f"using {name} = {plain[name]};\n" for name in sorted((wanted - given) & set(plain)))
 
 
 def _without_host_headers(source: Source, path: Path) -> str:

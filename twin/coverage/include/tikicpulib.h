@@ -111,7 +111,8 @@ inline void Run(const char* name, void* function, uint32_t blocks, const std::ve
 }
 
 /// Runs a kernel whose arguments may be tables of addresses: it can access every allocation at its own address.
-inline void RunAtAddresses(const char* name, uint32_t blocks, std::function<void()> entry)
+inline void RunAtAddresses(const char* name, uint32_t blocks, std::vector<uint8_t>& workspace,
+                           std::function<void()> entry)
 {
     auto& state = State::Get();
     twin::LaunchRequest request;
@@ -122,6 +123,10 @@ inline void RunAtAddresses(const char* name, uint32_t blocks, std::function<void
     request.taskType = state.taskType;
     request.soc = OPFORGE_COVERAGE_SOC;
     request.passWorkspace = request.passTiling = false;
+    request.workspace = workspace.data();
+    request.workspaceBytes = workspace.size();
+    request.workspaceAddress = reinterpret_cast<uintptr_t>(workspace.data());
+    request.isWorkspaceDefined = true;
     for (const auto& [address, bytes] : state.blocks) {
         auto& argument = request.arguments.emplace_back();
         argument.data = reinterpret_cast<void*>(address);
@@ -184,11 +189,10 @@ void RunWithLists(const char* name, Function function, uint32_t blocks, Argument
 {
     static_assert(sizeof...(Arguments) > 2, "kernels of operators have workspace and tiling");
     auto values = std::make_tuple(arguments...);
-    void* const workspace = AscendC::GmAlloc(twin::kSystemWorkspaceBytes + kWorkspaceBytes);
+    std::vector<uint8_t> workspace(twin::kSystemWorkspaceBytes + kWorkspaceBytes);
     auto& given = std::get<sizeof...(Arguments) - 2>(values);
-    given = static_cast<std::remove_reference_t<decltype(given)>>(workspace);
-    RunAtAddresses(name, blocks, [function, values] { std::apply(function, values); });
-    AscendC::GmFree(workspace);
+    given = reinterpret_cast<std::remove_reference_t<decltype(given)>>(workspace.data());
+    RunAtAddresses(name, blocks, workspace, [function, values] { std::apply(function, values); });
 }
 
 }  // namespace opforge::coverage

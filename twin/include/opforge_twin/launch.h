@@ -37,6 +37,7 @@ struct LaunchRequest {
     std::vector<GmArgument> arguments;  ///< inputs in IR order, then outputs
     void* workspace = nullptr;          ///< start of the whole workspace, including the system part
     uint64_t workspaceBytes = 0;
+    uint64_t workspaceAddress = 0;    ///< the address that the kernel uses; 0: the launch selects one
     bool isWorkspaceDefined = false;  ///< the caller has written it; else the kernel must write what it reads
     bool passWorkspace = true;
     bool passTiling = true;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -116,7 +117,7 @@ struct Parameterized {
     template <typename Values_>
     static int Add(const char* suite, const Values_& values)
     {
-        Values().insert(Values().end(), values.begin(), values.end());
+        Values().insert(Values().end(), std::begin(values), std::end(values));
         Registry::Get().entries.push_back({suite, [] { RunAll(); }});
         return 0;
     }

@@ -156,6 +156,8 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
     workspace.name = "workspace";
     workspace.host = static_cast<uint8_t*>(request.workspace);
     workspace.bytes = request.workspaceBytes;
+    workspace.base = request.workspaceAddress;
+    workspace.isPlaced = request.workspaceAddress != 0;
     WatchOrder(launch, workspace);
     WatchContents(launch, workspace, request.isWorkspaceDefined);
     launch.workspaceRegion = launch.memory.Add(std::move(workspace));
