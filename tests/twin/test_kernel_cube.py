@@ -92,6 +92,11 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     window.mExtension = 40;
     window.kExtension = 32;
     LoadData(b2, b1, window);
+    uint8_t padding[4] = {0, 0, 0, 0};
+    SetFmatrix(6, 8, padding, FmatrixMode::FMATRIX_LEFT);
+    window.l1H = 0;
+    PipeBarrier<PIPE_MTE1>();
+    LoadData<half, IMAGE_OF_SET>(b2, b1, window);
     ORDER(MTE1_MTE2);
     DataCopy(b1, bGm, 960);
     SetHF32Mode(true);
@@ -187,6 +192,7 @@ SECOND = "Mmad(co1, a2, b2, MmadParams(20, 24, 48, 0, false, false));"
 LAST = "Mmad(other, a2, b2, MmadParams(20, 24, 40, 3, false, false));"
 STORE = "FixpipeParamsV220 store(24, 20, 32, 24, false);"
 WINDOW = "window.kExtension = 32;"
+SET_IMAGE = "SetFmatrix(6, 8, padding, FmatrixMode::FMATRIX_LEFT);"
 CUBE_PLANTED = [
     # memories
     Planted(
@@ -298,6 +304,8 @@ CUBE_PLANTED = [
     Planted("mode_left", "store.quantPre = NoQuant;", "", "quant_mode", "QuantMode_t::NoQuant"),
     Planted("window_start", WINDOW, WINDOW + " window.kStartPt = 8;", "window", "expected multiples of 16"),
     Planted("window_rows", "window.l1W = 48;", "window.l1W = 32;", "window", "of a matrix of 32 rows"),
+    Planted("small_image", "SetFmatrix(6, 8,", "SetFmatrix(4, 8,", "window", "of a matrix of 32 rows"),
+    Planted("padded_image", SET_IMAGE, "padding[1] = 1; " + SET_IMAGE, "field_range", "without padding"),
     Planted("other_convolution", WINDOW, WINDOW + " window.filterW = 2;", "field_range", "windows of matrices"),
     Planted("bias_without_tensor", SECOND, SECOND.replace("0, false, false", "0, true, false"), "bias", "has no bias"),
     Planted("bias_and_zero", FIRST, FIRST.replace("false, false", "false, true"), "field_range", "cmatrixInitVal"),
@@ -443,8 +451,9 @@ MIX_PLANTED = [
 
 def _source() -> str:
     kernels = [*kernels_of(CUBE, "clean_cube", CUBE_PLANTED), *kernels_of(MIX, "clean_mix", MIX_PLANTED)]
+    image = "static constexpr IsResetLoad3dConfig IMAGE_OF_SET{false, false};\n"
     order = "#define ORDER(event) SetFlag<HardEvent::event>(EVENT_ID5); WaitFlag<HardEvent::event>(EVENT_ID5)\n"
-    return '#include "kernel_operator.h"\nusing namespace AscendC;\n' + order + "".join(kernels)
+    return '#include "kernel_operator.h"\nusing namespace AscendC;\n' + image + order + "".join(kernels)
 
 
 @pytest.fixture(scope="module")

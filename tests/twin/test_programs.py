@@ -370,6 +370,21 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
 """
 
 
+AIV_ONLY_FLAGS = (
+    "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);"
+    "AscendC::CrossCoreSetFlag<0, PIPE_MTE3>(14); AscendC::CrossCoreWaitFlag(14);"
+)
+SECOND = """
+    AscendC::TPipe second;
+    second = pipe;
+    AscendC::TQue<AscendC::TPosition::VECIN, 1> more;
+    USED.InitBuffer(more, 1, 256);
+    AscendC::LocalTensor<float> copy = more.AllocTensor<float>();
+    AscendC::Duplicate(copy, 1.0f, 64);
+    more.FreeTensor(copy);
+"""
+
+
 @pytest.mark.parametrize(
     ("changes", "kind"),
     [
@@ -382,6 +397,8 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
             "gm_out_of_range",
         ),
         ({"BYTES": "196352"}, "ub_budget"),
+        ({"SYNC": SECOND.replace("USED", "second")}, "two_pipes"),
+        ({"SYNC": AIV_ONLY_FLAGS}, "field_range"),
         (
             {
                 "SYNC": "AscendC::LocalTensor<float> b = buffer.Get<float>(); AscendC::Duplicate(b, 1.0f, 64);"
@@ -409,6 +426,24 @@ def test_only_stricter_levels_report(changes, kind):
         findings = launch(text, "kernel", 1, [x, y], level=level, lint=False)
         assert {finding.kind for finding in findings} == kinds
     assert np.array_equal(x, y)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (SECOND.replace("second = pipe;", "").replace("USED", "second"), "two_pipes"),
+        ("AscendC::TPipe second, third; third = second;", "two_pipes"),
+        (AIV_ONLY_FLAGS.replace("14", "16"), "field_range"),
+        ("KERNEL_TASK_TYPE_DEFAULT(static_cast<KernelMetaType>(99));", "task_type"),
+        ("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);", "core_kind"),
+    ],
+)
+def test_level_device_finds_planted_errors(code, kind):
+    """Level device accepts other forms of these lines, but not these."""
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "256").replace("SYNC", code)
+    findings = launch(text, "kernel", 1, [x, y], level="device", lint=False)
+    assert [finding.kind for finding in findings] == [kind]
 
 
 ORDER = "AscendC::SetFlag<AscendC::HardEvent::{0}>(EVENT_ID3); AscendC::WaitFlag<AscendC::HardEvent::{0}>(EVENT_ID3);"

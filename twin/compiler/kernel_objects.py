@@ -44,11 +44,9 @@ def require_device_code(library: Path, label: str, runtime: Path) -> None:
     """
     content = library.read_bytes()
     sections = list(_sections(content))
-    names, sanitizers = sorted(_imported(content, sections)), ()
-    if any(name.startswith(_SANITIZERS) for name in names):
-        sanitizers = _sanitizers(runtime)
-        names = [name for name in names if not name.startswith(sanitizers)]
-    if names:
+    names = sorted(_imported(content, sections))
+    sanitizers = _sanitizers(runtime) if any(name.startswith(_SANITIZERS) for name in names) else ()
+    if names := [name for name in names if not name.startswith(sanitizers)]:
         calls = ", ".join(shown(name) for name in names)
         raise UserError(
             f"{escaped(label)}: the kernel calls {calls} of the host, expected functions of AscendC only; "

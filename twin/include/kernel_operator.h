@@ -14,6 +14,7 @@
 #include "opforge_twin/kernel/cast.h"
 #include "opforge_twin/kernel/reduce.h"
 #include "opforge_twin/kernel/select.h"
+#include "opforge_twin/kernel/tensor_operators.h"
 #include "opforge_twin/kernel/gather.h"
 #include "opforge_twin/kernel/sort.h"
 #include "opforge_twin/kernel/transpose.h"

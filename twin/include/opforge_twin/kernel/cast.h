@@ -120,6 +120,17 @@ inline bfloat16_t ToBfloat16(const float& fVal)
     return bfloat16_t::FromBits(twin::FloatToBfloat16(fVal));
 }
 
+// The names since 2026.
+inline float Cast(const bfloat16_t& bVal)
+{
+    return ToFloat(bVal);
+}
+
+inline bfloat16_t Cast(const float& fVal)
+{
+    return ToBfloat16(fVal);
+}
+
 }  // namespace AscendC
 
 #endif  // OPFORGE_TWIN_KERNEL_CAST_H

@@ -120,8 +120,34 @@ OPFORGE_API void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTen
                        call);
 }
 
-/// Loads a window of a matrix; other convolutions are not modeled.
+/// Sets the size of the image for each LoadData with isSetFMatrix = false.
+OPFORGE_API inline void SetFmatrix(uint16_t l1H, uint16_t l1W, const uint8_t padList[4], const FmatrixMode& fmatrixMode)
+{
+    const twin::Call call{"SetFmatrix", twin::Here()};
+    twin::Field("fmatrixMode (Ascend 910B has FMATRIX_LEFT)", static_cast<int64_t>(fmatrixMode), 0, 0, call);
+    twin::SetImage(l1H, l1W, padList, call);
+}
+
+/// Sets the value of the padding, which windows do not have.
 template <typename T>
+OPFORGE_API void SetLoadDataPaddingValue(const T /*padValue*/)
+{
+    twin::Issue({"SetLoadDataPaddingValue", twin::Here()});
+}
+
+OPFORGE_API inline void SetLoadDataBoundary(uint32_t boundaryValue)
+{
+    twin::Field("boundaryValue (the twin uses the whole L1)", boundaryValue, 0, 0,
+                {"SetLoadDataBoundary", twin::Here()});
+}
+
+OPFORGE_API inline void SetLoadDataRepeat(const LoadDataRepeatParam& repeatParams)
+{
+    twin::Field("repeatTime (the twin loads once)", repeatParams.repeatTime, 1, 1, {"SetLoadDataRepeat", twin::Here()});
+}
+
+/// Loads a window of a matrix; other convolutions are not modeled.
+template <typename T, const IsResetLoad3dConfig& defaultConfig = IS_RESER_LOAD3D_DEFAULT_CONFIG>
 OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                           const LoadData3DParamsV2<T>& loadDataParams)
 {
@@ -129,19 +155,17 @@ OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
     static_assert(twin::kIsFactor<T> && sizeof(T) > 1, "LoadData: the twin has windows of half, bfloat16_t and float");
     const twin::Call call{"LoadData", twin::Here()};
     const LoadData3DParamsV2<T>& params = loadDataParams;
-    twin::Field("l1H (the twin loads windows of matrices)", params.l1H, 1, 1, call);
+    if constexpr (defaultConfig.isSetFMatrix) {
+        twin::SetImage(params.l1H, params.l1W, params.padList, call);
+    }
     for (const int64_t one : {params.strideW, params.strideH, params.filterW, params.filterH, params.dilationFilterW,
                               params.dilationFilterH}) {
         twin::Field("stride, filter and dilation (the twin loads windows of matrices)", one, 1, 1, call);
     }
-    for (const uint8_t padding : params.padList) {
-        twin::Field("padList (the twin loads windows of matrices)", padding, 0, 0, call);
-    }
     const bool isOther = params.enSmallK || params.filterSizeW || params.filterSizeH || params.fMatrixCtrl;
     twin::Field("enSmallK, filterSizeW, filterSizeH, fMatrixCtrl", isOther ? 1 : 0, 0, 0, call);
     twin::LoadWindow(dst.View(), src.View(),
-                     {twin::Field("l1W", params.l1W, 1, twin::kFieldMax16, call),
-                      twin::Field("channelSize", params.channelSize, 1, twin::kFieldMax16, call),
+                     {0, twin::Field("channelSize", params.channelSize, 1, twin::kFieldMax16, call),
                       twin::Field("mStartPt", params.mStartPt, 0, twin::kFieldMax16, call),
                       twin::Field("mExtension", params.mExtension, 1, twin::kFieldMax16, call),
                       twin::Field("kStartPt", params.kStartPt, 0, twin::kFieldMax16, call),

@@ -96,7 +96,23 @@ struct LoadData2dTransposeParams {
     }
 };
 
-/// Loads a window of a matrix from L1 to L0: a convolution with a 1 x 1 filter over an image with one row.
+/// Whether LoadData sets the size and the padding of its image itself, or uses those of SetFmatrix and
+/// SetLoadDataPaddingValue.
+struct IsResetLoad3dConfig {
+    bool isSetFMatrix = true;
+    bool isSetPadding = true;
+};
+inline constexpr IsResetLoad3dConfig IS_RESER_LOAD3D_DEFAULT_CONFIG = {true, true};
+
+enum class FmatrixMode : uint8_t { FMATRIX_LEFT = 0, FMATRIX_RIGHT = 1 };
+
+struct LoadDataRepeatParam {
+    twin::Given16 repeatStride = 0;
+    twin::Given8 repeatTime = 1;
+    twin::Given8 repeatMode = 0;
+};
+
+/// Loads a window of a matrix from L1 to L0: a convolution with a 1 x 1 filter over an image.
 template <typename T>
 struct LoadData3DParamsV2 {
     uint8_t padList[4] = {0, 0, 0, 0};

@@ -18,6 +18,9 @@ enum pipe_t : unsigned int {
     PIPE_FIX = 10,
 };
 
+/// Whether a load goes through its source upwards or downwards.
+enum addr_cal_mode_t { inc = 0, dec = 1 };
+
 enum event_t : unsigned int {
     EVENT_ID0 = 0,
     EVENT_ID1 = 1,

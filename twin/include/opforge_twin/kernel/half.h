@@ -120,21 +120,13 @@ constexpr half operator-(half value)
     return half(-static_cast<float>(value));
 }
 
-/// Storage: it converts to float, and explicit casts convert to it; there are no arithmetic operators.
+/// Storage: it converts from numbers (rounded to nearest even) and to float; there are no arithmetic operators.
 struct bfloat16_t {
     uint16_t bits = 0;
 
     bfloat16_t() = default;
-    /// Accepts only the int constant 0 for padding and fill values; not a general conversion.
-    template <typename T, typename = std::enable_if_t<std::is_same_v<T, int>>>
+    template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T> || std::is_same_v<T, half>>>
     constexpr bfloat16_t(T value) : bits(opforge::twin::kernel::FloatToBfloat16(static_cast<float>(value)))
-    {
-    }
-
-    /// An explicit conversion from the other numbers, rounded to nearest even.
-    template <typename T, std::enable_if_t<
-                              !std::is_same_v<T, int> && (std::is_arithmetic_v<T> || std::is_same_v<T, half>), int> = 0>
-    explicit constexpr bfloat16_t(T value) : bits(opforge::twin::kernel::FloatToBfloat16(static_cast<float>(value)))
     {
     }
     constexpr operator float() const { return opforge::twin::kernel::Bfloat16ToFloat(bits); }

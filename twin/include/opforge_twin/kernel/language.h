@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stdlib.h>
 #include <initializer_list>
 #include <type_traits>
 

@@ -30,6 +30,8 @@ class BufferSource;
 namespace AscendC {
 
 using TEventID = int8_t;
+/// A buffer of a queue.
+using TBufHandle = twin::LocalView;
 
 /// Returns the source (isSrc) or the destination position of a queue at `pos`.
 constexpr TPosition GetBufferLogicPos(TPosition pos, bool isSrc)
@@ -105,6 +107,15 @@ public:
     {
         tensor = LocalTensor<T>(twin::Dequeue(queue_, {"DeQue", twin::Here()}), kPosition);
     }
+    // The same for a buffer without a type of elements.
+    OPFORGE_API TBufHandle AllocBuffer() { return twin::AllocateFrom(queue_, {"AllocBuffer", twin::Here()}); }
+    OPFORGE_API void FreeBuffer(const TBufHandle& buf) { twin::Release(queue_, buf, {"FreeBuffer", twin::Here()}); }
+    OPFORGE_API bool EnQue(const TBufHandle& buf)
+    {
+        twin::Enqueue(queue_, buf, {"EnQue", twin::Here()});
+        return true;
+    }
+    OPFORGE_API TBufHandle DeQue() { return twin::Dequeue(queue_, {"DeQue", twin::Here()}); }
     /// The positions must be those of the queue or of one of its ends.
     template <TPosition srcUserPos, TPosition dstUserPos, typename T>
     OPFORGE_API bool EnQue(const LocalTensor<T>& tensor)
@@ -264,12 +275,18 @@ private:
 
 class TPipe : public twin::BufferSource<TPipe> {
 public:
-    OPFORGE_API explicit TPipe() { twin::OpenPipe(this, {"TPipe", twin::Here()}); }
+    OPFORGE_API explicit TPipe() : pool_(twin::OpenPipe(this, {"TPipe", twin::Here()})) {}
     ~TPipe() { twin::ClosePipe(this, {"TPipe", {}}); }
     TPipe(const TPipe&) = delete;
-    TPipe& operator=(const TPipe&) = delete;
+    /// Replaces `other`, which is the TPipe so far: this one has its buffers and event ids.
+    OPFORGE_API TPipe& operator=(const TPipe& other)
+    {
+        twin::ReplacePipe(this, &other, {"TPipe::operator=", twin::Here()});
+        pool_ = twin::LocalView::kNoBuffer;
+        return *this;
+    }
 
-    OPFORGE_API void Init() { twin::OpenPipe(this, {"TPipe::Init", twin::Here()}); }
+    OPFORGE_API void Init() { pool_ = twin::OpenPipe(this, {"TPipe::Init", twin::Here()}); }
     template <HardEvent evt>
     OPFORGE_API TEventID AllocEventID()
     {
@@ -295,8 +312,8 @@ public:
 
     /// Returns address 0 of the memory of a position: only differences of addresses have a meaning.
     uint8_t* GetBaseAddr(int8_t /*logicPos*/) { return nullptr; }
-    /// The TPipe itself divides all memory.
-    uint32_t Pool() const { return twin::LocalView::kNoBuffer; }
+    /// kNoBuffer, since the TPipe itself divides all memory; another number if a different TPipe does.
+    uint32_t Pool() const { return pool_; }
 
     /// Sets a part of the workspace to which WriteSpmBuffer writes.
     template <typename T>
@@ -339,6 +356,7 @@ private:
         return spm_[static_cast<uint64_t>(offset)].template ReinterpretCast<T>();
     }
 
+    uint32_t pool_;
     GlobalTensor<uint8_t> spm_;
 };
 

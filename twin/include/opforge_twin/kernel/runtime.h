@@ -329,7 +329,7 @@ struct FractalLoad {
 };
 /// A part of a matrix of `rows` x `columns` in L1.
 struct WindowLoad {
-    int64_t rows;
+    int64_t rows;  ///< 0: the points of the image of SetImage
     int64_t columns;
     int64_t firstRow;
     int64_t rowCount;
@@ -377,6 +377,8 @@ struct SumCopy {
     int64_t dstGap;
 };
 void CopySums(const LocalView& dst, const LocalView& src, const SumCopy& copy, const Call& call);
+/// Sets the height and the width of the image that LoadWindow loads from.
+void SetImage(int64_t height, int64_t width, const uint8_t* padding, const Call& call);
 void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& load, const Call& call);
 void FillConstant(const LocalView& dst, const BlockRuns& runs, uint64_t value, const Call& call);
 /// `bias` may be null.
@@ -398,7 +400,8 @@ uint64_t ReadLocal(const LocalView& view, int64_t index, const Call& call);
 void WriteLocal(const LocalView& view, int64_t index, uint64_t value, const Call& call);
 
 // --- buffers and queues ---
-void OpenPipe(void* pipe, const Call& call);
+uint32_t OpenPipe(void* pipe, const Call& call);
+void ReplacePipe(void* pipe, const void* other, const Call& call);
 void ClosePipe(void* pipe, const Call& call);
 void ResetPipe(const Call& call);
 void* LivePipe(const Call& call);

@@ -5,6 +5,9 @@
 #include "opforge_twin/kernel/std.h"
 #include "opforge_twin/kernel/sync.h"
 
+#ifndef K_MAX_SHAPE_DIM
+#define K_MAX_SHAPE_DIM 8
+#endif
 #ifndef likely
 #define likely(condition) __builtin_expect(static_cast<bool>(condition), 1)
 #define unlikely(condition) __builtin_expect(static_cast<bool>(condition), 0)
@@ -49,7 +52,6 @@ constexpr uint64_t MASK_PLACEHOLDER = 0;
 constexpr uint64_t MASK_PLACEHOLDER_LIST[2] = {0, 0};
 const int32_t HALF_FACTOR = 2;
 const int32_t K_MAX_DIM = 8;
-const int32_t K_MAX_SHAPE_DIM = 8;
 const uint8_t PAD_SIZE = 4;
 const uint8_t B8_BYTE_SIZE = 1;
 const uint8_t B16_BYTE_SIZE = 2;
@@ -181,11 +183,47 @@ template <int32_t count>
 void Nop()
 {
 }
+/// Loads code into the instruction cache, which the twin does not emulate.
+inline void PRELOAD(int64_t /*length*/) {}
 
 /// Sets the registers that a kernel without a TPipe expects.
 OPFORGE_API inline void InitSocState()
 {
     twin::InitializeCore({"InitSocState", twin::Here()});
+}
+
+/// Sets bits of the control register. Bit 48 is 0: infinities of half and bfloat16_t become the largest numbers, NaN
+/// becomes 0. It is 1 at the start of a kernel on the twin.
+template <int8_t startBit, int8_t endBit>
+OPFORGE_API void SetCtrlSpr(int64_t value)
+{
+    static_assert(startBit == 48 && endBit == 48, "SetCtrlSpr: Ascend 910B has bit 48 only");
+    const twin::Call call{"SetCtrlSpr", twin::Here()};
+    twin::SetSaturating(twin::Field("value (1 bit)", value, 0, 1, call) == 0, call);
+}
+template <int8_t startBit, int8_t endBit>
+OPFORGE_API int64_t GetCtrlSpr()
+{
+    static_assert(startBit == 48 && endBit == 48, "GetCtrlSpr: Ascend 910B has bit 48 only");
+    return twin::IsSaturating({"GetCtrlSpr", twin::Here()}) ? 0 : 1;
+}
+
+enum class SaturationMode : uint8_t { FLOAT, CAST };
+/// The same bit for FLOAT. Casts to integers always saturate on the twin.
+template <SaturationMode mode>
+OPFORGE_API void SetSaturationFlag(bool enableSat)
+{
+    const twin::Call call{"SetSaturationFlag", twin::Here()};
+    if constexpr (mode == SaturationMode::FLOAT) {
+        twin::SetSaturating(enableSat, call);
+    } else {
+        twin::Field("enableSat (casts of the twin saturate)", enableSat ? 1 : 0, 1, 1, call);
+    }
+}
+template <SaturationMode mode>
+OPFORGE_API bool GetSaturationFlag()
+{
+    return mode == SaturationMode::CAST || twin::IsSaturating({"GetSaturationFlag", twin::Here()});
 }
 
 /// Returns a count that grows with the instructions of the core: the twin has no clock.
@@ -259,8 +297,11 @@ public:
     }
     /// The elements that the last GatherMask kept.
     OPFORGE_API static int64_t GetRsvdCnt() { return twin::CompactedCount({"GetRsvdCnt", twin::Here()}); }
-    /// Infinities and NaN are kept on the twin, as after SetOverflow(1).
-    static void SetOverflow(uint64_t /*ctrlValue*/) {}
+    /// 1 keeps infinities and NaN, 0 replaces them: bit 48 of the control register.
+    OPFORGE_API static void SetOverflow(uint64_t ctrlValue)
+    {
+        twin::SetSaturating(ctrlValue == 0, {"SetOverflow", twin::Here()});
+    }
 };
 
 }  // namespace AscendC

@@ -11,7 +11,7 @@ constexpr void RequireComparable()
 {
     static_assert(kIsAnyOf<T, half, float, int32_t>,
                   "Compare: Ascend 910B has half and float, and int32_t for CMPMODE::EQ");
-    static_assert(kIsAnyOf<U, uint8_t, int8_t>, "Compare: dst holds bits in uint8_t");
+    static_assert(kIsAnyOf<U, uint8_t, int8_t, uint16_t, uint32_t, uint64_t>, "Compare: dst holds bits in uint8_t");
 }
 
 template <typename T, typename U>

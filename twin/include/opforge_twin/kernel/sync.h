@@ -5,6 +5,50 @@
 #include "opforge_twin/kernel/gates.h"
 #include "opforge_twin/kernel/tensor.h"
 
+namespace opforge::twin::kernel {
+
+/// The flag between two pipes; MAX if there is none.
+constexpr AscendC::HardEvent EventBetween(pipe_t from, pipe_t to)
+{
+    using AscendC::HardEvent;
+#define OPFORGE_EVENT(a, b)                 \
+    if (from == PIPE_##a && to == PIPE_##b) \
+        return HardEvent::a##_##b;
+    OPFORGE_EVENT(MTE2, MTE1)
+    OPFORGE_EVENT(MTE1, MTE2)
+    OPFORGE_EVENT(MTE1, M)
+    OPFORGE_EVENT(M, MTE1)
+    OPFORGE_EVENT(MTE2, V)
+    OPFORGE_EVENT(V, MTE2)
+    OPFORGE_EVENT(MTE3, V)
+    OPFORGE_EVENT(V, MTE3)
+    OPFORGE_EVENT(MTE3, MTE1)
+    OPFORGE_EVENT(MTE1, MTE3)
+    OPFORGE_EVENT(MTE2, M)
+    OPFORGE_EVENT(M, MTE2)
+    OPFORGE_EVENT(M, FIX)
+    OPFORGE_EVENT(FIX, M)
+    OPFORGE_EVENT(MTE3, MTE2)
+    OPFORGE_EVENT(MTE2, MTE3)
+    OPFORGE_EVENT(S, V)
+    OPFORGE_EVENT(V, S)
+    OPFORGE_EVENT(S, MTE2)
+    OPFORGE_EVENT(MTE2, S)
+    OPFORGE_EVENT(S, MTE3)
+    OPFORGE_EVENT(MTE3, S)
+    OPFORGE_EVENT(MTE2, FIX)
+    OPFORGE_EVENT(FIX, MTE2)
+    OPFORGE_EVENT(FIX, S)
+    OPFORGE_EVENT(M, S)
+    OPFORGE_EVENT(FIX, MTE3)
+    OPFORGE_EVENT(MTE1, FIX)
+    OPFORGE_EVENT(FIX, MTE1)
+#undef OPFORGE_EVENT
+    return HardEvent::MAX;
+}
+
+}  // namespace opforge::twin::kernel
+
 namespace AscendC {
 
 /// Enables the first `len` elements of each repeat; with MaskMode::COUNTER, of the whole instruction.
@@ -49,6 +93,22 @@ OPFORGE_API void WaitFlag(int32_t eventID)
 {
     twin::Wait(event, eventID, {"WaitFlag", twin::Here()});
 }
+
+/// Flags between two pipes that are template parameters.
+template <pipe_t src, pipe_t dst>
+class TQueSync {
+public:
+    static_assert(twin::EventBetween(src, dst) != HardEvent::MAX, "TQueSync: no flag exists between these pipes");
+
+    OPFORGE_API void SetFlag(int8_t id)
+    {
+        twin::Set(twin::EventBetween(src, dst), id, {"TQueSync::SetFlag", twin::Here()});
+    }
+    OPFORGE_API void WaitFlag(int8_t id)
+    {
+        twin::Wait(twin::EventBetween(src, dst), id, {"TQueSync::WaitFlag", twin::Here()});
+    }
+};
 
 template <pipe_t pipe>
 OPFORGE_API void PipeBarrier()

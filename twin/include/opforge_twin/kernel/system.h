@@ -10,6 +10,9 @@ namespace opforge::twin::kernel {
 /// Resets the masks and the atomic mode.
 void InitializeCore(const Call& call);
 int64_t SystemCycle();
+/// Bit 48 of the control register is 0.
+void SetSaturating(bool isSaturating, const Call& call);
+bool IsSaturating(const Call& call);
 uint32_t UnifiedBufferBytes();
 /// Ends the block unless `workspace` is the workspace argument.
 void SetWorkspace(volatile const uint8_t* workspace, const Call& call);

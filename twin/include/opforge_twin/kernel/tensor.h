@@ -29,6 +29,13 @@ private:
     uint64_t index_;
 };
 
+/// The operands of an operator of two tensors, which the assignment of its result executes.
+template <typename Operation, typename Tensor>
+struct WholeTensors {
+    Tensor src0;
+    Tensor src1;
+};
+
 }  // namespace opforge::twin::kernel
 
 namespace AscendC {
@@ -130,6 +137,13 @@ public:
     OPFORGE_API LocalTensor(TPosition pos, uint32_t addr, uint32_t tileSize)
         : LocalTensor(twin::ViewAt(pos, addr, twin::BytesOf<T>(tileSize), {"LocalTensor", twin::Here()}), pos)
     {
+    }
+    /// Executes an operation on whole tensors, such as `dst = src0 + src1`.
+    template <typename Operation, typename Tensor>
+    OPFORGE_API void operator=(const twin::WholeTensors<Operation, Tensor>& sources)
+    {
+        const twin::ComposedCall call;
+        Operation::Run(*this, sources.src0, sources.src1);
     }
     OPFORGE_API T GetValue(const uint32_t offset) const
     {

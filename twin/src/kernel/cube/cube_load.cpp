@@ -169,10 +169,28 @@ void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad&
     ChargeLoad(*block, dst, load.repeats * pieceBytes, call);
 }
 
+void SetImage(int64_t height, int64_t width, const uint8_t* padding, const Call& call)
+{
+    constexpr int64_t kMost = 32767;
+    Field("l1H", height, 1, kMost, call);
+    Field("l1W", width, 1, kMost, call);
+    for (int64_t side = 0; side < 4; ++side) {
+        Field("padList (the twin loads windows without padding)", padding[side], 0, 0, call);
+    }
+    const Entry block(call);
+    block->Require(CoreKind::kCube, call);
+    block->registers.imageRows = height * width;
+}
+
 void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& load, const Call& call)
 {
     const Entry block(call);
     block->Require(CoreKind::kCube, call);
+    if (load.rows == 0 && !block->registers.imageRows) {
+        block->Fail("window", Pipe::kMte1, call,
+                    "the image has no height and width; call SetFmatrix, or leave isSetFMatrix true");
+    }
+    const int64_t imageRows = load.rows != 0 ? load.rows : *block->registers.imageRows;
     const bool isL0B = RequireL0(*block, dst, call) == LocalUnit::Id::kL0B;
     const int64_t size = src.size;
     const int64_t c0 = kBlockBytes / size;
@@ -183,11 +201,11 @@ void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& lo
                     Text("channelSize is ", load.columns, ", kStartPt ", load.firstColumn, ", kExtension ",
                          load.columnCount, ", expected multiples of ", c0));
     }
-    if (lastRow > load.rows || lastColumn > load.columns) {
-        block->Fail(
-            "window", Pipe::kMte1, call,
-            Text("rows [", load.firstRow, ", ", lastRow, ") and columns [", load.firstColumn, ", ", lastColumn,
-                 ") of a matrix of ", load.rows, " rows (l1W) and ", load.columns, " columns (channelSize) in L1"));
+    if (lastRow > imageRows || lastColumn > load.columns) {
+        block->Fail("window", Pipe::kMte1, call,
+                    Text("rows [", load.firstRow, ", ", lastRow, ") and columns [", load.firstColumn, ", ", lastColumn,
+                         ") of a matrix of ", imageRows, " rows (l1H x l1W) and ", load.columns,
+                         " columns (channelSize) in L1"));
     }
     // Rows of the matrix are rows of fractals, or, transposed, their columns.
     const bool isTransposed = isL0B || load.isTransposed;
@@ -196,7 +214,7 @@ void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& lo
     const int64_t majorFractals = CeilDiv(majors, kFractalRows);
     const int64_t minorFractals = RoundUp(minors, isTransposed ? std::max(kFractalRows, c0) : c0) / c0;
     const int64_t bytes = majorFractals * minorFractals * kFractalBytes;
-    const int64_t columnBytes = load.rows * kBlockBytes;
+    const int64_t columnBytes = imageRows * kBlockBytes;
     LocalView from = src;
     from.address += load.firstColumn / c0 * columnBytes + load.firstRow * kBlockBytes;
     const int64_t columnFractals = load.columnCount / c0;

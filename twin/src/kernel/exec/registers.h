@@ -58,6 +58,8 @@ struct Registers {
     std::optional<LocalView> preQuantTensor;  ///< SetFixPipeConfig
     std::optional<uint64_t> padding;          ///< SetPadValue
     bool hasMatrices = false;                 ///< SetFixpipeNz2ndFlag
+    std::optional<int64_t> imageRows;         ///< SetFmatrix: height times width
+    bool isSaturating = false;                ///< bit 48 of CTRL is 0
     CompareMask compareMask;
     LastReduction lastSum;
     LastReduction lastExtreme;

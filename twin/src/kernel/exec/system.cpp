@@ -20,6 +20,18 @@ void InitializeCore(const Call& call)
     ResetMaskRegister(call);
 }
 
+void SetSaturating(bool isSaturating, const Call& call)
+{
+    const Entry block(call);
+    block->registers.isSaturating = isSaturating;
+}
+
+bool IsSaturating(const Call& call)
+{
+    const Entry block(call);
+    return block->registers.isSaturating;
+}
+
 int64_t SystemCycle()
 {
     const Entry block({"GetSystemCycle", Location{}});

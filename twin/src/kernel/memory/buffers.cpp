@@ -227,13 +227,30 @@ LocalView ViewOf(const LocalMemory& local, uint32_t index)
     return view;
 }
 
-void OpenPipe(void* pipe, const Call& call)
+void FailSecondPipe(Block& block, const Call& call)
+{
+    block.Fail("two_pipes", Pipe::kScalar, call,
+               "a second TPipe while the first one exists; pass the address of the first one, or call Destroy() first");
+}
+
+uint32_t OpenPipe(void* pipe, const Call& call)
 {
     const Entry block(call);
     if (block->local.pipe != nullptr && block->local.pipe != pipe) {
-        block->Fail(
-            "two_pipes", Pipe::kScalar, call,
-            "a second TPipe while the first one exists; pass the address of the first one, or call Destroy() first");
+        if (kSecondPipe.Has(block->launch.options.level)) {
+            FailSecondPipe(*block, call);
+        }
+        return kPoolOfSecondPipe;
+    }
+    block->local.pipe = pipe;
+    return LocalView::kNoBuffer;
+}
+
+void ReplacePipe(void* pipe, const void* other, const Call& call)
+{
+    const Entry block(call);
+    if (block->local.pipe != other) {
+        block->Fail("two_pipes", Pipe::kScalar, call, "the assigned TPipe is not the live one; assign that one");
     }
     block->local.pipe = pipe;
 }

@@ -16,6 +16,10 @@ void EndBuffer(Block& block, Buffer& buffer, const Call& call, bool checked);
 /// The memory that a TPipe (kNoBuffer) or a TBufPool divides into `buffers` more buffers.
 LocalUnit& ArenaOf(Block& block, uint32_t pool, AscendC::TPosition position, int64_t buffers, const Call& call);
 
+/// The pool number of a TPipe that is not the live one.
+constexpr uint32_t kPoolOfSecondPipe = LocalView::kNoBuffer - 2;
+[[noreturn]] void FailSecondPipe(Block& block, const Call& call);
+
 }  // namespace opforge::twin::kernel
 
 #endif  // OPFORGE_TWIN_KERNEL_MEMORY_BUFFERS_H

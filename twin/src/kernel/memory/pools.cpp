@@ -25,6 +25,9 @@ LocalUnit& ArenaOf(Block& block, uint32_t pool, AscendC::TPosition position, int
     if (pool == LocalView::kNoBuffer) {
         return whole;
     }
+    if (pool == kPoolOfSecondPipe) {
+        FailSecondPipe(block, call);
+    }
     Pool& part = PoolAt(block, pool, call);
     if (part.unit.id != whole.id) {
         block.Fail("position", Pipe::kScalar, call,

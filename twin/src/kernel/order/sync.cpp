@@ -15,7 +15,14 @@ constexpr int64_t kSoftSyncBytes = 32;
 
 constexpr const char* kTaskTypes[] = {"AIV_ONLY",    "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1",
                                       "MIX_AIC_1_2", "AICORE",   "VECTORCORE",  "MIX_AICORE",  "MIX_VECTOR_CORE"};
-constexpr int64_t kLastUserFlag = 10;  // SyncAll uses 11..14
+// SyncAll of the device uses 11..14.
+constexpr int64_t kLastUserFlag = 10, kLastFlag = 15;
+
+int64_t RequireFlag(const Block& block, int64_t flag, const Call& call)
+{
+    const bool isOfUser = kSyncAllFlags.Has(block.launch.options.level);
+    return Field("flagId (SyncAll uses 11..14)", flag, 0, isOfUser ? kLastUserFlag : kLastFlag, call);
+}
 
 Pipe PipeOf(pipe_t pipe)
 {
@@ -233,16 +240,14 @@ void SetCrossCore(int64_t mode, pipe_t pipe, int64_t flag, const Call& call)
         block->Require(CoreKind::kVector, call);
     }
     block->RequirePipe(PipeOf(pipe), call);
-    block->launch.scheduler->SetShared(*block, mode, PipeOf(pipe),
-                                       Field("flagId (SyncAll uses 11..14)", flag, 0, kLastUserFlag, call), call);
+    block->launch.scheduler->SetShared(*block, mode, PipeOf(pipe), RequireFlag(*block, flag, call), call);
 }
 
 void WaitCrossCore(int64_t flag, const Call& call)
 {
     const Entry block(call);
     RequireBarrier(*block, call);
-    block->launch.scheduler->WaitShared(*block, Field("flagId (SyncAll uses 11..14)", flag, 0, kLastUserFlag, call),
-                                        call);
+    block->launch.scheduler->WaitShared(*block, RequireFlag(*block, flag, call), call);
 }
 
 int64_t BlockIndex()

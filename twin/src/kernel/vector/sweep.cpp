@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "kernel/exec/levels.h"
 #include "opforge_twin/arithmetic.h"
 #include "kernel/timing/time_model.h"
+#include "kernel/vector/numbers.h"
 
 namespace opforge::twin::kernel {
 
@@ -135,6 +137,28 @@ void TouchRun(Block& block, const std::vector<Operand>& operands, const int64_t*
     }
 }
 
+/// Replaces infinities by the largest numbers and NaN by 0.
+template <typename T>
+void Saturate(uint8_t* results, int64_t count)
+{
+    for (int64_t index = 0; index < count; ++index) {
+        const Computed<T> value = Load<T>(results + index * 2);
+        const Computed<T> limit = std::is_same_v<T, half> ? 65504.0F : BitsFloat(0x7F7F0000U);
+        Store<T>(results + index * 2, std::isnan(value) ? 0.0F : std::clamp(value, -limit, limit));
+    }
+}
+
+void Compute(const Block& block, const Operand& target, Body body, uint8_t* const* pointers, int64_t count,
+             uint64_t scalar, const void* context)
+{
+    body(pointers, count, scalar, context);
+    if (block.registers.isSaturating && target.isWritten && target.view->dtype == Dtype::kHalf) {
+        Saturate<half>(pointers[0], count);
+    } else if (block.registers.isSaturating && target.isWritten && target.view->dtype == Dtype::kBfloat16) {
+        Saturate<bfloat16_t>(pointers[0], count);
+    }
+}
+
 /// Handles repeats with scattered elements: collect, compute, scatter.
 void SweepScattered(Block& block, const Shape& shape, const std::vector<Operand>& operands, int64_t repeat,
                     int64_t count, Body body, uint64_t scalar, const void* context, const Call& call)
@@ -167,7 +191,7 @@ void SweepScattered(Block& block, const Shape& shape, const std::vector<Operand>
             each(index, AccessKind::kRead);
         }
     }
-    body(pointers.data(), count, scalar, context);
+    Compute(block, operands[0], body, pointers.data(), count, scalar, context);
     for (size_t index = 0; index < operands.size(); ++index) {
         if (operands[index].isWritten) {
             each(index, AccessKind::kWrite);
@@ -458,7 +482,7 @@ void Sweep(Block& block, Shape shape, std::vector<Operand> operands, Body body, 
             pointers[index] = block.local.At(operands[index].view->address + offsets[index]);
         }
         TouchRun(block, operands, offsets.data(), count, call);
-        body(pointers.data(), count, scalar, context);
+        Compute(block, operands[0], body, pointers.data(), count, scalar, context);
     }
 }
 

@@ -86,7 +86,7 @@ OPFORGE_BOTH(OPFORGE_PADDING)
     template <typename T>                                                                             \
     OPFORGE_API void name(GlobalTensor<T>& gmWorkspaceAddr, const uint64_t size, const T value)       \
     {                                                                                                 \
-        twin::RequireDtype<T, int16_t, uint16_t, half, int32_t, uint32_t, float>();                   \
+        twin::RequireDtype<T, int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float>();       \
         twin::FillGlobal(gmWorkspaceAddr.View(), static_cast<int64_t>(size), twin::ScalarBits(value), \
                          OPFORGE_HIGH_CALL(name));                                                    \
     }
