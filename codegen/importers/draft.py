@@ -116,6 +116,8 @@ class OperatorDraft:
         function: Its aclnn function, with the parameters in order, if the source states it.
         summary: Its effect in one line, if the source states it.
         fields: The tiling data.
+        structures: The structures of tiling data as C++ fields by name, in the order of their definition.
+        structure: The one that the operator has.
         shapes: The outputs that have the shape of an input, as positions (output, input).
         tiling: Further lines of the section `tiling`, from an imported kernel.
         rules: Sentences that became constraints.
@@ -133,6 +135,8 @@ class OperatorDraft:
     order: tuple[str, ...] = ()
     summary: str = ""
     fields: tuple[FieldDraft, ...] = ()
+    structures: tuple[tuple[str, str], ...] = ()
+    structure: str = ""
     shapes: tuple[tuple[int, int], ...] = ()
     tiling: tuple[str, ...] = ()
     rules: tuple[RuleDraft, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -15,23 +15,42 @@ from opforge.codegen.spec.field_types import TASK_TYPES
 
 from .draft import OperatorDraft
 from .sources import MOST_BYTES, decoded
+from .tiling.structures import header_of, plain_structure
+from .tiling.template import MOST_KEYS, Names, TemplateKey, UnknownTemplateError, template_keys
 
 MOST_KERNEL_FILES = 200
 _NO_CODE = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"', re.DOTALL)
-_ENTRY = re.compile(r'extern\s+"C"\s+__global__\s+__aicore__\s+void\s+(\w+)\s*\(([^)]*)\)')
+_ENTRY = re.compile(
+    r'(extern\s+"C"|template\s*<[^;{}]{0,2000}?>)\s+__global__\s+__aicore__\s+void\s+(\w+)\s*\(([^)]*)\)'
+)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"\n]+)"', re.MULTILINE)
-_KEY = re.compile(r"\bTILING_KEY_IS\s*\(\s*(\d{1,18})U?L*\s*\)")
+_KEY = re.compile(r"\bTILING_KEY_IS\s*\(\s*([^()]{1,200})\)")
 _TASK = re.compile(r"\bKERNEL_TASK_TYPE(?:_DEFAULT)?\s*\((?:[^,()]*,)?\s*KERNEL_TYPE_(\w+)\s*\)")
-_STRUCTURE = re.compile(r"\b(?:GET_TILING_DATA_WITH_STRUCT\s*\(\s*(\w+)|([A-Z]\w*TilingData)\b)")
+_STRUCTURES = (
+    re.compile(r"\bREGISTER_TILING_DEFAULT\s*\(\s*([\w:]+)\s*\)"),
+    re.compile(r"\bGET_TILING_DATA(?:_PTR)?_WITH_STRUCT\s*\(\s*([\w:]+)\s*,"),
+)
 _HEADER = """// Entry function of {op_type}: the sources in op_kernel/{name}/ are copies of the imported files.
 #ifndef OP_KERNEL_{guard}_H
 #define OP_KERNEL_{guard}_H
 
 #pragma GCC system_header  // no warnings in code that is not of this project
 
-{aliases}#include "{name}/{source}"
-
+{include}
 #endif  // OP_KERNEL_{guard}_H
+"""
+_INCLUDED = """#include "{name}/{source}"
+"""
+# The template is a function that the entry function calls: only the entry function has __global__.
+_TEMPLATE = """#pragma push_macro("__global__")
+#undef __global__
+#define __global__
+#include "{name}/{source}"
+#pragma pop_macro("__global__")
+
+extern "C" __global__ __aicore__ void {name}({parameters})
+{{
+{calls}}}
 """
 _PLAN = """// Plan of {op_type}: to be written from the tiling function of the imported operator.
 #ifndef OP_HOST_{guard}_TILING_H
@@ -45,9 +64,9 @@ namespace opforge {{
 
 constexpr Plan<{op_type}TilingData> Plan{op_type}(const {op_type}Problem&, const Platform&)
 {{
-    Plan<{op_type}TilingData> plan;
-    // Fill plan.data, plan.tilingKey, plan.blockNum and plan.workspaceBytes; then remove this line.
-    plan.refusal = {{"calls without a plan; write op_host/{name}_tiling.h", 1, 0}};
+    Plan<{op_type}TilingData> plan{{}};
+    // Fill plan.data, plan.tilingKey, plan.blockNum and plan.workspaceBytes; then remove the last line.
+{fields}    plan.refusal = {{"calls without a plan; write op_host/{name}_tiling.h", 1, 0}};
     return plan;
 }}
 
@@ -86,32 +105,130 @@ def read_kernel(path: Path, draft: OperatorDraft) -> ImportedKernel:
     name, place = snake_case(op_type), path_text(path)
     sources, problems = _with_includes(path)
     code = "\n".join(map(_code, sources.values()))
-    entries = dict(_ENTRY.findall(_code(next(iter(sources.values())), keep_text=True)))
+    entries = {found[1]: found for found in _ENTRY.findall(_code(next(iter(sources.values())), keep_text=True))}
     if name not in entries:
-        got = ", ".join(entries) or 'no function with extern "C" __global__ __aicore__'
+        got = ", ".join(entries) or 'no function with extern "C" __global__ __aicore__, and no template'
         raise UserError(f"got {shown(got)}, expected the entry function {name}; rename it", place)
-    count = len([part for part in entries[name].split(",") if part.strip()])
-    if count != parameters + 2:
+    linkage, _, listed = entries[name]
+    arguments = [part.strip() for part in listed.split(",") if part.strip()]
+    if len(arguments) != parameters + 2:
         expected = f"{parameters} inputs and outputs, workspace and tiling"
-        raise UserError(f"{name}: got {count} parameters, expected {parameters + 2}: {expected}", place)
-    tasks = [task for task in dict.fromkeys(_TASK.findall(code)) if task in TASK_TYPES]
+        raise UserError(f"{name}: got {len(arguments)} parameters, expected {parameters + 2}: {expected}", place)
+    words = {"op_type": op_type, "name": name, "guard": name.upper(), "source": next(iter(sources))}
+    tasks = [task for task in _TASK.findall(code) if task in TASK_TYPES]
+    include = _INCLUDED.format(**words)
+    if linkage.startswith("template"):
+        dtypes = [f"DTYPE_{tensor.name.upper()}" for tensor in draft.inputs]
+        try:
+            templates, selected = template_keys(code, op_type, dtypes)
+        except UnknownTemplateError as error:
+            got = f"got a template whose tiling keys are not read: {error}"
+            raise UserError(f'{name}: {got}; write an entry function with extern "C"', place) from error
+        keys, tasks = [one.key for one in templates], tasks + selected
+        include = _TEMPLATE.format(parameters=", ".join(arguments), calls=_calls(name, arguments, templates), **words)
+    else:
+        keys = _plain_keys(code, place, problems)
+    tasks = list(dict.fromkeys(tasks))
     if len(tasks) > 1:
         problems.append(f"{place}: got the task types {', '.join(tasks)}, expected one; set tiling.task_type")
-    own = f"{op_type}TilingData"
-    named = {first or second for first, second in _STRUCTURE.findall(code)} - {own}
-    aliases = sorted(word for word in named if not re.search(rf"\b(?:struct|class|using)\s+{word}\b", code))
-    if len(aliases) > 1:
-        problems.append(f"{place}: got the tiling data {', '.join(aliases)}, expected one; all names mean {own}")
-    words = {"op_type": op_type, "name": name, "guard": name.upper(), "source": next(iter(sources))}
-    lines = "".join(f"using {alias} = {own};\n" for alias in aliases)
     files = {f"op_kernel/{name}/{location}": text for location, text in sources.items()}
-    files[f"op_kernel/{name}.h"] = _HEADER.format(aliases=f"{lines}\n" if lines else "", **words)
-    files[f"op_host/{name}_tiling.h"] = _PLAN.format(**words)
+    structure = _structure(draft, sources, code, place, problems)
+    if structure and structure.text:
+        files[f"op_kernel/{structure.header}"] = structure.text
+    files[f"op_kernel/{name}.h"] = _HEADER.format(include=include, **words)
+    fields = "".join(f"    // plan.data: {field}\n" for field in (structure.fields if structure else ()))
+    files[f"op_host/{name}_tiling.h"] = _PLAN.format(fields=fields, **words)
     problems.append(f"{place}: tiling function: not taken over; write op_host/{name}_tiling.h")
-    keys = sorted({int(key) for key in _KEY.findall(code)}) or [0]
     tiling = [f"  task_type: {task}" for task in tasks[:1]]
+    if structure:
+        tiling.append(f"  structure: {{header: {structure.header}, name: '{structure.name}'}}")
     tiling += ["  own_entry: true", "  keys:", *(f"    - {{name: Key{key}, key: {key}}}" for key in keys)]
-    return ImportedKernel(replace(draft, tiling=tuple(tiling)), files, problems)
+    return ImportedKernel(replace(draft, fields=(), tiling=tuple(tiling)), files, problems)
+
+
+def _calls(name: str, arguments: Sequence[str], templates: Sequence[TemplateKey]) -> str:
+    """The statements that call the template with the arguments of a tiling key."""
+    given = ", ".join(re.findall(r"\w+", argument)[-1] for argument in arguments)
+    branches = (
+        f"if (TILING_KEY_IS({one.key})) {{\n        {name}<{', '.join(one.arguments)}>({given});\n    }}"
+        for one in templates
+    )
+    return f"    {' else '.join(branches)}\n"
+
+
+def _plain_keys(code: str, place: str, problems: list[str]) -> list[int]:
+    """The tiling keys that an entry function tests."""
+    names = Names(code)
+    keys = set()
+    for text in dict.fromkeys(_KEY.findall(code)):
+        number = names.number(text)
+        if number is not None and 0 <= number < 2**63:
+            keys.add(number)
+        else:
+            got = f"{place}: TILING_KEY_IS: got {shown(text.strip())}"
+            problems.append(f"{got}, expected a number of 63 bits; add it to tiling.keys")
+    return sorted(keys)[:MOST_KEYS] or [0]
+
+
+@dataclass(frozen=True)
+class _Structure:
+    """The tiling data: the header below op_kernel/ that defines it, the text of this header if it is to be written."""
+
+    header: str
+    name: str
+    fields: tuple[str, ...]
+    text: str = ""
+
+
+def _structure(
+    draft: OperatorDraft, sources: Mapping[str, str], code: str, place: str, problems: list[str]
+) -> _Structure | None:
+    """The structure that the kernel reads; None if its definition is not in the sources."""
+    folder = snake_case(draft.op_type)
+    described = dict(draft.structures)
+    read = [name.rpartition("::")[2] for pattern in _STRUCTURES for name in pattern.findall(code)]
+    used = list(dict.fromkeys(filter(None, (*read[:1], draft.structure, *read))))
+    if len(used) > 1 and read:
+        problems.append(f"{place}: got the tiling data {', '.join(used)}; the plan fills {used[0]} only")
+    if not used:
+        if "GET_TILING_DATA" in code:
+            problems.append(f"{place}: got GET_TILING_DATA, but no source registers tiling data; name its header too")
+        return None
+    name = used[0]
+    for location, text in sources.items():
+        plain = plain_structure(text, location, name)
+        if plain is not None:
+            if _has_kernel_code(location, sources):
+                problems.append(
+                    f"{place}: {shown(location)}: got the structure {name} beside kernel code; move it to a header that"
+                    " the host can include, and set tiling.structure"
+                )
+                return None
+            return _Structure(f"{folder}/{location}", plain.name, plain.fields)
+    if name not in described:
+        problems.append(f"{place}: got no definition of the tiling data {name}; name its header as a source too")
+        return None
+    fields = tuple(field.strip() for field in described[name].split(";")[:-1])
+    text = header_of(described, f"OP_KERNEL_{folder.upper()}_IMPORTED_TILING_DATA_H")
+    return _Structure(f"{folder}/imported_tiling_data.h", name, fields, text)
+
+
+def _has_kernel_code(location: str, sources: Mapping[str, str]) -> bool:
+    """Return whether a header includes the header of kernels, also by other headers."""
+    waiting, seen = [location], {location}
+    while waiting:
+        including = waiting.pop()
+        if "__aicore__" in sources[including]:
+            return True
+        for written in _INCLUDE.findall(_code(sources[including], keep_text=True)):
+            if written.startswith(("kernel_operator", "kernel_basic", "basic_api/", "adv_api/")):
+                return True
+            for folder in (PurePosixPath(including).parent, PurePosixPath()):
+                found = _normal(folder / written)
+                if found is not None and found in sources and found not in seen:
+                    seen.add(found)
+                    waiting.append(found)
+    return False
 
 
 def _with_includes(path: Path) -> tuple[dict[str, str], list[str]]:

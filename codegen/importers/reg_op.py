@@ -23,6 +23,7 @@ from .draft import (
     dtype_word,
     number_of,
 )
+from .tiling.structures import described_structures
 
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _REG_OP = re.compile(r"\bREG_OP\s*\(\s*(\w+)\s*\)")
@@ -56,10 +57,16 @@ class _Lines:
         return bisect_left(self._ends, position) + 1
 
 
-def arguments_of(text: str, start: int) -> tuple[list[str], int]:
-    """Return the arguments of a call after its parenthesis, and the position after it."""
+def arguments_of(text: str, start: int, most: int = 20_000) -> tuple[list[str], int]:
+    """Return the arguments of a call after its parenthesis, and the position after it.
+
+    Args:
+        text: The source.
+        start: The position after the parenthesis.
+        most: The characters that are read at most.
+    """
     parts, depth, begin = [], 0, start
-    for position in range(start, min(len(text), start + 20_000)):
+    for position in range(start, min(len(text), start + most)):
         letter = text[position]
         if letter in "({[":
             depth += 1
@@ -172,10 +179,17 @@ def tiling_data(source: Source) -> Iterator[OperatorDraft]:
             current.append(field)
         else:
             notes.append(Note(line, f"tiling data: {found[1]}({', '.join(arguments)})"))
+    described, _ = described_structures([source.text])
     for name, fields in structures.items():
-        place = f"{source.place}:1"
         yield OperatorDraft(
-            "", place, "tiling data", function=operators.get(name, name), fields=tuple(fields), notes=tuple(notes)
+            "",
+            f"{source.place}:1",
+            "tiling data",
+            function=operators.get(name, name),
+            fields=tuple(fields),
+            structures=tuple(described.items()),
+            structure=name,
+            notes=tuple(notes),
         )
         notes = []
 

@@ -95,6 +95,8 @@ def _with_parts(draft: OperatorDraft, parts: Sequence[OperatorDraft], *, is_only
     fields = [part for part in parts if part.kind != KIND]
     own = [part for part in fields if draft.op_type in {part.function, part.function.removesuffix("TilingData")}]
     own = own or (fields if is_only and len(fields) == 1 else [])
+    structures = dict(one for part in fields for one in part.structures)
+    draft = replace(draft, structures=tuple(structures.items()), structure=own[0].structure if own else "")
     for part in (*shapes[:1], *(() if draft.fields else own[:1])):
         file = Path(part.place.rpartition(":")[0]).name
         notes = tuple(replace(note, text=f"{file}: {note.text}") for note in part.notes)

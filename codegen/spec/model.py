@@ -88,7 +88,9 @@ class OpSpec(SpecData):
     @property
     def own_files(self) -> tuple[str, ...]:
         """Return the hand-written sources below the project folder."""
-        return tuple(filter(None, (self.own_plan, self.kernel)))
+        structure = self.tiling.structure
+        header = f"op_kernel/{structure.header}" if structure else None
+        return tuple(filter(None, (self.own_plan, self.kernel, header)))
 
     @property
     def built_products(self) -> tuple[str, ...]:

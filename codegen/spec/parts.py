@@ -216,6 +216,18 @@ class PlanConstant(SpecModel):
     description: Text = ""
 
 
+class TilingStructure(SpecModel):
+    """A structure of the kernel sources that is the tiling data.
+
+    Attributes:
+        header: The header that defines it, below op_kernel/; the host code includes it too.
+        name: Its name, with its namespaces.
+    """
+
+    header: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.h$", max_length=200)]
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(::[A-Za-z_]\w*)*$", max_length=200)]
+
+
 class TilingSpec(SpecModel):
     """Describe how the work is split, and the tiling data of the kernel.
 
@@ -224,6 +236,7 @@ class TilingSpec(SpecModel):
         work: The sizes that a shared plan needs, as expressions.
         architectures: The architectures (`__NPU_ARCH__`) that plan and kernel support.
         data: The fields of the tiling data; those that a shared plan fills stand in front of them.
+        structure: The tiling data of an own plan, if a header of the kernel defines it; `data` is empty then.
         constants: The integers of an own plan that `opforge tune` searches.
         own_entry: Whether the kernel header has the entry function, which reads the tiling data and selects a key.
     """
@@ -233,6 +246,7 @@ class TilingSpec(SpecModel):
     work: dict[str, Int64 | Line] = {}
     architectures: Annotated[tuple[Literal[1001, 2201], ...], Field(min_length=1)] = (2201,)
     data: tuple[TilingField, ...] = ()
+    structure: TilingStructure | None = None
     keys: tuple[TilingKey, ...] = ()
     constants: tuple[PlanConstant, ...] = ()
     own_entry: bool = False

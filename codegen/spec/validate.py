@@ -273,6 +273,10 @@ def _check_shared_plan(spec: OpSpec, problems: Problems) -> None:
         if field.count is not None and (shared_plan or field.value is not None):
             problems.append((("tiling", "data", index, "count"), "got an array, expected one value"))
     _check_conditions(tiling, problems)
+    if tiling.structure and (tiling.data or shared_plan):
+        problems.append(
+            (("tiling", "structure"), "is allowed only with an own plan and without 'data'; omit one of them")
+        )
     if shared_plan is None:
         _check_own_plan(tiling, problems)
         return

@@ -12,6 +12,7 @@ from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.cpp import CppNames, cpp_expression, int64_literal
 from opforge.codegen.expr.tree import Expr
 from opforge.codegen.expr.value_text import alternatives
+from opforge.codegen.spec.field_types import TILING_DATA_BYTES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import FunctionSpec, PlanConstant, TilingField
 from opforge.codegen.spec.section_parts import TorchTarget
@@ -32,6 +33,15 @@ class TilingFieldView:
         self.count = field.count
         self.description = field.description
         self.offset = offset
+
+
+@dataclass(frozen=True)
+class TilingStructureView:
+    """A structure of the kernel sources: its header, its name, and the largest size of tiling data."""
+
+    header: str
+    name: Code
+    most_bytes: int
 
 
 class TilingKeyView:
@@ -179,6 +189,14 @@ class OpView:
         self.own_plan = spec.own_plan or ""
         self.plan_constants = [PlanConstantView(constant) for constant in spec.tiling.constants]
         self.shared_plan = SharedPlanView(self, spec.tiling.shared_plan) if spec.tiling.shared_plan else None
+
+    @property
+    def tiling_structure(self) -> TilingStructureView | None:
+        """The structure of the kernel sources that is the tiling data."""
+        structure = self.spec.tiling.structure
+        if structure is None:
+            return None
+        return TilingStructureView(structure.header, Code(structure.name), TILING_DATA_BYTES)
 
     def assignment(self, name: str, value: Expr, text: int | str | None) -> AssignmentView:
         """The view of a size or field that an expression fills."""

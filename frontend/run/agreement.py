@@ -53,13 +53,16 @@ def _untested(spec: OpSpec, case: str) -> Iterator[str]:
             yield f"{place}: got tests with the default of {attr.name} only, expected another value in tests.shapes"
 
 
-def agree(op_type: str, inputs: Mapping[str, Array], attrs: Mapping[str, Any] | None = None) -> None:
+def agree(
+    op_type: str, inputs: Mapping[str, Array], attrs: Mapping[str, Any] | None = None, *, level: str = "strict"
+) -> None:
     """Compare the kernel on the CPU twin with the NumPy reference, within the tolerances of the spec.
 
     Args:
         op_type: Operator type.
         inputs: Arrays by name; without those that are absent.
         attrs: Attributes by name.
+        level: Checks of the CPU twin: strict, device or fast.
 
     Raises:
         AssertionError: They differ, or there is no reference.
@@ -68,7 +71,7 @@ def agree(op_type: str, inputs: Mapping[str, Array], attrs: Mapping[str, Any] | 
     expected = numpy_reference(spec, inputs, attrs or {})
     if expected is None:
         raise AssertionError(f"{reference_path(spec)}: got no file, expected the NumPy reference; write it")
-    result = run(op_type, inputs, attrs)
+    result = run(op_type, inputs, attrs, level=level)
     found = []
     for name, right in expected.items():
         got = result[name]

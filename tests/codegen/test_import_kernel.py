@@ -5,94 +5,26 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from imported_kernel import ADDER, ENTRY, SOURCE, TYPES, opforge, write_source
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.importers.kernel import read_kernel
 from opforge.codegen.importers.sources import read_sources
 
-OPFORGE = str(Path(sys.executable).with_name("opforge"))
-SOURCE = {
-    "op": "AddRows",
-    "input_desc": [
-        {"name": name, "param_type": "required", "format": ["ND", "ND"], "type": ["fp16", "fp32"]} for name in "xy"
-    ],
-    "output_desc": [{"name": "z", "param_type": "required", "format": ["ND", "ND"], "type": ["fp16", "fp32"]}],
-}
-TILING = """
+NESTED = """
+constexpr uint32_t SLOTS = 6;
+BEGIN_TILING_DATA_DEF(Part)
+TILING_DATA_FIELD_DEF(uint32_t, N_XY);
+END_TILING_DATA_DEF;
 BEGIN_TILING_DATA_DEF(RowTilingData)
 TILING_DATA_FIELD_DEF(uint32_t, shareLength);
-TILING_DATA_FIELD_DEF(uint32_t, tileLength);
+TILING_DATA_FIELD_DEF_ARR(int64_t, SLOTS, list);
+TILING_DATA_FIELD_DEF_STRUCT(Part, part);
 END_TILING_DATA_DEF;
 REGISTER_TILING_DATA_CLASS(AddRows, RowTilingData)
 """
-ENTRY = """
-#include "kernel_operator.h"
-#include "parts/adder.h"  // "parts/absent.h"
-
-extern "C" __global__ __aicore__ void add_rows(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_ADDR workspace, GM_ADDR tiling)
-{
-    GET_TILING_DATA(data, tiling);
-    if (TILING_KEY_IS(7)) {
-        Adder<DTYPE_X> adder;
-        adder.Init(x, y, z, &data);
-        adder.Process();
-    }
-}
-"""
-ADDER = """
-#pragma once
-#include "../types.h"
-using namespace AscendC;
-template <typename T>
-class Adder {
-public:
-    __aicore__ inline void Init(GM_ADDR x, GM_ADDR y, GM_ADDR z, const RowTilingData* data)
-    {
-        int unused;
-        share_ = data->shareLength;
-        tile_ = data->tileLength;
-        const uint64_t start = static_cast<uint64_t>(share_) * GetBlockIdx();
-        x_.SetGlobalBuffer((__gm__ T*)x + start, share_);
-        y_.SetGlobalBuffer((__gm__ T*)y + start, share_);
-        z_.SetGlobalBuffer((__gm__ T*)z + start, share_);
-        pipe_.InitBuffer(lefts_, 2, tile_ * sizeof(T));
-        pipe_.InitBuffer(rights_, 2, tile_ * sizeof(T));
-        pipe_.InitBuffer(sums_, 2, tile_ * sizeof(T));
-    }
-    __aicore__ inline void Process()
-    {
-        for (Length at = 0; at < share_; at += tile_) {
-            LocalTensor<T> x = lefts_.AllocTensor<T>();
-            DataCopy(x, x_[at], tile_);
-            lefts_.EnQue(x);
-            LocalTensor<T> y = rights_.AllocTensor<T>();
-            DataCopy(y, y_[at], tile_);
-            rights_.EnQue(y);
-            x = lefts_.DeQue<T>();
-            y = rights_.DeQue<T>();
-            LocalTensor<T> z = sums_.AllocTensor<T>();
-            Add(z, x, y, tile_);
-            sums_.EnQue(z);
-            lefts_.FreeTensor(x);
-            rights_.FreeTensor(y);
-            z = sums_.DeQue<T>();
-            DataCopy(z_[at], z, tile_);
-            sums_.FreeTensor(z);
-        }
-    }
-
-private:
-    TPipe pipe_;
-    TQue<QuePosition::VECIN, 2> lefts_, rights_;
-    TQue<QuePosition::VECOUT, 2> sums_;
-    GlobalTensor<T> x_, y_, z_;
-    Length share_, tile_;
-};
-"""
-TYPES = "#pragma once\nusing Length = uint32_t;\n"
 PLAN = """    plan.blockNum = 2;
     plan.tilingKey = ADD_ROWS_KEY7;
     plan.data.shareLength = static_cast<uint32_t>(problem.N / 2);
@@ -100,31 +32,12 @@ PLAN = """    plan.blockNum = 2;
 """
 
 
-def write_source(folder):
-    """Write the operator; return its definition and the file with its entry function."""
-    for path, text in {
-        "def/add_rows.json": json.dumps(SOURCE),
-        "def/add_rows_tiling.h": TILING,
-        "op_kernel/add_rows.cpp": ENTRY,
-        "op_kernel/parts/adder.h": ADDER,
-        "op_kernel/types.h": TYPES,
-    }.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
-    return folder / "def", folder / "op_kernel" / "add_rows.cpp"
-
-
-def opforge(*words, cwd):
-    command = [OPFORGE, *map(str, words)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-
-
 def test_an_imported_kernel_is_unchanged_builds_and_runs(tmp_path):
     pytest.importorskip("tree_sitter_cpp", reason="tree-sitter-cpp is not installed: pip install 'opforge[import]'")
     definition, kernel = write_source(tmp_path)
     result = opforge("import", definition, "--kernel", kernel, "-o", "out", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    assert "add_rows.cpp: 3 files copied to out/op_kernel" in result.stdout
+    assert "add_rows.cpp: 4 files copied to out/op_kernel" in result.stdout
     assert "tiling function: not taken over; write op_host/add_rows_tiling.h" in result.stdout
     project = tmp_path / "out"
     copies = {"add_rows_entry.h": ENTRY, "parts/adder.h": ADDER, "types.h": TYPES}
@@ -210,7 +123,60 @@ def test_keys_task_type_and_names_of_structures_are_found(tmp_path):
         "    - {name: Key3, key: 3}",
         "    - {name: Key20, key: 20}",
     )
-    assert "using RowTilingData = AddRowsTilingData;" in found.files["op_kernel/add_rows.h"]
+
+
+def test_numbers_of_keys_are_constants_macros_and_sums(tmp_path):
+    definition, kernel = write_source(tmp_path)
+    keys = "TILING_KEY_IS(BASE + 2) || TILING_KEY_IS(TILES) || TILING_KEY_IS(Mode::kSecond) || TILING_KEY_IS(0x10UL)"
+    names = "#define BASE 100\nconstexpr uint64_t TILES = BASE;\nenum class Mode : uint32_t { kFirst = 4, kSecond };\n"
+    kernel.write_text(names + ENTRY.replace("TILING_KEY_IS(7)", f"{keys} || TILING_KEY_IS(N * 2)"))
+    (draft,) = read_sources([definition / "add_rows.json"]).drafts
+    found = read_kernel(kernel, draft)
+    assert [line for line in found.draft.tiling if "key:" in line] == [
+        f"    - {{name: Key{number}, key: {number}}}" for number in (5, 16, 100, 102)
+    ]
+    assert any("TILING_KEY_IS: got 'N * 2', expected a number of 63 bits" in problem for problem in found.problems)
+
+
+def test_the_structure_of_the_macros_keeps_its_names(tmp_path):
+    definition, kernel = write_source(tmp_path)
+    (definition / "add_rows_tiling.h").write_text(NESTED)
+    (draft,) = read_sources([definition]).drafts
+    found = read_kernel(kernel, draft)
+    assert "  structure: {header: add_rows/imported_tiling_data.h, name: 'RowTilingData'}" in found.draft.tiling
+    assert found.files["op_kernel/add_rows/imported_tiling_data.h"].splitlines()[7:] == [
+        "struct Part {",
+        "    uint32_t N_XY;",
+        "};",
+        "",
+        "struct RowTilingData {",
+        "    uint32_t shareLength;",
+        "    int64_t list[6];",
+        "    Part part;",
+        "};",
+        "",
+        "#endif  // OP_KERNEL_ADD_ROWS_IMPORTED_TILING_DATA_H",
+    ]
+    assert "    // plan.data: int64_t list[6]\n" in found.files["op_host/add_rows_tiling.h"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "got no definition of the tiling data Rows; name its header as a source too"),
+        ('#include "kernel_operator.h"\nstruct Rows { int a; };\n', "got the structure Rows beside kernel code"),
+        ("__aicore__ void f();\nstruct Rows { int a; };\n", "got the structure Rows beside kernel code"),
+        ("template <int N> struct Rows { int a; };\n", "got no definition of the tiling data Rows"),
+    ],
+)
+def test_a_structure_that_the_host_cannot_include_is_a_problem(text, words, tmp_path):
+    definition, kernel = write_source(tmp_path)
+    (kernel.parent / "types.h").write_text(text)
+    kernel.write_text(ENTRY.replace("GET_TILING_DATA(data", "GET_TILING_DATA_WITH_STRUCT(Rows, data"))
+    (draft,) = read_sources([definition / "add_rows.json"]).drafts
+    found = read_kernel(kernel, draft)
+    assert any(words in problem for problem in found.problems), found.problems
+    assert not any("structure" in line for line in found.draft.tiling)
 
 
 def test_a_kernel_needs_one_operator_and_no_check(tmp_path):

@@ -28,6 +28,7 @@ SPECIMENS = {
         "op_host/flatten_rows_check.h",
         "op_host/flatten_rows_infershape.cpp",
         "op_kernel/flatten_rows.cpp",
+        "op_kernel/flatten_rows_tiling_data.h",
     ),
     # a list on the host, folded
     "sequence_sums": (

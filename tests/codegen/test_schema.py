@@ -24,7 +24,7 @@ def test_every_key_is_there_and_no_other_is_allowed(schema):
     required = {name for name, f in OpSpec.model_fields.items() if f.is_required()}
     assert set(schema["else"]["required"]) == required
     assert required - set(schema["required"]) == {"formula", "inputs", "outputs", "cases", "constraints"}
-    assert len(models) == 22
+    assert len(models) == 23
     assert all(model["additionalProperties"] is False for model in models)
 
 

@@ -128,6 +128,7 @@ def host_libraries(project: Project, names: Collection[str], generated: Sequence
     includes += [
         project.root / "op_host",
         project.root / "op_plugin",
+        project.root / "op_kernel",
         BUILTIN_ROOT / "op_host",
         BUILTIN_ROOT / "op_plugin",
     ]

@@ -35,7 +35,7 @@ LINE_FLAGS = ("-g1", "-gdwarf-4", "-gz=none", "-fno-optimize-sibling-calls", *_G
 # Kernels check their arrays and stack frames (overruns.h); large frames are probed page by page. They run for
 # milliseconds, mostly in the library of the twin, and compile in two thirds of the time of -O2.
 _FRAME_FLAGS = ("-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
-KERNEL_FLAGS = ("-O1", "-Wcast-qual", *_FRAME_FLAGS, *LINE_FLAGS)
+KERNEL_FLAGS = ("-O1", "-fno-math-errno", "-Wcast-qual", *_FRAME_FLAGS, *LINE_FLAGS)
 # The default architecture of the twin's headers.
 _HEADER_ARCH = 2201
 # Kernels must also compile with the types of the device's parameter structures (params.h).

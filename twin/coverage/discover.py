@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from opforge.codegen.data.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
+from opforge.codegen.importers.tiling.structures import code_of
 
 from .cmake_text import Program, Steps, read_programs, read_steps
-from .op_sources import Definition, code_of, dtype_header, has_auto_sync, read_definition, tiling_header
+from .op_sources import Definition, dtype_header, has_auto_sync, read_definition, tiling_header
 from .walk import Tree
 
 ARCH = SOCS[DEFAULT_SOC].arch

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from opforge.codegen.data.dtypes import CANN_DTYPES, FORMATS
+from opforge.codegen.importers.tiling.structures import code_of, described_structures
 
-_NO_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 # C++ types by enumerator of ge::DataType; specs have no 4-bit type.
 _TYPES = {dtype.ge: dtype.kernel for dtype in CANN_DTYPES if dtype.kernel} | {"DT_INT4": "AscendC::int4b_t"}
 # A kernel compares the numbers of the enumerators in preprocessor conditions.
 _NUMBERS = {dtype.ge: dtype.number for dtype in CANN_DTYPES if dtype.ge in _TYPES}
 _NUMBERS["DT_INT4"] = 29
 _NUMBERS |= {f"FORMAT_{name}": number for name, number in FORMATS.items()}
-
-
-_NUMBER = re.compile(
-    r"\b(?:const(?:expr)?|define)\s+(?:static\s+|const\s+)*(?:\w+\s+)?(\w+)\s*(?:=\s*)?\(?(\d+)U?L*\)?\s*[;\n]"
-)
 
 
 @dataclass(frozen=True)
@@ -38,11 +33,6 @@ class Definition:
     chips: dict[str, str | None]
     dtypes: dict[str, str]
     has_lists: bool
-
-
-def code_of(text: str) -> str:
-    """The text without comments."""
-    return _NO_CODE.sub(lambda found: found[0] if found[0][0] == '"' else " ", text)
 
 
 def read_definition(text: str) -> Definition | None:
@@ -110,58 +100,13 @@ def dtype_header(definition: Definition | None) -> str:
 
 def tiling_header(texts: Iterable[str], op_type: str) -> str:
     """Return the structures of `BEGIN_TILING_DATA_DEF` for kernels, and the one that the operator uses."""
-    structures: dict[str, str] = {}
-    registered: dict[str, str] = {}
-    numbers: dict[str, str] = {}
-    for text in texts:
-        code = code_of(text)
-        numbers |= dict(_NUMBER.findall(code))
-        for found in re.finditer(
-            r"\bBEGIN_TILING_DATA_DEF\s*\(\s*(\w+)\s*\)(.*?)\bEND_TILING_DATA_DEF\b", code, re.DOTALL
-        ):
-            structures.setdefault(found[1], _fields(found[2]))
-        registered |= dict(re.findall(r"\bREGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)", code))
+    # Unit tests set fields by the host functions.
+    structures, registered = described_structures(texts, has_setters=True)
     if not structures:
         return ""
-    # Lengths of arrays are often named constants of the host code.
-    structures = {
-        name: re.sub(r"\[(\w+)\]", lambda found: f"[{numbers.get(found[1], found[1])}]", fields)
-        for name, fields in structures.items()
-    }
     lines = ["#include <cstdint>", '#include "kernel_tiling/kernel_tiling.h"']
-    lines += [f"struct {name} {{ {fields}}};" for name, fields in _ordered(structures)]
+    lines += [f"struct {name} {{ {fields}}};" for name, fields in structures.items()]
     chosen = registered.get(op_type) or next(iter(reversed(structures)))
     if chosen in structures:
         lines.append(f"using OpforgeDefaultTiling = {chosen};")
     return "\n".join(lines) + "\n"
-
-
-def _fields(body: str) -> str:
-    text = ""
-    for kind, arguments in re.findall(r"TILING_DATA_FIELD_DEF(\w*)\s*\(([^()]*)\)", body):
-        words = [word.strip() for word in arguments.split(",")]
-        if kind == "_ARR" and len(words) == 3:
-            text += f"{words[0]} {words[2]}[{words[1]}]; "
-        elif kind in {"", "_STRUCT"} and len(words) == 2:
-            text += f"{words[0]} {words[1]}; "
-        if kind == "" and len(words) == 2:  # unit tests set fields by the host functions
-            text += f"void set_{words[1]}({words[0]} value) {{ {words[1]} = value; }} "
-            text += f"{words[0]} get_{words[1]}() const {{ return {words[1]}; }} "
-    return text
-
-
-def _ordered(structures: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Structures after those that they contain."""
-    done: dict[str, str] = {}
-
-    def add(name: str, above: tuple[str, ...]) -> None:
-        if name in done or name in above:
-            return
-        for word in re.findall(r"\w+", structures[name]):
-            if word in structures:
-                add(word, (*above, name))
-        done[name] = structures[name]
-
-    for name in structures:
-        add(name, ())
-    return list(done.items())

@@ -5,6 +5,6 @@
 // The entry function in the header reads the tiling data of this operator.
 #undef GET_TILING_DATA
 #define GET_TILING_DATA(data, tiling) \
-    REGISTER_TILING_DEFAULT(FlattenRowsTilingData); \
-    GET_TILING_DATA_WITH_STRUCT(FlattenRowsTilingData, data, tiling)
+    REGISTER_TILING_DEFAULT(rows::Data); \
+    GET_TILING_DATA_WITH_STRUCT(rows::Data, data, tiling)
 #include "flatten_rows.h"

@@ -1,0 +1,1 @@
+"""Read tiling data and tiling keys of kernels."""
