@@ -139,7 +139,7 @@ def _write(drafts: list[OperatorDraft], out: Path | None, kernel: Path | None, a
 def _compare(files: list[Path], drafts: list[OperatorDraft], name: str | None, answer: dict[str, object]) -> None:
     from opforge.codegen.data.names import suggest
     from opforge.codegen.errors import UserError
-    from opforge.codegen.importers.compare import differences, draft_of
+    from opforge.codegen.importers.compare import differences, draft_of, not_compared
     from opforge.codegen.project import find_project
     from opforge.codegen.spec.loader import load_specs
 
@@ -150,7 +150,8 @@ def _compare(files: list[Path], drafts: list[OperatorDraft], name: str | None, a
         if not specs:
             raise UserError(f"--check: got no spec of {', '.join(types)} in the project; name the spec beside SOURCE")
     every: list[str] = []
-    answer["differences"] = every
+    rest: list[str] = []
+    answer |= {"differences": every, "not_compared": rest}
     for path, spec in specs:
         wanted = name or (next(iter(types)) if len(types) == len(specs) == 1 else spec.op_type)
         if wanted not in types:
@@ -158,6 +159,9 @@ def _compare(files: list[Path], drafts: list[OperatorDraft], name: str | None, a
         found = differences(draft_of(spec, spec.configured_products), types[wanted])
         every += found
         say(*found)
+        missing = not_compared(types[wanted])
+        rest += missing
+        say(*(f"not compared: {line}" for line in missing))
         say(f"{path_text(path)}: {len(found)} difference{'s' if len(found) != 1 else ''} from {types[wanted].place}")
     if every:
         raise typer.Exit(1)

@@ -42,6 +42,16 @@ def differences(ours: OperatorDraft, source: OperatorDraft) -> list[str]:
     return found
 
 
+def not_compared(source: OperatorDraft) -> list[str]:
+    """Return the statements of a source that no spec can express, one line each."""
+    found = []
+    for tensor in source.tensors:
+        formats = list(dict.fromkeys(tensor.formats))
+        if formats not in ([], ["ND"]):
+            found.append(f"{tensor.name}: storage formats {', '.join(formats)}; the OpDef of a spec has ND")
+    return found + [f"line {note.line}: {note.text}" for note in source.limits]
+
+
 def _names(group: Sequence[TensorDraft]) -> list[str]:
     return [tensor.name for tensor in group]
 

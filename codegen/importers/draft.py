@@ -122,6 +122,7 @@ class OperatorDraft:
         tiling: Further lines of the section `tiling`, from an imported kernel.
         rules: Sentences that became constraints.
         notes: Statements that did not become a part of the draft.
+        limits: The notes about statements that no spec can express.
     """
 
     op_type: str
@@ -141,6 +142,7 @@ class OperatorDraft:
     tiling: tuple[str, ...] = ()
     rules: tuple[RuleDraft, ...] = ()
     notes: tuple[Note, ...] = ()
+    limits: tuple[Note, ...] = ()
 
     @property
     def tensors(self) -> tuple[TensorDraft, ...]:

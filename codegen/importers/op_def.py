@@ -46,7 +46,8 @@ def drafts(text: str, place: str) -> list[OperatorDraft]:
 
 
 def _draft(source: Source, name: str, calls: Calls) -> OperatorDraft:
-    notes = [Note(line, text) for line, text in calls.notes]
+    limits = tuple(Note(line, text) for line, text in calls.limits)
+    notes = [*(Note(line, text) for line, text in calls.notes), *limits]
     inputs, outputs = ([_tensor(entry, notes) for entry in group.values()] for group in (calls.inputs, calls.outputs))
     tensors = {tensor.name: tensor for tensor in inputs + outputs}
     width = max((len(tensor.dtypes) for tensor in tensors.values()), default=0)
@@ -72,6 +73,7 @@ def _draft(source: Source, name: str, calls: Calls) -> OperatorDraft:
         tuple(attrs),
         tuple(dict.fromkeys(calls.products)),
         notes=tuple(notes),
+        limits=limits,
     )
 
 

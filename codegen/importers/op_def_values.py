@@ -85,6 +85,7 @@ class Calls:
     attrs: dict[str, dict[str, Value]] = field(default_factory=dict)
     products: list[str] = field(default_factory=list)
     notes: list[tuple[int, str]] = field(default_factory=list)
+    limits: list[tuple[int, str]] = field(default_factory=list)
 
 
 def class_calls(source: Source) -> Iterator[tuple[str, Calls]]:
@@ -352,7 +353,7 @@ class _Walker:
                 product = value.text
                 self.calls.products.append(product)
                 if core != "AICore":
-                    self.calls.notes.append((value.line, f"configuration of {core} for {product}"))
+                    self.calls.limits.append((value.line, f"configuration of {core} for {product}"))
                 arguments = node.child_by_field_name("arguments")
                 names = [self._source.of(child) for child in arguments.named_children] if arguments else []
                 changed = self._configs.get(names[1], {}) if len(names) > 1 else {}
@@ -360,6 +361,6 @@ class _Walker:
                     dtypes = entry.get("DataType") or entry.get("DataTypeList")
                     if dtypes is not None:
                         text = f"{product} has other dtypes of {name}: {dtypes.shown}"
-                        self.calls.notes.append((dtypes.line, text))
+                        self.calls.limits.append((dtypes.line, text))
             elif method not in _FLAGS and not method.startswith("Set"):
                 self.calls.notes.append((value.line, f"{core}: {method}({value.shown})"))
