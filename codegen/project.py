@@ -87,8 +87,8 @@ class Project:
                     os.pwrite(lock, mine, 0)
         except OSError as error:
             raise UserError(
-                f"{path_text(folder)}: got '{error.strerror}', expected a folder in which opforge can build; "
-                "set OPFORGE_BUILD_DIR to another one, or XDG_CACHE_HOME for an installed opforge"
+                f"{path_text(folder)}: cannot create the build folder: {error.strerror}, expected a folder in which"
+                " opforge can build; set OPFORGE_BUILD_DIR to another one, or XDG_CACHE_HOME for an installed opforge"
             ) from error
         self._require_own(folder, owner)
 

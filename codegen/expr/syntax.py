@@ -282,7 +282,7 @@ class _Parser:
             return Attribute(name, Kind.INT)
         if name in self._scope.tensors:
             raise self._refuse(f"tensor {name!r} alone; expected present(..), dtype(..), len(..) or prod(..) of it")
-        hint = suggest(name, self._scope.words) if self._scope.words else "expected no name here"
+        hint = suggest(name, self._scope.words) if self._scope.words else "no name is defined here"
         raise self._refuse(f"unknown name {name!r}; {hint}")
 
     def _attribute(self, name: str) -> Expr:

@@ -43,6 +43,15 @@ LIST_TYPE = "const aclIntArray *"
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _PLAN_HEADER = re.compile(r"[a-z][a-z0-9_]{0,80}_tiling\.h")
 
+# The words of messages for the forms of texts, by pattern.
+FORMS: dict[str, str] = {}
+
+
+def form(pattern: str, words: str, most: int | None = None) -> StringConstraints:
+    """Return the constraint of a text; `words` describes the pattern in messages."""
+    FORMS[pattern] = words
+    return StringConstraints(pattern=pattern, max_length=most)
+
 
 def _no_controls(text: str) -> str:
     if bad := sorted({char for char in text if not char.isprintable() and char != "\n"}):
@@ -146,7 +155,7 @@ Mix = Annotated[str, _Known("mix", ("promote", "cast"))]
 Support = Annotated[str, _Known("support", ("implemented", "wider", "narrower", "different"))]
 Product = Annotated[str, _Known("product", tuple(PRODUCTS))]
 # A SoC directory of CANN, supported by opforge or not.
-Directory = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
+Directory = Annotated[str, form(r"^[a-z][a-z0-9_]{0,31}$", "lower case letters, digits and '_', as in 'ascend910b'")]
 Device = Annotated[str, _Known("device", DEVICES)]
 TaskType = Annotated[str, _Known("task type", TASK_TYPES)]
 AttrType = Annotated[str, _Known("attribute type", tuple(ATTR_KINDS))]
@@ -154,7 +163,7 @@ ScalarType = Annotated[str, _Known("type", tuple(SCALARS))]
 PlanName = Annotated[str, AfterValidator(_plan)]
 RuleName = Annotated[str, _Known("rule", tuple(RULE_STATUSES))]
 Status = Annotated[int, Field(ge=0)]
-Label = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9]{0,7}$")]
+Label = Annotated[str, form(r"^[A-Z][A-Z0-9]{0,7}$", "a capital and at most seven capitals or digits, as in 'C1'")]
 CType = Annotated[
     str,
     _Known(

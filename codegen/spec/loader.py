@@ -17,7 +17,7 @@ from opforge.codegen.files import read_regular
 from opforge.codegen.printing import escaped, path_text
 from opforge.codegen.project import MOST_SPEC_BYTES, Project
 
-from .field_types import SpecModel, UnknownWordError
+from .field_types import FORMS, SpecModel, UnknownWordError
 from .model import DeclaredSpec, OpSpec, PartialSpec
 from .validate import problems_of
 from .yaml_nodes import KEY, Document, Path, Problem, dotted, read_yaml
@@ -241,7 +241,7 @@ def _report(document: Document, errors: list[ErrorDetails], renamed: dict[Path, 
         elif error["type"] == "missing":
             if error["loc"] not in intended:
                 place = document.place(path[:-1])
-                document.problems.append(Problem(place, path, "is missing; expected this key"))
+                document.problems.append(Problem(place, path, "is missing; add this key"))
         elif error["type"] == "too_short" and error["input"]:
             continue  # it only seems too short, because some of its items are wrong
         elif error["type"] in _EXPECTED:
@@ -370,7 +370,9 @@ def _message(error: ErrorDetails) -> str:
         case "string_too_long":
             return f"got {len(str(error['input']))} characters, expected at most {context['max_length']}"
         case "string_pattern_mismatch":
-            return f"got {got}, expected the form {context['pattern']}"
+            return f"got {got}, expected {FORMS[context['pattern']]}"
+        case "literal_error":
+            return f"got {got}, expected {context['expected']}"
         case "greater_than_equal":
             return f"got {got}, expected at least {context['ge']}"
         case "less_than_equal":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from opforge.codegen.data.dtypes import ANY_FORMAT, PUBLIC_FORMATS
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS, AttrKind
@@ -38,6 +38,7 @@ from .field_types import (
     TaskType,
     TensorIrName,
     Text,
+    form,
 )
 from .section_parts import StatementSpec, TestsSpec, TorchSpec
 from .shared_plans import SHARED_PLANS, SharedPlan
@@ -167,7 +168,9 @@ class FunctionSpec(SpecModel):
         const_stream: Whether the document declares the stream of the second phase as const.
     """
 
-    function: Annotated[str, StringConstraints(pattern=r"^aclnn[A-Z][A-Za-z0-9]*$", max_length=100)]
+    function: Annotated[
+        str, form(r"^aclnn[A-Z][A-Za-z0-9]*$", "'aclnn' and a name in CamelCase, as in 'aclnnScaledSum'", 100)
+    ]
     params: dict[CName, str]
     types: dict[str, CType] = {}
     const_stream: bool = False
@@ -182,7 +185,10 @@ class OnnxSpec(SpecModel):
     """
 
     bodies: dict[str, Text] = {}
-    aliases: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][\w.]*::[A-Z]\w*$", max_length=160)], ...] = ()
+    aliases: tuple[
+        Annotated[str, form(r"^[a-z][\w.]*::[A-Z]\w*$", "a domain and a type, as in 'com.example::ScaledSum'", 160)],
+        ...,
+    ] = ()
 
 
 class TilingField(SpecModel):
@@ -201,7 +207,7 @@ class TilingKey(SpecModel):
     The first key whose `when` holds applies. Beside an own plan, the host code compares it with the key of the plan.
     """
 
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Za-z0-9]*$", max_length=64)]
+    name: Annotated[str, form(r"^[A-Z][A-Za-z0-9]*$", "a name in CamelCase, as in 'FewRows'", 64)]
     key: Annotated[int, Field(ge=0, le=2**63 - 1)]
     when: Line | None = None
     template: tuple[bool | Int64 | str, ...] = ()

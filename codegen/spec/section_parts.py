@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
 from opforge.codegen.expr.attr_kinds import AttrValue
 
@@ -21,6 +21,7 @@ from .field_types import (
     Status,
     Support,
     Text,
+    form,
 )
 
 
@@ -33,7 +34,14 @@ class TorchTarget(SpecModel):
         attrs: Attributes that it has no argument for.
     """
 
-    target: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){2}$", max_length=80)]
+    target: Annotated[
+        str,
+        form(
+            r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){2}$",
+            "namespace, name and overload, as in 'aten.gelu_backward.default'",
+            80,
+        ),
+    ]
     args: dict[Name, str]
     attrs: dict[str, AttrDefault] = {}
 

@@ -252,7 +252,7 @@ def _check_tiling(spec: OpSpec, problems: Problems) -> None:
         seen: set[str] = set()
         for path, name in entries:
             if name in seen:
-                problems.append((path, f"got {what} {name!r} again"))
+                problems.append((path, f"got {what} {name!r} again, expected each once"))
             seen.add(name)
     if tiling_bytes(spec) > TILING_DATA_BYTES:
         got = f"got {tiling_bytes(spec)} bytes, expected at most {TILING_DATA_BYTES}"
@@ -324,7 +324,7 @@ def _check_work(tiling: TilingSpec, shared_plan: SharedPlan, problems: Problems)
         least = 0 if quantity.is_optional else 1
         given = str(tiling.work.get(quantity.name, least))
         if quantity.name not in tiling.work and not quantity.is_optional:
-            problems.append((("tiling",), f"'work: {quantity.name}' is missing, expected {quantity.meaning}"))
+            problems.append((("tiling",), f"work.{quantity.name} is missing, expected {quantity.meaning}"))
         elif re.fullmatch(r"-?\d{1,18}", given) and int(given) < least:
             place = ("tiling", "work", quantity.name)
             problems.append((place, f"got {given}, expected at least {least}: {quantity.meaning}"))

@@ -296,7 +296,10 @@ def _check_test_symbols(case: Case, shape: TestShape, path: Path, problems: Prob
             got = size if isinstance(size, int) else list(size)
             problems.append(((*path, name), f"got {got}, expected {expected}"))
     if missing := sorted(set(symbols) - set(shape.symbols)):
-        problems.append((path, f"{missing[0]!r} is missing, expected a number for it"))
+        expected = (
+            f"dimensions, as in {missing[0]}: [4, 8]" if symbols[missing[0]] else f"number, as in {missing[0]}: 4"
+        )
+        problems.append((path, f"{missing[0]!r} is missing, expected a {'list of ' * symbols[missing[0]]}{expected}"))
 
 
 def _check_test_attrs(attrs: Mapping[str, AttrSpec], shape: TestShape, path: Path, problems: Problems) -> None:

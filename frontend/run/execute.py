@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
+import onnx
 from onnx import ModelProto
 
 from opforge.codegen.data.products import DEFAULT_SOC
@@ -18,7 +19,8 @@ from opforge.frontend.emit.sparse import without_sparse
 from opforge.frontend.io.arrays import Array, check_inputs, input_types
 from opforge.frontend.ir.external import is_external, tensors_of, with_data
 from opforge.frontend.ir.graph import GraphView
-from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, source_keys
+from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, source_keys, suggestion
+from opforge.frontend.ir.scope import normal_domain
 from opforge.frontend.ir.value_types import MAX_EXPANDED_NODES, expanded_nodes
 from opforge.frontend.operators import project_specs
 
@@ -27,6 +29,9 @@ from .custom_nodes import CustomNodes, Operators, Tolerances, TwinCall, TwinMode
 from .evaluator import MODEL_ERRORS, evaluator, failure_text, follow
 from .ort_offload import LargeNodes
 from .reference_ops import reference_operators, torch_operators
+
+if TYPE_CHECKING:
+    from opforge.codegen.spec.model import OpSpec
 
 STRICT = TwinMode()
 
@@ -131,6 +136,7 @@ def run_model(
     ]
     others = (*reference_operators(view), *torch_operators(specs, runner.source))
     foreign = [known for known in others if (known.op_domain, known.__name__) not in view.functions]
+    _check_nodes(view, {(known.op_domain, known.__name__) for known in (*implementations, *foreign)}, specs)
     dense, stays = without_sparse(view, folder)
     for name, reason in stays.items():
         raise UserError(f"model: cannot be executed: the sparse constant {shown(name)} {reason}")
@@ -149,6 +155,17 @@ def run_model(
             raise runner.failure from None
         raise UserError(f"model: cannot be executed: {failure_text(error)}") from error
     return Execution(outputs, runner.calls, values if keep_values else {}, runner.comparisons)
+
+
+def _check_nodes(view: GraphView, known: set[tuple[str, str]], specs: Mapping[str, OpSpec]) -> None:
+    """Reject a node whose type neither onnx nor a spec has, and whose function is not in the model."""
+    for scope in view.scopes:
+        for key, numbers in scope.keys.items():
+            domain, op_type = normal_domain(key[0]), key[1]
+            if (domain, op_type) in known or (domain, op_type) in view.functions or onnx.defs.has(op_type, domain):
+                continue
+            fix = suggestion(domain, op_type, specs.values()) or "expected an operator of onnx or of a spec"
+            raise UserError(f"{scope.label(numbers[0])}: unknown operator; {fix}")
 
 
 def _with_data(model: ModelProto, folder: Path | None) -> ModelProto:

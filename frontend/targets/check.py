@@ -223,7 +223,12 @@ def _node(
         hint = suggestion(*key, context.specs.values())
         cause = f"ATC has no parser for {spelled}" + (f", and no rule matches: {left}" if left and not hint else "")
         is_formula = scope.parent is None and any(not r.operator and key in r.keys for r in rules(context.specs))
-        fix = "run opforge convert --lower-training" if is_formula else "replace it by standard operators"
+        if is_formula:
+            fix = "run opforge convert --lower-training"
+        elif onnx.defs.has(key[1], key[0]):
+            fix = "export the model with an opset for which ATC has a parser"
+        else:
+            fix = "replace it by standard operators"
         yield Finding(name, "E13010", cause, hint or fix)
         return
     if onnx.defs.has(node.op_type, max_inclusive_version=version, domain=key[0]):

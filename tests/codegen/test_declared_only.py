@@ -104,11 +104,11 @@ def test_op_def_and_reg_op_are_all_that_is_generated(load):
         ("declared_only: true", "formula: y = x", ":7:24: inputs[0].dynamic: got true, expected false; only an"),
         ("declared_only: true", "formula: y = x", ":8:27: inputs[1].scalar: got 'one', expected no 'scalar'; only an"),
         ("declared_only: true", "formula: y = x", ": outputs[1].optional: got true, expected false; only an"),
-        ("declared_only: true", "formula: y = x", ":1:1: cases: is missing; expected this key"),
+        ("declared_only: true", "formula: y = x", ":1:1: cases: is missing; add this key"),
         ("declared_only: true", "declared_only: 1", ":3:16: declared_only: got 1, expected true or false"),
         ("mean, opt", "mean, scalar: one, opt", ":14:26: outputs[1].scalar: got 'one', expected no 'scalar' with"),
         ("dynamic: true, dtype: x", "dynamic: 2, dtype: x", ":13:24: outputs[0].dynamic: got 2, expected true or"),
-        ("scalar: one", "scalar: two", ":8:27: inputs[1].scalar: got 'two'; input should be"),
+        ("scalar: one", "scalar: two", ":8:27: inputs[1].scalar: got 'two', expected 'one' or 'list'"),
     ],
 )
 def test_refused(load, old, new, message):

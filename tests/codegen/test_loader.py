@@ -110,7 +110,7 @@ REFUSALS = [
     ("float32]}", "float32], values: {low: 0, high: ^M}}", "inputs[0].values.high: in 'M': got unknown name 'M'"),
     ("dtype: x}", "dtype: x, values: ^{low: 0, high: 2}}", "outputs[0].values: got values, expected them only with"),
     ("tiling:", "builtin: [^Sub]\ntiling:", "builtin[0]: got 'Sub'; expected one of"),
-    ("tiling:", "onnx:\n  aliases: [^Plus]\ntiling:", "onnx.aliases[0]: got 'Plus', expected the form"),
+    ("tiling:", "onnx:\n  aliases: [^Plus]\ntiling:", "onnx.aliases[0]: got 'Plus', expected a domain and a type"),
     ("tiling:", "onnx:\n  aliases: ['a::B', ^'a::B']\ntiling:", "onnx.aliases[1]: got 'a::B' again"),
     (
         "tiling:",
@@ -183,7 +183,7 @@ REFUSALS = [
         "document[0].at[0].function: got 'aclnnAdd'",
     ),
     ("summary:", "^sumary:", "sumary: unknown key 'sumary'; did you mean 'summary'?"),
-    ("summary: Add two matrices.\n", "", "1:1: summary: is missing; expected this key"),
+    ("summary: Add two matrices.\n", "", "1:1: summary: is missing; add this key"),
     ("dtypes: [float16", "^dtyps: [float16", "inputs[0].dtyps: unknown key 'dtyps'; did you mean 'dtypes'?"),
     (
         "optional: true",
@@ -265,8 +265,8 @@ REFUSALS = [
         "rule: required, status: ^561002",
         "constraints[0].status: got 561002, expected 161001, the status of the rule 'required'",
     ),
-    ("label: C2", "label: ^c2", "constraints[1].label: got 'c2', expected the form"),
-    ("aclnnAddRows", "^addRows", "aclnn[0].function: got 'addRows', expected the form"),
+    ("label: C2", "label: ^c2", "constraints[1].label: got 'c2', expected a capital"),
+    ("aclnnAddRows", "^addRows", "aclnn[0].function: got 'addRows', expected 'aclnn' and a name"),
     ("yOptional: y", "^y_optional: y", "aclnn[0].params.y_optional: got 'y_optional', expected camelCase"),
     (
         "yOptional: y",
@@ -361,7 +361,7 @@ REFUSALS = [
     ("default: 1}", "default: 1, chinese: ^[缩放]}", "attrs[0].chinese: got a list, expected text"),
     ("case: only, symbols", "case: ^onli, symbols", "tests.shapes[0].case: unknown case 'onli'; did you mean 'only'?"),
     ("{N: 1, D: 2}", "{N: 1, ^Q: 2}", "tests.shapes[0].symbols.Q: unknown symbol 'Q'; expected one of D, N"),
-    ("{N: 1, D: 2}", "^{N: 1}", "tests.shapes[0].symbols: 'D' is missing, expected a number for it"),
+    ("{N: 1, D: 2}", "^{N: 1}", "tests.shapes[0].symbols: 'D' is missing, expected a number, as in D: 4"),
     ("{N: 1, D: 2}", "{N: 1, D: ^-2}", "tests.shapes[0].symbols.D: got -2, expected at least 0"),
     (
         "attrs: {scale: 3}",

@@ -160,7 +160,7 @@ def test_the_struct_has_the_fields_of_the_plan_then_those_of_the_spec():
         ),
         ("plan: elementwise", "plan: ../../x", "tiling.plan: unknown plan '../../x'; expected one of elementwise"),
         ("elements: prod(x)", "element: prod(x)", "unknown size 'element'; did you mean 'elements'?"),
-        ("elements: prod(x), ", "", "'work: elements' is missing, expected elements of the whole problem"),
+        ("elements: prod(x), ", "", "work.elements is missing, expected elements of the whole problem"),
         ("elements: prod(x)", "elements: present(x)", "which is a condition; expected an integer"),
         ("elements: prod(x)", "elements: 0", "got 0, expected at least 1: elements of the whole problem"),
         ("elements: prod(x)", "elements: N", "unknown name 'N'"),

@@ -130,7 +130,7 @@ def test_a_core_with_both_units_is_neither_cube_nor_vector():
 def test_a_library_of_another_architecture_is_refused(compile_kernels):
     kernels = compile_kernels(SOURCE.replace("BODY", "(void)a, (void)i, (void)u, (void)b;"))
     found = kernels.launch("planted", np.zeros(64, np.float32), soc=SOC)["findings"]
-    assert "compiled for arch 2201" in found[0]["message"]
+    assert "expected a chip of architecture 2201" in found[0]["message"]
 
 
 # One product of 16 x 32 and 32 x 16 elements: rows in the unified buffer are copied to L1 in columns of 32 bytes.

@@ -43,7 +43,9 @@ def read_source(path: Path) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise UserError(f"{path_text(path)}: got '{error}', expected a kernel source in UTF-8") from error
+        raise UserError(
+            f"{path_text(path)}: byte {error.start} is not UTF-8, expected a kernel source (.h, .cpp)"
+        ) from error
 
 
 def included(text: str) -> set[str]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from opforge.codegen.data.names import nearest
+
 from .cann_api import api, known_names
 from .cpp_tokens import Token
 from .includes import Report, check_pragma
@@ -70,7 +72,11 @@ def check_words(tokens: Sequence[Token], report: Report) -> None:  # noqa: C901,
         if token.kind != "name" or before in {".", "->"}:
             continue
         if token.text == "std" and (after == "::" or before == "namespace"):
-            report(token.line, "std", "the device has no standard library; write it out, or use AscendC")
+            report(
+                token.line,
+                "std",
+                "std:: is not available on the device; write the code without it, or use a function of AscendC",
+            )
         elif token.text in _KEYWORDS and not (token.text == "delete" and before == "="):
             cause, repair = _KEYWORDS[token.text]
             report(token.line, token.text, f"{cause}; {repair}")
@@ -82,8 +88,10 @@ def check_words(tokens: Sequence[Token], report: Report) -> None:  # noqa: C901,
         elif token.text in {"ASCEND_IS_AIV", "ASCEND_IS_AIC"} and before != "if":
             report(token.line, "parentheses", f"on the device {token.text} brings its own: write `if {token.text} {{`")
         elif token.text == "AscendC" and after == "::" and beyond not in both:
-            missing = "is in one generation of CANN's headers only" if beyond in one else "is not on this list"
-            message = f"AscendC::{beyond} {missing}; use names that twin/cann_api.json lists for CANN 8.1 and 2026"
+            missing = "is in one generation of CANN's headers only" if beyond in one else "is no API of CANN"
+            near = nearest(beyond, both)
+            repair = f"did you mean AscendC::{near}?" if near else "use an API of CANN 8.1 and 9.1"
+            message = f"AscendC::{beyond} {missing}; {repair}"
             report(token.line, "api", message)
         elif token.text in one and before != "::" and after in {"(", "<"}:
             report(token.line, "api", f"{token.text} is in one generation of CANN's headers only; use the older name")

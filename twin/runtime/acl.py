@@ -292,9 +292,21 @@ class Runtime:
         self.call("aclrtMemcpy", c_void_p(data.ctypes.data), data.nbytes, pointer, data.nbytes, DEVICE_TO_HOST)
 
 
+def _check_variables() -> None:
+    """Check the variables that the library reads while it runs kernels: it can only end the process."""
+    given = os.environ.get("OPFORGE_TWIN_TIMEOUT")
+    try:
+        is_valid = not given or float(given) > 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise UserError(f"OPFORGE_TWIN_TIMEOUT: got {shown(given)}, expected a number of seconds, as in 600")
+
+
 @lru_cache(maxsize=1)
 def runtime() -> Runtime:
-    """The twin's runtime, built if necessary."""
+    """Return the twin's runtime, built if necessary."""
     from opforge.twin.build import build_runtime
 
+    _check_variables()
     return Runtime(build_runtime())

@@ -25,12 +25,14 @@ const SocFigures& CurrentSoc()
 {
     const std::lock_guard<std::mutex> guard(lock);
     const char* const environment = std::getenv("OPFORGE_TWIN_SOC");
-    for (const std::string& name : {chosen, std::string(environment == nullptr ? "" : environment)}) {
-        if (const SocFigures* soc = FindSoc(name)) {
-            return *soc;
-        }
+    if (chosen.empty() && (environment == nullptr || environment[0] == '\0')) {
+        return DefaultSoc();
     }
-    return DefaultSoc();
+    const SocFigures* const soc = FindSoc(chosen.empty() ? environment : chosen);
+    if (soc == nullptr) {
+        kernel::RefuseVariable("OPFORGE_TWIN_SOC", environment, kernel::Text("a chip, as in ", DefaultSoc().name));
+    }
+    return *soc;
 }
 
 bool SetSoc(const std::string& name, std::string& problem)

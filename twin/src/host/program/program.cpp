@@ -36,11 +36,11 @@ const char* Given(const char* name, const char* otherwise)
     return value == nullptr || value[0] == '\0' ? otherwise : value;
 }
 
-void SetOption(const char* name, const char* value)
+void SetOption(const char* name, const char* variable, const char* otherwise, const char* expected)
 {
-    if (opforgeTwinSetOption(name, value) != 0) {
-        std::fprintf(stderr, "%s: got '%s', which the CPU twin does not accept\n", name, value);
-        _exit(kBadInputExit);
+    const char* const value = Given(variable, otherwise);
+    if (value != nullptr && opforgeTwinSetOption(name, value) != 0) {
+        kernel::RefuseVariable(variable, value, expected);
     }
 }
 
@@ -100,11 +100,9 @@ void opforgeTwinStartProgram(const char* soc, const char* level)
         return;
     }
     starter = getpid();
-    SetOption("soc", Given("OPFORGE_TWIN_SOC", soc));
-    SetOption("level", Given("OPFORGE_TWIN_LEVEL", level));
-    if (const char* const seed = Given("OPFORGE_TWIN_SEED", nullptr)) {
-        SetOption("seed", seed);
-    }
+    SetOption("soc", "OPFORGE_TWIN_SOC", soc, "a chip, as in Ascend910B1");
+    SetOption("level", "OPFORGE_TWIN_LEVEL", level, "strict, device or fast");
+    SetOption("seed", "OPFORGE_TWIN_SEED", nullptr, "an integer from 0 to 18446744073709551615");
     DeviceMemory::Instance().MakeReadable();
     on_exit(OnExit, nullptr);
 }

@@ -93,7 +93,8 @@ std::string Refusal(const LaunchRequest& request, const SocFigures* soc, const k
         return Text("soc is '", request.soc, "', expected a chip of codegen/data/tables.json");
     }
     if (const int64_t arch = request.arch != 0 ? request.arch : DefaultSoc().arch; soc->arch != arch) {
-        return Text(request.soc, " has arch ", soc->arch, "; the kernel is compiled for arch ", arch);
+        return Text("got ", request.soc, " of architecture ", soc->arch, ", expected a chip of architecture ", arch,
+                    ", for which the kernel is compiled");
     }
     if (type == nullptr) {
         return Text("task type is '", request.taskType,

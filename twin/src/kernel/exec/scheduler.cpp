@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "kernel/exec/interrupt.h"
+#include "kernel/exec/text.h"
 #include "kernel/timing/time_model.h"
 
 namespace opforge::twin::kernel {
@@ -24,9 +25,16 @@ constexpr std::chrono::milliseconds kWatchInterval{250};
 
 double TimeLimit()
 {
-    const char* given = std::getenv("OPFORGE_TWIN_TIMEOUT");
-    const double seconds = given == nullptr ? 0.0 : std::atof(given);
-    return seconds > 0.0 ? seconds : kBlockSeconds;
+    const char* const given = std::getenv("OPFORGE_TWIN_TIMEOUT");
+    if (given == nullptr || given[0] == '\0') {
+        return kBlockSeconds;
+    }
+    char* end = nullptr;
+    const double seconds = std::strtod(given, &end);
+    if (*end != '\0' || !(seconds > 0.0)) {
+        RefuseVariable("OPFORGE_TWIN_TIMEOUT", given, "a number of seconds, as in 600");
+    }
+    return seconds;
 }
 
 double CpuSeconds(pthread_t thread)
@@ -67,7 +75,7 @@ std::vector<Finding> Merge(std::vector<Finding> findings)
     }
     for (const auto& [key, value] : seen) {
         if (value.second > 0) {
-            merged[value.first].message += Text(" (and in ", value.second, " more blocks)");
+            merged[value.first].message += Text(" (and in ", value.second, value.second == 1 ? " more block)" : " more blocks)");
         }
     }
     return merged;

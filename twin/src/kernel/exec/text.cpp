@@ -1,6 +1,9 @@
 #include "kernel/exec/text.h"
 
+#include <unistd.h>
+
 #include <charconv>
+#include <cstdio>
 #include <iterator>
 
 namespace opforge::twin::kernel {
@@ -39,6 +42,12 @@ std::string Join(std::initializer_list<TextPart> parts)
         text += part.Word();
     }
     return text;
+}
+
+void RefuseVariable(const char* name, const std::string& got, const std::string& expected)
+{
+    std::fprintf(stderr, "%s: got '%s', expected %s\n", name, got.c_str(), expected.c_str());
+    _exit(2);
 }
 
 }  // namespace opforge::twin::kernel

@@ -48,6 +48,9 @@ std::string Text(const Parts&... parts)
     return Join({TextPart(parts)...});
 }
 
+/// Ends the process with exit code 2 and one message: an environment variable has a wrong value.
+[[noreturn]] void RefuseVariable(const char* name, const std::string& got, const std::string& expected);
+
 }  // namespace opforge::twin::kernel
 
 #endif  // OPFORGE_TWIN_KERNEL_EXEC_TEXT_H

@@ -131,7 +131,7 @@ void AccessChecks::Use(const LocalView& view, int64_t bytes, Pipe pipe, AccessKi
             unit.rangeKind, pipe, call,
             Text(operand, kind == AccessKind::kRead ? " reads" : " writes", " bytes [", view.address - view.begin, ", ",
                  view.address - view.begin + bytes, ") of a tensor that has ", view.end - view.begin,
-                 " bytes; shorten the instruction or give InitBuffer more"));
+                 " bytes; shorten the instruction, or give InitBuffer more bytes"));
     }
     if ((view.address - unit.begin) % alignment != 0) {
         diagnostics_.Fail(unit.alignmentKind, pipe, call,
