@@ -80,7 +80,7 @@ def _opforge(
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Develop, check and deploy custom operators for Ascend NPUs from one specification.
+    """Generate, check and package custom operators for Ascend NPUs from a specification and a kernel.
 
     Exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool or toolkit is missing.
     """

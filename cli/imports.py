@@ -70,7 +70,8 @@ def import_(
     drafts = found.drafts
     with answering(json_out) as answer:
         for problem in found.problems:
-            say(f"not imported: {problem}", err=True)
+            for line in problem.splitlines():
+                say(f"not imported: {line}", err=True)
         answer["problems"] = found.problems
         if check:
             _compare(specs, drafts, name, answer)

@@ -47,7 +47,7 @@ def convert(
     model: Annotated[
         Path,
         file_argument(
-            "IN",
+            "MODEL",
             "ONNX model of opset 8 to 23, an exported program of PyTorch (.pt2), or a graph of GE (.air, .pbtxt).",
         ),
     ],
@@ -91,8 +91,6 @@ def convert(
     ] = None,
 ) -> None:
     """Rewrite a model to use custom operators, and adapt it to ATC.
-
-    The command rewrites nodes as custom operators or as standard operators.
 
     If no rule matches, the output file is identical to the input file.
     """

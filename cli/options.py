@@ -52,8 +52,8 @@ JSON = typer.Option(
 # For commands whose arguments are files: the next word is the value of `--json` only if it is `-` or ends in `.json`.
 JSON_BESIDE_FILES = typer.Option(
     "--json",
-    metavar="[FILE.json|-]",
-    help="Write the result as JSON to FILE.json, or to standard output for - or without a file.",
+    metavar="[FILE|-]",
+    help="Write the result as JSON to FILE, or to standard output for - or without a file.",
     parser=_path_or_stdout,
 )
 # Two words in the metavar: the option takes two arguments.

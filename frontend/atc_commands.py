@@ -121,7 +121,7 @@ def _run(command: Sequence[str], *, is_answer_wanted: bool) -> int | None:
     """Run atc and return its exit code, or None if atc is missing. Its output is not part of JSON on stdout."""
     say(shlex.join(command))
     if shutil.which("atc") is None:
-        say("atc is not on PATH: source set_env.sh of a toolkit, and run this command")
+        say("atc is not on PATH; source set_env.sh of a toolkit, then run the command above")
         return None
     return subprocess.run(command, stdout=STDERR if is_answer_wanted else None, check=False).returncode
 

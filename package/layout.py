@@ -29,8 +29,8 @@ CANN_VERSIONS = ("8.1", "9.1")
 _FIRST_COMPILER = "7.7"
 NOT_TRIED = "not run with a real toolkit"
 NOTE = (
-    "source release: a CANN toolkit compiles its libraries and kernels during the installation "
-    f"({NOT_TRIED}); without this, aclnn calls do not work"
+    "source release: a CANN toolkit compiles the libraries and kernels of the package during the installation"
+    f" ({NOT_TRIED}). Before that, aclnn calls do not work"
 )
 _BUILT_ON_TARGET = (
     "op_proto/lib/linux/<arch>/libcust_opsproto_rt2.0.so (shape inference)",

@@ -52,7 +52,7 @@ def drafts(data: Any, text: str, place: str) -> list[OperatorDraft]:
     entries = data if isinstance(data, list) else [data]
     reader = _Reader(text, place)
     found = [
-        reader.operator(entry, f"[{index}]" if isinstance(data, list) else "")
+        reader.operator(entry, f"[{index}]." if isinstance(data, list) else "")
         for index, entry in enumerate(entries[:_MOST_OPERATORS])
     ]
     if not entries or len(entries) > _MOST_OPERATORS:
@@ -77,6 +77,7 @@ class _Reader:
     def refuse(self, where: str, problem: str, near: object = "") -> None:
         line = self._line(near)
         place = f"{self._place}:{line}" if line else self._place
+        where = where.removesuffix(".")
         self.problems.append(f"{place}: {where + ': ' if where else ''}{problem}")
 
     def _line(self, near: object) -> int:

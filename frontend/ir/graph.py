@@ -258,7 +258,9 @@ class GraphView:
     def _require_defined(self, scope: Scope, missing: Mapping[str, int]) -> None:
         for name, number in missing.items():
             reader = scope.label(number) if number >= 0 else f"{scope.place}: an output"
-            raise self._fail(f"{reader} reads {shown(name)}, which no input, initializer or node defines")
+            raise self._fail(
+                f"{reader} reads {shown(name)}, which no input, initializer or node defines; correct the name"
+            )
 
     def _require_order(self, scope: Scope) -> None:
         """Refuse a cycle; nodes that merely stand in another order are fine."""

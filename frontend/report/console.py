@@ -143,7 +143,8 @@ def print_step(step: StepTime) -> None:
         nodes = f"{count} other node{'s' if count > 1 else ''}"
         parts.append(f"{others:.1f} us in {nodes} (roofline; {step.launches_us:.1f} us is launch overhead)")
     if step.free:
-        parts.append(f"0 us in {step.free} nodes that move no data")
+        what = "1 node that moves" if step.free == 1 else f"{step.free} nodes that move"
+        parts.append(f"0 us in {what} no data")
     console.print(f"estimated step time {step.total_us:.1f} us, {range_text()}: {', '.join(parts)}")
 
 

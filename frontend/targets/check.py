@@ -146,7 +146,13 @@ def _ends(view: GraphView) -> Iterator[Finding]:
         if not tensor.HasField("shape"):
             yield Finding(value.name, "silent", "the input has no shape; ATC assumes a scalar", "declare its shape")
         elif any(not dim.HasField("dim_value") or dim.dim_value < 0 for dim in tensor.shape.dim):
-            yield Finding(value.name, "E10001", "the input has unknown dims", "pass --input_shape to atc", "warning")
+            yield Finding(
+                value.name,
+                "E10001",
+                "the input has unknown dimensions",
+                "give the sizes with --input-shape of opforge atc",
+                "warning",
+            )
         yield from _type(value.name, tensor.elem_type)
     for initializer in graph.initializer:
         yield from _type(initializer.name, initializer.data_type)

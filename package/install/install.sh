@@ -591,16 +591,16 @@ open_to_all
 end_work "$work"
 remove_build "$build"
 
-later="install it again with --cann=FOLDER"
+later="install the package again with --cann=FOLDER"
 if [ "$will_build" = 1 ]; then
     state="It was built with CANN $toolkit_is; opforge's own build was not run with a real toolkit. The log is $installed/build.log."
 elif [ "$is_built" = 1 ]; then
     state="It is a $(info "$package" note)."
 else
-    [ "$no_build" = 0 ] || later="install it again without --no-build"
+    [ "$no_build" = 0 ] || later="install the package again without --no-build"
     why=
-    [ -n "$toolkit" ] || why=", since no CANN toolkit was found"
-    state="These are the sources only$why: aclnn calls, ATC and torch_npu cannot use the operators until they are built; for that, $later."
+    [ -n "$toolkit" ] || why="No CANN toolkit was found. "
+    state="${why}Only the sources are installed. aclnn calls, ATC and torch_npu cannot use the operators yet. To build them, $later."
 fi
 say "$vendor $version ($operators) is installed in $installed. $state"
 [ -z "$disappears" ] || say "Removed: ${disappears% }."

@@ -45,8 +45,8 @@ def test_a_toolkit_builds_the_package_before_it_is_installed(small_package, run,
     place = f"--install-path={vendors.parent}"
     sources = run(small_package, place)
     assert sources.returncode == 0, sources.stderr
-    assert "the sources only, since no CANN toolkit was found: aclnn calls, ATC and torch_npu cannot" in sources.stdout
-    assert "install it again with --cann=FOLDER" in sources.stdout
+    assert "Only the sources are installed. aclnn calls, ATC and torch_npu cannot" in sources.stdout
+    assert "install the package again with --cann=FOLDER" in sources.stdout
 
     built = run(small_package, place, ASCEND_HOME_PATH=str(toolkit.root))
     assert built.returncode == 0, built.stderr
@@ -112,7 +112,7 @@ def test_no_build_installs_the_sources(small_package, run, toolkit, vendors):
     result = run(small_package, "--no-build", f"--install-path={vendors.parent}", ASCEND_HOME_PATH=str(toolkit.root))
     assert result.returncode == 0, result.stderr
     assert "aclnn calls, ATC and torch_npu cannot use the operators until they are built" in result.stdout
-    assert "install it again without --no-build" in result.stdout
+    assert "install the package again without --no-build" in result.stdout
     assert not (toolkit.root / "calls").exists()
     assert "built.json" not in content(vendors / "opforge")
 

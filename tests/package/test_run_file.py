@@ -108,7 +108,7 @@ def test_manifest_lists_content_and_missing_parts(members):
     assert manifest["operators"] == ["GroupedBiasAddGrad"]
     assert manifest["socs"] == ["ascend910_93", "ascend910b"]
     assert manifest["release"] == "source"
-    assert manifest["note"].startswith("source release: a CANN toolkit compiles its libraries and kernels")
+    assert manifest["note"].startswith("source release: a CANN toolkit compiles the libraries and kernels")
     assert "not run with a real toolkit" in manifest["note"]
     assert manifest["cann"] == ["8.1", "9.1"]
     for missing in ("libcust_opapi.so", "kernel binaries", "upgrade.sh", "help.info", "compiler_version"):

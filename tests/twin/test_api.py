@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 from opforge.codegen.errors import UserError
 from opforge.twin import Finding, launch, run
+from opforge.twin.build import build_runtime
 from opforge.twin.compiler.units import CompileError
+from opforge.twin.runtime import acl
 
 OP = "GroupedBiasAddGrad"
 ROWS = {"grad_y": np.ones((6, 4), np.float32), "group_idx": np.array([2, 4])}
@@ -241,3 +245,18 @@ def test_the_size_of_the_workspace():
     assert launch(MACRO, "by_macro", 1, [np.zeros(8, np.int32)], workspace_bytes=64) == []
     (found,) = launch(MACRO, "by_macro", 1, [np.zeros(8, np.int32)], workspace_bytes=60)
     assert [found.kind, "'workspace', which has 16777276 bytes" in found.message] == ["gm_out_of_range", True]
+
+
+@pytest.mark.parametrize("given", ["x", "0", "-1", "nan", "5s"])
+def test_time_limit_that_is_no_number_is_rejected(monkeypatch, given):
+    monkeypatch.setenv("OPFORGE_TWIN_TIMEOUT", given)
+    with pytest.raises(UserError, match=f"^OPFORGE_TWIN_TIMEOUT: got '{given}', expected a number of seconds"):
+        acl.runtime.__wrapped__()
+
+
+def test_unknown_chip_in_the_environment_ends_an_application():
+    code = "import sys; from ctypes import CDLL; CDLL(sys.argv[1]).aclrtGetSocName()"
+    command = [sys.executable, "-c", code, str(build_runtime())]
+    ended = subprocess.run(command, env={"OPFORGE_TWIN_SOC": "foo"}, capture_output=True, text=True, check=False)
+    message = "OPFORGE_TWIN_SOC: got 'foo', expected a chip, as in Ascend910B1\n"
+    assert (ended.returncode, ended.stderr) == (2, message)
