@@ -188,10 +188,10 @@ def run(code: str, *arguments: Path, seconds: float = 3600) -> Cost:
 
 
 def compare(
-    what: str, code: str, yardstick: str, model: Path, out: Path, repeat: int, judged: str = "", limit: float = 0
+    what: str, code: str, reference: str, model: Path, out: Path, repeat: int, judged: str = "", limit: float = 0
 ) -> Row:
     """Run a command and its reference command alternately."""
-    pairs = [(run(code, model, out), run(yardstick, model, out)) for _ in range(repeat)]
+    pairs = [(run(code, model, out), run(reference, model, out)) for _ in range(repeat)]
     return _row(what, model, pairs, judged, limit)
 
 
@@ -220,8 +220,8 @@ def measured(folder: Path, nodes: int, megabytes: int, repeat: int, *, peers: bo
             f"models: got exit status {process.exitcode} of the process that writes them, expected 0;"
             " see its error above"
         )
-    out, elsewhere = folder / "out.onnx", folder / "elsewhere"
-    elsewhere.mkdir()
+    out, target_folder = folder / "out.onnx", folder / "elsewhere"
+    target_folder.mkdir()
     rows = [
         compare("convert / onnx.load", CONVERT, LOAD, paths["plain"], out, repeat, "ratio", 1.5),
         compare("convert / onnx load + save", CONVERT, LOAD_SAVE, paths["matches"], out, repeat, "ratio", 2.5),
@@ -230,8 +230,8 @@ def measured(folder: Path, nodes: int, megabytes: int, repeat: int, *, peers: bo
     rows.append(_row("convert / convert of a fifth", paths["matches"], pairs, "ratio", 6))
     rows.append(compare("convert", CONVERT, LOAD, paths["small"], out, repeat, "cpu_s", 0.9))
     rows.append(compare("--help", HELP, LOAD, paths["small"], out, repeat, "cpu_s", 0.3))
-    rows.append(compare("convert", CONVERT, LOAD, paths["weights"], elsewhere / "out.onnx", 1, "peak_mb", 150))
-    _require_same_weights(folder, elsewhere)
+    rows.append(compare("convert", CONVERT, LOAD, paths["weights"], target_folder / "out.onnx", 1, "peak_mb", 150))
+    _require_same_weights(folder, target_folder)
     for what, (module, code) in PEERS.items() if peers else ():
         if find_spec(module) is None:
             typer.echo(f"{what}: not installed; pip install '.[peers]' brings it", err=True)

@@ -62,8 +62,8 @@ def measure(task: Task) -> Row:
     figures["of_floor"] = figures["floor_us"] / (figures["estimate_us"] - figures["launch_us"])
     row = {"operator": operator, "case": case.name, "dtype": case.dtype} | {key: figures[key] for key in FIGURES}
     row |= {key: figures[key] for key in ("error_range", "outside_range")}
-    is_judged = case.target is not None and figures["minimal_bytes"] >= TARGET_BYTES
-    return row | {"missed": case.target.misses(figures) if case.target and is_judged else []}
+    has_targets = case.target is not None and figures["minimal_bytes"] >= TARGET_BYTES
+    return row | {"missed": case.target.misses(figures) if case.target and has_targets else []}
 
 
 def key_of(row: Mapping[str, Any]) -> str:

@@ -138,8 +138,8 @@ def measure(megabytes: int) -> list[Row]:
     arrays = 2 * tiles * TILE * 4 / MB
     rows = []
     for mode, speed in SPEED.items():
-        with multiprocessing.get_context("spawn").Pool(1) as alone:  # peak memory is measured per process
-            rate, grown = alone.apply(_run, (mode, tiles))
+        with multiprocessing.get_context("spawn").Pool(1) as worker:  # peak memory is measured per process
+            rate, grown = worker.apply(_run, (mode, tiles))
         allowed = BASE_MB + (SHADOW * arrays if mode == "strict" else 0.0)
         rows.append(Row(f"{mode}: traffic of a thread", rate, speed, "MB/s", at_least=True))
         rows.append(Row(f"{mode}: memory beyond {arrays:.0f} MB of arrays", grown, allowed, "MB", at_least=False))

@@ -212,7 +212,7 @@ def rows_of(kernel: VendorKernel, clone: Path) -> Iterator[Row]:
     for case in kernel.cases:
         inputs, shape = inputs_of(tiling_of(kernel, case, folder), case.dtype)
         output = np.zeros(shape, inputs["grad_y"].dtype)
-        theirs, found = vendor_reports(kernel, case, folder, inputs, output)
+        vendor_report, found = vendor_reports(kernel, case, folder, inputs, output)
         project = find_project(HERE.parent)
         ours = run(kernel.operator, inputs, soc=SOC, strict=False, seed=1, threads=1, project=project)
         try:
@@ -226,11 +226,11 @@ def rows_of(kernel: VendorKernel, clone: Path) -> Iterator[Row]:
         common = {"operator": kernel.operator, "case": str(list(inputs["grad_y"].shape)), "dtype": case.dtype}
         yield common | {
             "kernel": kernel.folder,
-            "bytes": theirs["first_touch_bytes"] / report.minimal_bytes,
-            "bal": theirs["balance"],
-            "estimate_us": theirs["estimate_us"],
-            "ratio": theirs["estimate_us"] / report.estimate_us,
-            "findings": _kinds(theirs),
+            "bytes": vendor_report["first_touch_bytes"] / report.minimal_bytes,
+            "bal": vendor_report["balance"],
+            "estimate_us": vendor_report["estimate_us"],
+            "ratio": vendor_report["estimate_us"] / report.estimate_us,
+            "findings": _kinds(vendor_report),
             "strict_findings": found,
             "difference": float(np.abs(output.astype(np.float64) - expected).max()) / scale,
         }

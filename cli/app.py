@@ -66,8 +66,8 @@ def keep_group_of(command: str) -> None:
             break
 
 
-def _print_version(is_asked: bool) -> None:
-    if is_asked:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         from .version import version_text
 
         say(version_text())

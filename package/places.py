@@ -109,19 +109,19 @@ def walk(folder: Path) -> Tree:
     waiting = [(folder, 1)]
     entries = 0
     while waiting:
-        here, depth = waiting.pop()
+        folder_path, depth = waiting.pop()
         if depth > MOST_DEPTH:
             return Tree(files, closed, f"got folders more than {MOST_DEPTH} levels deep, expected fewer levels")
         inner: list[tuple[Path, int]] = []
-        for entry in _entries(here, closed):
+        for entry in _entries(folder_path, closed):
             entries += 1
             if entries > MOST_ENTRIES:
                 return Tree(files, closed, f"got more than {MOST_ENTRIES} files and folders, expected fewer")
             if _is_folder(entry, follow=True):
                 if _is_folder(entry, follow=False):
-                    inner.append((here / entry.name, depth + 1))
+                    inner.append((folder_path / entry.name, depth + 1))
             else:
-                files.append(here / entry.name)
+                files.append(folder_path / entry.name)
         waiting += sorted(inner, reverse=True)
     return Tree(files, closed, "")
 

@@ -55,7 +55,9 @@ SPREADS: dict[str, Callable[[int, int], Array]] = {
 UNORDERED = ("uniform", "Zipf", "one per row")
 
 
-def _case(shape: tuple[int, int, int], spread: str, dtype: str, *, scale: bool = False, is_judged: bool = True) -> Case:
+def _case(
+    shape: tuple[int, int, int], spread: str, dtype: str, *, scale: bool = False, has_target: bool = True
+) -> Case:
     rows, weights, columns = shape
     return Case(
         name=f"[{rows}, {columns}] to {weights}, {spread}{', scaled' if scale else ''}",
@@ -65,7 +67,7 @@ def _case(shape: tuple[int, int, int], spread: str, dtype: str, *, scale: bool =
             "indices": SPREADS[spread](rows, weights).astype(np.int32),
         },
         attrs={"num_weights": weights, "scale_grad_by_freq": scale},
-        target=TARGET if is_judged else None,
+        target=TARGET if has_target else None,
         floor=Floor(dmas=rows // 2 if spread in UNORDERED else 0, loads=2),
         quick=rows < 5000,
     )
@@ -93,7 +95,7 @@ def _cases() -> Iterator[Case]:
                 yield _case(_shape(columns, dtype, spread), spread, dtype)
         for columns in (64, 256):
             for spread in ("uniform", "Zipf"):
-                yield _case((ROWS, WEIGHTS, columns), spread, dtype, is_judged=False)
+                yield _case((ROWS, WEIGHTS, columns), spread, dtype, has_target=False)
     for spread in ("uniform", "Zipf", "all equal"):
         yield _case((4096, 2000, 1024), spread, "fp16")
     yield _case((100, 50, 64), "uniform", "fp32", scale=True)

@@ -123,7 +123,7 @@ def _operator_or_parts(spec: OpSpec, target: Any, form: TorchForm) -> Callable[.
     return call
 
 
-def _kept(table: Mapping[Any, Any]) -> dict[Any, Any]:
+def _without_targets(table: Mapping[Any, Any]) -> dict[Any, Any]:
     """Return decompositions without those of functions that specs name."""
     ours = {target for _, target, _ in _targets()}
     return {key: value for key, value in table.items() if key not in ours}
@@ -142,7 +142,9 @@ def _inductor(graph_module: fx.GraphModule, inputs: Sequence[Any], change: _Pass
             return change.key
 
     patches = {"joint_custom_pre_pass": JointPass()}
-    return compile_fx(graph_module, inputs, decompositions=_kept(select_decomp_table()), config_patches=patches)
+    return compile_fx(
+        graph_module, inputs, decompositions=_without_targets(select_decomp_table()), config_patches=patches
+    )
 
 
 def _eager(graph_module: fx.GraphModule, inputs: Sequence[Any], change: _Pass) -> Any:

@@ -124,7 +124,7 @@ class _Writer:
             new.meta = dict(old.meta)
             results = self._results(spec, new, made, old)
         for name, result in results.items():
-            self._take(self._nodes[name], result)
+            self._replace_node(self._nodes[name], result)
         if old.name not in results:
             self._graph.erase_node(old)
 
@@ -191,13 +191,13 @@ class _Writer:
             raise Unmatched(str(error)) from error
         new.meta["val"] = value
         if len(spec.outputs) == 1:
-            return {old.name: self._alike(new, old)}
+            return {old.name: self._in_shape_of(new, old)}
         results = {}
         for number, name in enumerate(made.output):
             if name in self._nodes:
                 item = self._graph.call_function(operator.getitem, (new, number))
                 item.meta["val"] = value[number]
-                results[name] = self._alike(item, self._nodes[name])
+                results[name] = self._in_shape_of(item, self._nodes[name])
         for user in [user for user in old.users if user.name not in results]:
             index: Any = user.args[1] if user.target is operator.getitem else None
             same = made.output[index] if isinstance(index, int) else ""
@@ -207,7 +207,7 @@ class _Writer:
             self._graph.erase_node(user)
         return results
 
-    def _alike(self, new: fx.Node, old: fx.Node) -> fx.Node:
+    def _in_shape_of(self, new: fx.Node, old: fx.Node) -> fx.Node:
         """Return a value with the shape and dtype of the replaced one.
 
         Raises:
@@ -227,7 +227,7 @@ class _Writer:
         cast.meta["val"] = _computed(cast)
         return cast
 
-    def _take(self, old: fx.Node, new: fx.Node) -> None:
+    def _replace_node(self, old: fx.Node, new: fx.Node) -> None:
         """Replace a node and keep its name, which the signature of an exported program contains."""
         old.replace_all_uses_with(new)
         name = old.name

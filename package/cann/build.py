@@ -366,9 +366,9 @@ def _digest(path: Path) -> str:
 def _write(path: Path, content: Any) -> None:
     """Write a file atomically: it is absent or complete, also after a power failure."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    with beside.open("wb") as stream:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    with temporary.open("wb") as stream:
         stream.write(content.encode("utf-8") if isinstance(content, str) else content)
         stream.flush()
         os.fsync(stream.fileno())
-    beside.replace(path)
+    temporary.replace(path)

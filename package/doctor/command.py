@@ -127,8 +127,8 @@ def _seen_by(
     is_built_in: bool,
 ) -> dict[str, str]:
     """Return the folder whose operator each program uses, `CANN's own`, or `nothing`."""
-    has_own = bool(environment.toolkits) and is_built_in
-    answers = dict.fromkeys(PROGRAMS, CANN_OWN if has_own else NOTHING)
+    cann_has = bool(environment.toolkits) and is_built_in
+    used_folders = dict.fromkeys(PROGRAMS, CANN_OWN if cann_has else NOTHING)
     for vendor in reversed(environment.vendors):
         if op_type not in vendor.operators:
             continue
@@ -136,8 +136,8 @@ def _seen_by(
         for program in PROGRAMS:
             is_for_soc = is_described or program not in {ENGINE, KERNELS}
             if is_for_soc and hidden.isdisjoint((str(vendor.path), name, program) for name in (op_type, "")):
-                answers[program] = str(vendor.path)
-    return answers
+                used_folders[program] = str(vendor.path)
+    return used_folders
 
 
 def _builtin_op_types(environment: CannEnvironment) -> set[str]:
@@ -148,7 +148,7 @@ def _builtin_op_types(environment: CannEnvironment) -> set[str]:
     return found
 
 
-def _told(device: dict[str, str] | None) -> str:
+def _device_text(device: dict[str, str] | None) -> str:
     if device is None:
         return ""
     unknown = "" if device["directory"] else ", whose SoC directory is unknown to the toolkit and to opforge"
@@ -158,7 +158,7 @@ def _told(device: dict[str, str] | None) -> str:
 def _print(found: dict[str, Any], faults: list[Fault]) -> None:
     for toolkit in found["toolkits"] or [{"path": "none found", "version": "-"}]:
         say(f"toolkit  {toolkit['path']} (version {toolkit['version']})")
-    say(f"machine  {found['machine']}, SoC {found['soc']}{_told(found['device'])}")
+    say(f"machine  {found['machine']}, SoC {found['soc']}{_device_text(found['device'])}")
     numbers: dict[str, str] = {}
     for number, vendor in enumerate(found["vendors"], 1):
         numbers.setdefault(vendor["path"], f"vendor {number}")

@@ -80,9 +80,9 @@ def _no_implementation(vendor: Vendor) -> Iterator[Fault]:
 
 @VENDOR.row("manifest-missing")
 def _no_manifest(vendor: Vendor) -> Iterator[Fault]:
-    is_ours = is_file(vendor.path / "scripts/vendor_tree.sh")
+    is_from_opforge = is_file(vendor.path / "scripts/vendor_tree.sh")
     for name in (MANIFEST, SUMS):
-        if not os.path.lexists(vendor.path / name) and (is_ours or (vendor.built and name == MANIFEST)):
+        if not os.path.lexists(vendor.path / name) and (is_from_opforge or (vendor.built and name == MANIFEST)):
             cause = "does not exist; without it, the package cannot be verified, upgraded or removed"
             yield Fault(str(vendor.path / name), cause, _INSTALL_AGAIN)
 

@@ -123,8 +123,8 @@ def test_imported_op_def_is_generated_again(source, tmp_path):
     write_project([draft], tmp_path / "made")
     (spec,) = load_project(Project(tmp_path / "made"), declared=True)
     files = dict(render(spec))
-    (ours,) = drafts(files[f"op_host/{spec.name}_def.cpp"], "generated.cpp")
-    assert differences(ours, draft) == []
+    (generated,) = drafts(files[f"op_host/{spec.name}_def.cpp"], "generated.cpp")
+    assert differences(generated, draft) == []
     assert not list((tmp_path / "made" / "tests").rglob("reference/*.py"))
 
 

@@ -230,10 +230,10 @@ def test_the_cpp_example_prints_the_results_of_the_reference(operators, root, na
     spellings = {spelling: of for spelling, of in spec.aclnn[0].params.items() if of in exact}
     assert [spelling for spelling, _ in printed] == list(spellings)
     for spelling, numbers in printed:
-        wanted = exact[spellings[spelling]].astype(np.float64).ravel()
+        expected_value = exact[spellings[spelling]].astype(np.float64).ravel()
         tolerance = spec.tests.tolerance[example.given[spellings[spelling]].dtype]
         got = np.array(numbers.split(), np.float64)
-        np.testing.assert_allclose(got, wanted[[0, 1, 2, 3, -1]], tolerance.rtol + 1e-5, tolerance.atol)
+        np.testing.assert_allclose(got, expected_value[[0, 1, 2, 3, -1]], tolerance.rtol + 1e-5, tolerance.atol)
 
 
 @pytest.mark.parametrize("name", with_kernel)

@@ -124,9 +124,9 @@ def test_sparse_constants_become_dense(flat, rng):
     constant = helper.make_node("Constant", [], ["t"], sparse_value=sparse("t", table, flat))
     first = helper.make_node("Add", ["x", "t"], ["k"])
     last = helper.make_node("If", ["c"], ["u"], then_branch=branch, else_branch=branch)
-    ours = list(model.graph.node)
+    inner_nodes = list(model.graph.node)
     del model.graph.node[:]
-    model.graph.node.extend([constant, first, *ours, last, helper.make_node("Add", ["u", "v"], ["w"])])
+    model.graph.node.extend([constant, first, *inner_nodes, last, helper.make_node("Add", ["u", "v"], ["w"])])
     model.graph.sparse_initializer.append(sparse("ends", ends, flat))
     result = convert(model).model
     assert [node.op_type for node in result.graph.node] == ["Constant", "Add", "GroupedBiasAddGrad", "Add", "If", "Add"]

@@ -83,9 +83,9 @@ def the_result(model, feed):
     onnx.checker.check_model(conversion.model, full_check=True)
     session = onnxruntime.InferenceSession(conversion.model.SerializeToString()).run(None, feed)
     for results in (ReferenceEvaluator(conversion.model).run(None, feed), session):
-        for got, wanted in zip(results, expected, strict=True):
-            assert got.dtype == wanted.dtype
-            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+        for got, expected_array in zip(results, expected, strict=True):
+            assert got.dtype == expected_array.dtype
+            np.testing.assert_allclose(got, expected_array, rtol=1e-4, atol=1e-5)
     assert all(comparison.same for comparison in verify(model, conversion))
     return conversion
 

@@ -152,20 +152,20 @@ def test_the_type_of_a_constant_inside(tmp_path):
     assert "float8e4m3fnuz" in the_finding(model, tmp_path).cause
 
 
-@pytest.mark.parametrize("ours", ["", "[n] z = npu.NPUGroupedBiasAddGrad (x)"])
-def test_the_repair_is_one_that_works(ours, tmp_path):
+@pytest.mark.parametrize("custom_node", ["", "[n] z = npu.NPUGroupedBiasAddGrad (x)"])
+def test_the_repair_is_one_that_works(custom_node, tmp_path):
     """A conversion fixes only a model with a mapped node, and folds only nodes that it can evaluate."""
     text = (
         "[k] k = Constant <value_float = 2.0> () [m] m = Neg (k) [r] r = Erf (k) [s] s = RandomNormal <shape = [1]> ()"
     )
     model = parse(
         f"(float[2, 4, 3] x) => (y, z) {{{text} a = Add (x, m) b = Add (a, s) y = Add (b, r)"
-        f" {ours or 'z = Relu (x)'}}}",
+        f" {custom_node or 'z = Relu (x)'}}}",
         domains=["npu"],
     )
     fixes = {f.node: f.fix for f in findings(model, tmp_path) if f.code == "silent"}
     repaired = {node for node, fix in fixes.items() if "opforge convert" in fix}
-    assert repaired == ({"k (Constant)", "m (Neg)", "r (Erf)"} if ours else set())
+    assert repaired == ({"k (Constant)", "m (Neg)", "r (Erf)"} if custom_node else set())
     after = {f.node for f in findings(convert(model).model, tmp_path) if f.code == "silent"}
     assert after == set(fixes) - repaired
 

@@ -64,8 +64,8 @@ def run_everywhere(model, feed):
     onnx.shape_inference.infer_shapes(model, strict_mode=True)
     reference = ReferenceEvaluator(model).run(None, feed)
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    for ours, theirs in zip(reference, session.run(None, feed), strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    for by_onnx, by_onnxruntime in zip(reference, session.run(None, feed), strict=True):
+        np.testing.assert_allclose(by_onnx, by_onnxruntime, rtol=1e-5, atol=1e-6)
     return reference
 
 

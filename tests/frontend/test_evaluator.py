@@ -39,8 +39,8 @@ def test_windows_are_those_of_onnxruntime(text, rng):
     }
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     given = execute(model, arrays)
-    for value, wanted in zip(model.graph.output, session.run(None, arrays), strict=True):
-        np.testing.assert_allclose(given[value.name], wanted, rtol=1e-5, atol=1e-5)
+    for value, expected in zip(model.graph.output, session.run(None, arrays), strict=True):
+        np.testing.assert_allclose(given[value.name], expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -52,8 +52,8 @@ def converted(model, arguments, function, op):
     session = onnxruntime.InferenceSession(conversion.model.SerializeToString()).run(None, feed)
     evaluated = onnx.reference.ReferenceEvaluator(conversion.model).run(None, feed)
     for results in (session, evaluated):
-        for got, wanted in zip(results, expected, strict=True):
-            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+        for got, expected_array in zip(results, expected, strict=True):
+            np.testing.assert_allclose(got, expected_array, rtol=1e-4, atol=1e-4)
     assert all(comparison.same for comparison in verify(model, conversion))
 
 

@@ -416,8 +416,8 @@ def test_export_keeps_the_convolution(torch):
     assert conversion.mapped[0].inputs == ["g", "x", "w", "b"]
     feed = {name: array.numpy() for name, array in zip("gxwb", arrays, strict=True)}
     got = execute(conversion.model, feed, operators="function").values()
-    for ours, theirs in zip(got, Gradient()(*arrays), strict=True):
-        np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-4, atol=1e-5)
+    for result_array, torch_result in zip(got, Gradient()(*arrays), strict=True):
+        np.testing.assert_allclose(result_array, torch_result.numpy(), rtol=1e-4, atol=1e-5)
 
 
 def test_rows_that_a_symbol_counts(torch):

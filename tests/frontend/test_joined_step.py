@@ -32,8 +32,8 @@ def test_a_step_is_converted_from_the_files_as_they_were_written(name, tmp_path,
     assert {node.domain for node in model.graph.node} <= {"", "opforge"}
     outputs = {value.name for value in model.graph.output}
     gradients = [n.input[1] for n in onnx.load(files[0]).graph.node if n.op_type == "InPlaceAccumulatorV2"]
-    wanted = {name.removesuffix("_grad") + suffix for name in gradients for suffix in ("", ".first", ".second")}
-    assert {f"{name}_updated" for name in wanted} < outputs
+    expected = {name.removesuffix("_grad") + suffix for name in gradients for suffix in ("", ".first", ".second")}
+    assert {f"{name}_updated" for name in expected} < outputs
 
 
 def convert_files(folder, training, optimizer):
@@ -87,8 +87,8 @@ def test_a_step_on_gradients_summed_over_several_runs(rng, tmp_path):
         first, second = 0.8 * first + 0.2 * gradient, 0.9 * second + 0.1 * gradient**2
         root = np.sqrt(second / (1 - 0.9**count)) + 1e-8
         weight = weight * (1 - 0.5 * 0.01) - 0.5 * first / (1 - 0.8**count) / root
-        for name, wanted in (("w.buffer", gradient), ("w.first", first), ("w.second", second), ("w", weight)):
-            np.testing.assert_allclose(state[name], wanted, rtol=1e-5, atol=1e-6, err_msg=name)
+        for name, expected in (("w.buffer", gradient), ("w.first", first), ("w.second", second), ("w", weight)):
+            np.testing.assert_allclose(state[name], expected, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize(

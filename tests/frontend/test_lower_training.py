@@ -73,10 +73,10 @@ def require_same_types_and_numbers(converted, expected, feed, *, half):
     """Run a model on onnxruntime; `half` is the tolerance for float16."""
     onnx.checker.check_model(converted, full_check=True)
     session = onnxruntime.InferenceSession(converted.SerializeToString())
-    for array, (output, wanted) in zip(session.run(None, feed), expected.items(), strict=True):
-        assert array.dtype == wanted.dtype
+    for array, (output, expected_array) in zip(session.run(None, feed), expected.items(), strict=True):
+        assert array.dtype == expected_array.dtype
         precision = half if array.dtype == np.float16 else 1e-5
-        np.testing.assert_allclose(array, wanted, rtol=precision, atol=precision, err_msg=output)
+        np.testing.assert_allclose(array, expected_array, rtol=precision, atol=precision, err_msg=output)
 
 
 def test_candidate_is_only_listed_by_default():
@@ -207,10 +207,10 @@ def test_a_node_becomes_standard_nodes(name, rng):
     expected = execute(model, feed)
     session = onnxruntime.InferenceSession(conversion.model.SerializeToString())
     evaluated = execute(conversion.model, feed)
-    for array, (output, wanted) in zip(session.run(None, feed), expected.items(), strict=True):
-        assert array.dtype == evaluated[output].dtype == wanted.dtype
-        np.testing.assert_allclose(array, wanted, rtol=1e-5, atol=1e-5, err_msg=output)
-        np.testing.assert_allclose(evaluated[output], wanted, rtol=1e-5, atol=1e-5, err_msg=output)
+    for array, (output, expected_array) in zip(session.run(None, feed), expected.items(), strict=True):
+        assert array.dtype == evaluated[output].dtype == expected_array.dtype
+        np.testing.assert_allclose(array, expected_array, rtol=1e-5, atol=1e-5, err_msg=output)
+        np.testing.assert_allclose(evaluated[output], expected_array, rtol=1e-5, atol=1e-5, err_msg=output)
 
 
 def test_inputs_of_lowered_nodes_only_are_removed():
@@ -269,8 +269,8 @@ def test_a_batch_of_unknown_size(name, rng):
     feed = node_feed(fixed, rng)
     session = onnxruntime.InferenceSession(conversion.model.SerializeToString())
     given = {value.name: feed[value.name] for value in session.get_inputs()}
-    for array, (output, wanted) in zip(session.run(None, given), execute(fixed, feed).items(), strict=True):
-        np.testing.assert_allclose(array, wanted, rtol=1e-5, atol=1e-5, err_msg=output)
+    for array, (output, expected_array) in zip(session.run(None, given), execute(fixed, feed).items(), strict=True):
+        np.testing.assert_allclose(array, expected_array, rtol=1e-5, atol=1e-5, err_msg=output)
 
 
 @pytest.mark.parametrize(
@@ -502,8 +502,8 @@ def test_gradients_of_half_precision(name, rng):
     pairs = {"buffer": ("x", 1.0)} if "buffer" in feed else {"w": ("g", -feed["rate"]), "x": ("h", -feed["rate"])}
     for old, (gradient, factor) in pairs.items():
         assert results[old].dtype == np.float32
-        wanted = feed[old] + factor * feed[gradient].astype(np.float32)
-        np.testing.assert_allclose(results[old], wanted, rtol=1e-6, atol=1e-6)
+        expected_array = feed[old] + factor * feed[gradient].astype(np.float32)
+        np.testing.assert_allclose(results[old], expected_array, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -542,8 +542,8 @@ def test_adam(mode, corrected, rng):
         else:
             weight = wide[w] - rate * np.sqrt(two) / one * first / (np.sqrt(second) + 0.01)
             weight -= rate * 0.1 * weight
-        for name, wanted in ((w, weight), (m, first), (v, second)):
-            np.testing.assert_allclose(results[name], wanted, rtol=1e-5, atol=1e-6, err_msg=name)
+        for name, expected_array in ((w, weight), (m, first), (v, second)):
+            np.testing.assert_allclose(results[name], expected_array, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 def test_a_step_down_the_gradient(rng):

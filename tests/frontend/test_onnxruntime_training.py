@@ -90,8 +90,8 @@ def test_gradients(name, tmp_path):
     before, after = (
         onnxruntime.InferenceSession(m.SerializeToString()).run(gradients, feed) for m in (model, conversion.model)
     )
-    for got, wanted in zip(after, before, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+    for got, expected_value in zip(after, before, strict=True):
+        np.testing.assert_allclose(got, expected_value, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", [name for name in NODES if name not in FAILING])
@@ -103,17 +103,17 @@ def test_a_lowered_node(name):
     before, after = (
         onnxruntime.InferenceSession(m.SerializeToString()).run(None, feed) for m in (model, lowered.model)
     )
-    for got, wanted in zip(after, before, strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+    for got, expected_value in zip(after, before, strict=True):
+        np.testing.assert_allclose(got, expected_value, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("is_reset", [False, True])
 @pytest.mark.parametrize("name", STEPS)
 def test_the_stored_numbers_of_a_step(name, is_reset):
     step = training_step(*(onnx.load(HERE / f"{name}_{kind}.onnx") for kind in ("training", "optimizer")), name)
-    wanted = stored(name, is_reset=is_reset)
+    expected_value = stored(name, is_reset=is_reset)
     for key, got in numbers_of(step, is_reset=is_reset).items():
-        np.testing.assert_allclose(sample(got), wanted[key], rtol=1e-5, atol=1e-6, err_msg=key)
+        np.testing.assert_allclose(sample(got), expected_value[key], rtol=1e-5, atol=1e-6, err_msg=key)
 
 
 def test_steps_on_gradients_summed_over_several_runs(tmp_path):

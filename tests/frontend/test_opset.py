@@ -37,9 +37,9 @@ def test_every_opset_becomes_the_newest_supported_by_atc(opset, x):
     expected = execute(model, {"x": x}, operators="function")
     evaluated = onnx.reference.ReferenceEvaluator(result).run(None, {"x": x})
     session = onnxruntime.InferenceSession(result.SerializeToString()).run(None, {"x": x})
-    for name, ours, theirs in zip(expected, evaluated, session, strict=True):
-        np.testing.assert_allclose(ours, expected[name], rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(theirs, expected[name], rtol=1e-5, atol=1e-6)
+    for name, by_onnx, by_onnxruntime in zip(expected, evaluated, session, strict=True):
+        np.testing.assert_allclose(by_onnx, expected[name], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(by_onnxruntime, expected[name], rtol=1e-5, atol=1e-6)
 
 
 # Version, node, outputs and initializers of nodes that have another form in opset 18.
@@ -72,9 +72,9 @@ def test_nodes_with_another_form_in_the_target_opset(opset, node, outputs, value
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     evaluated = onnx.reference.ReferenceEvaluator(result).run(None, {"x": x})
     session = onnxruntime.InferenceSession(result.SerializeToString()).run(None, {"x": x})
-    for ours, theirs, wanted in zip(evaluated, session, expected, strict=True):
-        np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-6)
-        np.testing.assert_array_equal(theirs, wanted)
+    for by_onnx, by_onnxruntime, expected_value in zip(evaluated, session, expected, strict=True):
+        np.testing.assert_allclose(by_onnx, expected_value, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(by_onnxruntime, expected_value)
 
 
 def test_nodes_inside_a_branch_are_respelled_too(x):

@@ -32,11 +32,11 @@ def test_offloaded_nodes_equal_the_onnx_evaluator(rng):
         }"""
     )
     arrays = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes(model).items()}
-    wanted = execute(model, arrays)
+    expected = execute(model, arrays)
     outputs, count = ran(model, arrays)
     # The sum reads 2 x 4 x 32 x 32 numbers, which is fast enough in onnx; the pool has only 32768.
     assert count == 1
-    for name, array in wanted.items():
+    for name, array in expected.items():
         assert outputs[name].dtype == array.dtype
         np.testing.assert_allclose(outputs[name], array, rtol=1e-4, atol=1e-3)
 

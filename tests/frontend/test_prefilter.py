@@ -32,10 +32,12 @@ def parse(text):
 def test_the_types_are_those_of_the_rules(options):
     context = Context(GraphView(parse(PLAIN)), {spec.op_type: spec for spec in project_specs()}, None)
     keys = Search(context, options, "opforge")._rules.keys()
-    ours = {op_type for domain, op_type in keys if domain == ""}
+    custom_types = {op_type for domain, op_type in keys if domain == ""}
     expected = prefilter.tried_types(patterns=bool(options))
-    assert {op_type for op_type in ours if not op_type.startswith("NPU")} <= expected <= {name for _, name in keys}
-    assert any(op_type.startswith("NPU") for op_type in ours)
+    assert (
+        {op_type for op_type in custom_types if not op_type.startswith("NPU")} <= expected <= {name for _, name in keys}
+    )
+    assert any(op_type.startswith("NPU") for op_type in custom_types)
 
 
 @pytest.mark.parametrize(

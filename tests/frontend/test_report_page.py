@@ -103,9 +103,9 @@ def test_every_rewritten_node_has_its_picture(step):
     assert len(pictures) == 2 * (len(data["mapped"]) + len(data["lowered"]))
     befores, afters = pictures[::2], pictures[1::2]
     assert not any('class="ours"' in picture for picture in befores)
-    ours = [picture for picture in afters if 'class="ours"' in picture]
-    assert len(ours) == len(data["mapped"])
-    for entry, picture in zip(data["mapped"], ours, strict=True):
+    custom = [picture for picture in afters if 'class="ours"' in picture]
+    assert len(custom) == len(data["mapped"])
+    for entry, picture in zip(data["mapped"], custom, strict=True):
         assert f'<g class="ours"><title>{entry["node"]}</title>' in picture
         assert f"opforge::{entry['op']}" in picture
 

@@ -75,11 +75,11 @@ def test_a_training_step_runs_on_made_up_arrays(step):
         assert node["estimate_us"] == single.estimate_us > single.launch_us
         assert (node["gm_bytes_read"], node["gm_bytes_written"]) == (single.gm_bytes_read, single.gm_bytes_written)
         assert f"{single.estimate_us:.2f}" in printed
-    wanted = execute.execute(conversion.model, arrays, operators="function")
+    expected = execute.execute(conversion.model, arrays, operators="function")
     with np.load(folder / "o.npz") as outputs:
-        assert set(outputs.files) == wanted.keys()
+        assert set(outputs.files) == expected.keys()
         for name in outputs.files:
-            np.testing.assert_allclose(outputs[name], wanted[name], rtol=1e-3, atol=1e-4)
+            np.testing.assert_allclose(outputs[name], expected[name], rtol=1e-3, atol=1e-4)
 
 
 def execute_specs():
@@ -167,7 +167,7 @@ def best_us(moved, products=0.0, peak=1024):
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("(float[512, 512] a, float[512, 512] b) => (float[512, 512] y) {y = MatMul (a, b)}", best_us(3 << 20, 512**3)),
         (
@@ -207,11 +207,11 @@ def best_us(moved, products=0.0, peak=1024):
         ("(float[4, 6] x) => (float[6, 4] y) <int64[2] s = {6, 4}> {y = Reshape (x, s)}", 0),
     ],
 )
-def test_roofline_estimate_of_other_nodes(text, wanted):
+def test_roofline_estimate_of_other_nodes(text, expected):
     model = parse(text)
     _, step = timed(model, sample_inputs(model, convert(model)))
-    assert step.total_us == pytest.approx(wanted)
-    assert step.free == (wanted == 0)
+    assert step.total_us == pytest.approx(expected)
+    assert step.free == (expected == 0)
 
 
 def test_calls_of_a_node_in_a_loop_are_one_row(calls):

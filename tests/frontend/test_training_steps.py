@@ -34,9 +34,9 @@ def test_a_whole_step(name, is_reset):
     given = {value.name: arrays[value.name] for value in session.get_inputs()}
     names = [value.name for value in session.get_outputs()]
     results = dict(zip(names, session.run(None, given), strict=True))
-    wanted = stored(name, is_reset=is_reset)
-    assert len(wanted) == len(names)
-    for key, numbers in wanted.items():
+    expected = stored(name, is_reset=is_reset)
+    assert len(expected) == len(names)
+    for key, numbers in expected.items():
         got = sample(results[names[0] if key == "loss" else f"{key}_updated"])
         np.testing.assert_allclose(got, numbers, rtol=1e-4, atol=1e-5 * max(np.abs(numbers).max(), 1), err_msg=key)
 

@@ -21,12 +21,12 @@ class CommandLine:
     """Runs `opforge` in a separate process for each call, forked from a process with the imports."""
 
     def __init__(self) -> None:
-        self._caller, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._caller, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._caller.settimeout(HANGS)
-        with theirs:
+        with server_end:
             self._server = subprocess.Popen(
-                [sys.executable, str(Path(__file__).with_name("command_server.py")), str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
+                [sys.executable, str(Path(__file__).with_name("command_server.py")), str(server_end.fileno())],
+                pass_fds=[server_end.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
             )

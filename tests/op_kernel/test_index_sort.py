@@ -58,16 +58,16 @@ def source_for(dtype):
 def sort(indices, limit, unwanted=-1, chunk=32, blocks=1):
     """Run the kernel; return the wanted sorted indices and their positions in the unsorted list."""
     lists = np.zeros((2, len(indices), 2), np.int32)
-    wanted = np.zeros(1, np.int64)
+    count = np.zeros(1, np.int64)
     tiling = struct.pack("<5q", len(indices), limit, unwanted, chunk, blocks)
-    findings = launch(source_for(indices.dtype), "sort_indices", blocks, [indices, lists, wanted], tiling)
+    findings = launch(source_for(indices.dtype), "sort_indices", blocks, [indices, lists, count], tiling)
     assert not findings, "\n".join(map(str, findings))
     levels = 0
     while chunk << levels < len(indices):
         levels += 1
     places = lists[levels % 2, :, 1]
     np.testing.assert_array_equal(np.sort(places), np.arange(len(indices)))
-    return indices[places[: wanted[0]]], places[: wanted[0]]
+    return indices[places[: count[0]]], places[: count[0]]
 
 
 def check(indices, limit, unwanted=-1, **options):

@@ -244,8 +244,8 @@ def test_threads_of_a_session(library):
     expected = [found.run(None, feed)[0] for feed in feeds]
     equal = []
 
-    def work(feed, wanted):
-        equal.extend(np.array_equal(found.run(None, feed)[0], wanted) for _ in range(5))
+    def work(feed, expected_value):
+        equal.extend(np.array_equal(found.run(None, feed)[0], expected_value) for _ in range(5))
 
     threads = [threading.Thread(target=work, args=pair) for pair in zip(feeds, expected, strict=True)]
     for thread in threads:

@@ -203,7 +203,7 @@ def empty_folder_hides_the_tiling(tree):
 
 
 @fault("manifest-missing", "cannot be verified, upgraded or removed")
-def manifest_gone(tree):
+def manifest_missing(tree):
     tree.write(tree.vendor / "scripts/vendor_tree.sh", "")
     (tree.vendor / "manifest.json").unlink()
 
@@ -233,7 +233,7 @@ def no_binary_listed(tree):
 
 
 @fault("binary-file-missing", "kernel_file.json: does not exist")
-def list_of_one_operator_gone(tree):
+def operator_list_missing(tree):
     foreign(tree)
     (tree.vendor / BINARY_INFO).with_name("kernel_file.json").unlink()
 
@@ -283,7 +283,7 @@ def opp_without_builtin(tree):
 
 
 @fault("no-scene", "has no arch")
-def scene_info_lost(tree):
+def scene_info_missing(tree):
     (tree.opp / "scene.info").write_text("os=linux\n")
 
 
@@ -308,7 +308,7 @@ def entry_of_something_else(tree):
 
 
 @fault("entry-missing", "which is not a folder")
-def entry_gone(tree):
+def entry_missing(tree):
     tree.environment["ASCEND_CUSTOM_OPP_PATH"] += ":/nowhere/vendors/gone"
 
 
@@ -352,7 +352,7 @@ def source_release(tree):
 
 
 @fault("binary-file-missing", "does not exist, but binary_info_config.json lists kernels of")
-def kernel_file_gone(tree):
+def kernel_file_missing(tree):
     next((tree.vendor / TBE / "kernel").rglob("*.o")).unlink()
 
 
@@ -372,7 +372,7 @@ def new_abi_by_tag(tree):
 
 
 @fault("cannot-load", "ends the program that loads it (exit code -9)")
-def library_kills_the_process_that_opens_it(tree):
+def library_kills_its_process(tree):
     tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "kills")
 
 
@@ -488,19 +488,19 @@ def config_unreadable(tree):
 
 
 @fault("config-unreadable", "its first line is not load_priority=")
-def config_holds_a_zero_byte(tree):
+def config_contains_a_zero_byte(tree):
     (tree.opp / "vendors").mkdir()
     (tree.opp / "vendors/config.ini").write_text("load_priority=be\0ta\n")
 
 
 @fault("config-vendor-missing", "names the vendor 'gone'")
-def config_names_nobody(tree):
+def config_without_vendors(tree):
     (tree.opp / "vendors").mkdir()
     (tree.opp / "vendors/config.ini").write_text("load_priority=gone\n")
 
 
 @fault("vendor-not-listed", "does not name the vendor 'beta'", "shadowed", "library-path")
-def config_forgets_a_vendor(tree):
+def config_lacks_a_vendor(tree):
     for name in ("alpha", "beta"):
         tree.install(tree.opp / "vendors" / name)
     (tree.opp / "vendors/config.ini").write_text("load_priority=alpha\n")
@@ -579,7 +579,7 @@ def files_missing(tree):
 
 
 @fault("cann-version", "is made for CANN 8.2 to 9.1, but the toolkit is 8.1.RC1")
-def made_for_a_newer_toolkit(tree):
+def packed_for_a_newer_toolkit(tree):
     manifest = {"operators": [OP_TYPE], "files": {}, "cann": ["8.2", "9.1"]}
     (tree.vendor / "manifest.json").write_text(json.dumps(manifest))
 
@@ -604,7 +604,7 @@ def build_was_killed(tree):
     "vendor-too-large",
     "got folders more than 64 levels deep, expected fewer levels; remove the files that are not part",
 )
-def folder_is_endless(tree):
+def folder_too_deep(tree):
     (tree.vendor / "docs").joinpath(*["d"] * 70).mkdir(parents=True)
 
 
@@ -660,7 +660,7 @@ GE, FE, ONNX, ACLNN, KERNELS = "GE registry", "FE and ATC", "ONNX parser", "acln
         ("empty_folder_hides_the_tiling", {GE}),
         ("registry_not_linked", {GE}),
         ("file_changed", set()),
-        ("manifest_gone", set()),
+        ("manifest_missing", set()),
     ],
 )
 def test_programs_affected_by_each_fault(tree, name, blind):

@@ -485,8 +485,8 @@ def _launch_mix(kernels, symbol, blocks, **options):
 def test_the_clean_cube_kernel_is_silent(kernels, strict):
     report, results, expected = _launch_cube(kernels, "clean_cube", 2, strict=strict)
     assert report["findings"] == []
-    for result, wanted in zip(results, expected, strict=True):
-        np.testing.assert_array_equal(result, np.broadcast_to(wanted, result.shape))
+    for result, expected_array in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(result, np.broadcast_to(expected_array, result.shape))
 
 
 @pytest.mark.parametrize("strict", [True, False])

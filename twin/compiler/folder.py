@@ -29,7 +29,7 @@ def locked(folder: Path) -> Iterator[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         with lock_file(folder / ".lock") as lock:
             noted = os.pread(lock, 64, 0)
-            _remove_left_behind(folder, noted)
+            _remove_abandoned(folder, noted)
             with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=folder) as scratch:
                 if not noted or _NAME.fullmatch(noted):  # other text was not written by a build
                     os.pwrite(lock, os.fsencode(Path(scratch).name), 0)
@@ -50,7 +50,7 @@ def _is_below(folder: Path, place: object) -> bool:
     return isinstance(place, str) and Path(place).is_relative_to(folder) and Path(place) != folder / ".lock"
 
 
-def _remove_left_behind(folder: Path, noted: bytes) -> None:
+def _remove_abandoned(folder: Path, noted: bytes) -> None:
     """Remove the temporary folder recorded in the lock file: its build was killed, because the lock was free."""
     if _NAME.fullmatch(noted):
         left = folder / os.fsdecode(noted)

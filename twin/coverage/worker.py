@@ -125,12 +125,12 @@ def _compile(
 
 def _link_kernels(source: Source, folder: Path) -> list[Path]:
     """Link folders of kernels next to each other, for includes as "../other_operator/file.h"; return the folders."""
-    here = folder / "here" / "there"  # for "../other/file.h" and "../../other/file.h"
-    if not here.is_dir():
-        here.mkdir(parents=True)
+    nested = folder / "here" / "there"  # for "../other/file.h" and "../../other/file.h"
+    if not nested.is_dir():
+        nested.mkdir(parents=True)
         for name, path in source.links.items():
             (folder / name).symlink_to(Path(source.root, path))
-    return [here.parent, here, folder]
+    return [nested.parent, nested, folder]
 
 
 def _test_defines(source: Source, settings: dict[str, Any]) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def _example(source: Source, made: Path, place: Place, settings: dict[str, Any],
     result = _run_program(made / "program", source.arguments, folder, place, row)
     if not row.ran:
         return
-    row.right = _says(result.output)
+    row.right = _reported_result(result.output)
     if settings["run_scripts"] and source.after:
         results = [place.run([sys.executable, *words], folder, may_start_processes=True) for words in source.after]
         row.right = all(after.status == 0 for after in results)
@@ -326,7 +326,7 @@ def _reported(path: Path) -> list[dict[str, str]]:
     return list(found.values())
 
 
-def _says(output: str) -> bool | None:
+def _reported_result(output: str) -> bool | None:
     """Return whether the output of a program reports a right result; None if it reports nothing."""
     lines = output.splitlines()
     if any(_FAILED.search(line) for line in lines):

@@ -45,7 +45,7 @@ def require_no_assembly(expanded: str, folders: Sequence[str]) -> None:
     Raises:
         UserError: There is inline assembly; the message lists all locations.
     """
-    lines = list(_own_lines(expanded, (*folders, _TWIN)))
+    lines = list(_kernel_lines(expanded, (*folders, _TWIN)))
     found: list[str] = []
 
     def report(line: int, rule: str, message: str) -> None:
@@ -68,7 +68,7 @@ def require_no_assembly(expanded: str, folders: Sequence[str]) -> None:
         raise UserError("\n".join(dict.fromkeys(found)))
 
 
-def _own_lines(expanded: str, folders: tuple[str, ...]) -> Iterator[_Line]:
+def _kernel_lines(expanded: str, folders: tuple[str, ...]) -> Iterator[_Line]:
     """Yield the lines of files outside `folders`."""
 
     @lru_cache

@@ -74,8 +74,11 @@ def lint_files(paths: Iterable[Path]) -> list[LintFinding]:
 
 def roots_of(path: Path) -> tuple[Path, ...]:
     """Return the folders that contain all headers of a kernel source: its project, and opforge."""
-    here = path.absolute().parent
-    project = next((folder.parent for folder in (here, *here.parents) if folder.name == "op_kernel"), here)
+    source_folder = path.absolute().parent
+    project = next(
+        (folder.parent for folder in (source_folder, *source_folder.parents) if folder.name == "op_kernel"),
+        source_folder,
+    )
     return project, BUILTIN_ROOT
 
 

@@ -88,8 +88,8 @@ class Step:
     def add(self, other: Step) -> None:
         """Add the times of an equal step."""
         self.us += other.us
-        for mine, its in zip(self.steps, other.steps, strict=True):
-            mine.add(its)
+        for first, second in zip(self.steps, other.steps, strict=True):
+            first.add(second)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -133,8 +133,8 @@ def _folded_once(steps: Sequence[Step], keys: Sequence[int]) -> list[Step]:
             continue
         body = list(steps[at : at + length])
         for begin in range(at + length, at + length * rounds, length):
-            for mine, its in zip(body, steps[begin : begin + length], strict=True):
-                mine.add(its)
+            for first, second in zip(body, steps[begin : begin + length], strict=True):
+                first.add(second)
         folded.append(Step("", "loop", sum(step.us for step in body), rounds, fold(body)))
         at += length * rounds
     return folded

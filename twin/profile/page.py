@@ -114,7 +114,7 @@ def _phases(launch: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _stretches(launch: Mapping[str, Any], launch_us: float) -> list[dict[str, Any]]:
+def _timeline(launch: Mapping[str, Any], launch_us: float) -> list[dict[str, Any]]:
     """Return the time of a launch from left to right: overhead, phases by their limit, barriers."""
     found = [("launch", "launch", launch_us)]
     for number, phase in enumerate(launch["phases"], 1):
@@ -125,7 +125,7 @@ def _stretches(launch: Mapping[str, Any], launch_us: float) -> list[dict[str, An
     return [_part(label, color, us, total) for label, color, us in found]
 
 
-def _verdict(launch: Mapping[str, Any], launch_us: float) -> str:
+def _largest_part(launch: Mapping[str, Any], launch_us: float) -> str:
     """Return a sentence about the largest part of the time."""
     times = {"barriers of all cores": sum(phase["sync_us"] for phase in launch["phases"])}
     for phase in launch["phases"]:
@@ -338,8 +338,8 @@ def _launch(
     return {
         "title": f"{launch['op_type']}: " if len(launches) > 1 else "",
         "core_kinds": len({_kind(core) for core in launch["cores"]}),
-        "verdict": _verdict(launch, launch_us),
-        "timeline": _stretches(launch, launch_us),
+        "largest_part": _largest_part(launch, launch_us),
+        "timeline": _timeline(launch, launch_us),
         "timeline_legend": [
             ("launch", "launch"),
             *((limit, f"phase limited by {LIMITS[limit]}") for limit in LIMITS if limit in limits),

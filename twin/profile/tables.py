@@ -92,9 +92,9 @@ def _line_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for column in columns:
         table.add_column(column, justify="left" if column in {"line", "pipe"} else "right", no_wrap=True)
     table.add_column("source", no_wrap=True)
-    room = max(width - sum(widths) - 3 * len(widths) - 4, _LEAST_TEXT)
+    text_width = max(width - sum(widths) - 3 * len(widths) - 4, _LEAST_TEXT)
     for *cells, text in rows:
-        cut = text if len(text) <= room else f"{text[: room - 3]}..."
+        cut = text if len(text) <= text_width else f"{text[: text_width - 3]}..."
         table.add_row(*(Text(cell) for cell in (*cells, cut)))  # source text is not markup
     return table
 

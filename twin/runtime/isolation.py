@@ -86,15 +86,15 @@ def run_isolated(job: Job, arrays: Sequence[Array], results: Iterable[int], time
     Raises:
         UserError: The system has no memory or process for it.
     """
-    offsets, size = _places(arrays)
+    offsets, size = _buffer_offsets(arrays)
     try:
         with _shared(size) as shared:
             for array, offset in zip(arrays, offsets, strict=True):
                 shared.seek(offset)
                 shared.write(_bytes_of(array))
             shared.flush()
-            verdict = _supervised({**job, "offsets": offsets, "timeout": timeout}, shared.fileno())
-            ended = _judge(verdict, job["symbol"], timeout)
+            outcome = _supervised({**job, "offsets": offsets, "timeout": timeout}, shared.fileno())
+            ended = _findings_of(outcome, job["symbol"], timeout)
             for index in results if ended.report else ():
                 shared.seek(offsets[index])
                 shared.readinto(_bytes_of(arrays[index]))
@@ -125,9 +125,9 @@ def run_command(
         shared.write(data)
         shared.flush()
         job = {"command": list(command), "environment": dict(environment), "offsets": [], "timeout": timeout}
-        verdict = _supervised(job, shared.fileno())
-    status = verdict.get("status")
-    return (None if status is None else os.waitstatus_to_exitcode(status)), verdict.get("report", "")
+        outcome = _supervised(job, shared.fileno())
+    status = outcome.get("status")
+    return (None if status is None else os.waitstatus_to_exitcode(status)), outcome.get("report", "")
 
 
 def _bytes_of(array: Array) -> memoryview:
@@ -135,7 +135,7 @@ def _bytes_of(array: Array) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def _places(arrays: Sequence[Array]) -> tuple[list[int], int]:
+def _buffer_offsets(arrays: Sequence[Array]) -> tuple[list[int], int]:
     """Return the offset of each array in the shared memory, where arrays overlap as they do here; and its size."""
     offsets = [0] * len(arrays)
     start = end = size = 0
@@ -163,7 +163,7 @@ def _shared(size: int) -> Iterator[BufferedRandom]:
 def _supervised(job: Job, buffers: int) -> dict[str, Any]:
     """Return the result of the supervisor for the job; empty if it was killed."""
     source, target = os.pipe()
-    with os.fdopen(source, "rb") as verdict:
+    with os.fdopen(source, "rb") as outcome:
         try:
             supervisor = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_SUPERVISOR)],
@@ -174,11 +174,11 @@ def _supervised(job: Job, buffers: int) -> dict[str, Any]:
         finally:
             os.close(target)
         with supervisor:
-            text = {**job, "buffers": buffers, "verdict": target}
+            text = {**job, "buffers": buffers, "outcome": target}
             assert supervisor.stdin is not None  # noqa: S101  # it is a pipe
             supervisor.stdin.write(json.dumps(text).encode() + b"\n")
             supervisor.stdin.flush()
-            answer = _read_until(verdict, supervisor, job["timeout"] + _GRACE_SECONDS)
+            answer = _read_until(outcome, supervisor, job["timeout"] + _GRACE_SECONDS)
     found: dict[str, Any] = json.loads(answer) if answer else {}
     return found
 
@@ -196,19 +196,19 @@ def _read_until(stream: BufferedReader, supervisor: subprocess.Popen[bytes], sec
     return b""
 
 
-def _judge(verdict: dict[str, Any], symbol: str, timeout: float) -> Ended:
+def _findings_of(outcome: dict[str, Any], symbol: str, timeout: float) -> Ended:
     """Return the findings for a result of the supervisor."""
-    if not verdict:
+    if not outcome:
         message = f"{symbol}: the kernel ended the process that supervises it; remove the call of kill()"
         return Ended([_finding("process_killed", message)], None)
     findings, report = [], None
-    status = None if verdict["status"] is None else os.waitstatus_to_exitcode(verdict["status"])
+    status = None if outcome["status"] is None else os.waitstatus_to_exitcode(outcome["status"])
     if status is None:
         findings.append(_finding("time_limit", f"{symbol}: the kernel did not end within {timeout:g} s; {_ENDLESS}"))
     elif status < 0:
         name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
         findings.append(_finding("process_killed", f"{symbol}: the kernel's process was killed by {name}; {_KILLED}"))
-    elif status != 0 or (report := _report_of(verdict["report"])) is None:
+    elif status != 0 or (report := _report_of(outcome["report"])) is None:
         findings.append(
             _finding("process_exit", f"{symbol}: the kernel ended the process with exit({status}); {_EXIT}")
         )
@@ -216,7 +216,7 @@ def _judge(verdict: dict[str, Any], symbol: str, timeout: float) -> Ended:
         raise UserError(f"{symbol}: the kernel's process cannot run it: {report['error']}")
     else:
         findings = findings_of([report])
-    if left := verdict["left"]:
+    if left := outcome["left"]:
         findings.append(
             _finding("process_left", f"{symbol}: the kernel left {left} child process{'es' * (left > 1)}; {_LEFT}")
         )

@@ -94,7 +94,7 @@ def _enter(job: Job, supervisor: int, answer: int) -> NoReturn:
     if os.getppid() != supervisor:  # the supervisor has ended
         os._exit(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.close(job["verdict"])
+    os.close(job["outcome"])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _limit_memory()
     try:
@@ -181,9 +181,9 @@ def main() -> None:
             return
         line += part
     job: Job = json.loads(line)
-    verdict = json.dumps(_supervise(job)).encode()
-    with contextlib.suppress(BrokenPipeError), open(job["verdict"], "wb") as stream:
-        stream.write(verdict)
+    outcome = json.dumps(_supervise(job)).encode()
+    with contextlib.suppress(BrokenPipeError), open(job["outcome"], "wb") as stream:
+        stream.write(outcome)
 
 
 if __name__ == "__main__":

@@ -134,13 +134,13 @@ def _build(project: Project, spec: OpSpec, vendor: Path, soc: str) -> None:
     tiling = [library for library in libraries if library.path.name == TILING_LIBRARY]
     with locked(twin_dir(project)) as scratch:
         build(tiling, scratch, jobs=1)
-    mine = Path(os.path.commonpath([library.path for library in libraries]))
+    copied_vendor = Path(os.path.commonpath([library.path for library in libraries]))
     for path in vendor.rglob("*"):
-        copy = mine / path.relative_to(vendor)
+        copy = copied_vendor / path.relative_to(vendor)
         if path.is_file() and path.name != TILING_LIBRARY:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
-    use_built(project, soc, spec, mine)
+    use_built(project, soc, spec, copied_vendor)
 
 
 def _compile_error(text: str) -> str:

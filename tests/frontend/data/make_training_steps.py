@@ -161,12 +161,12 @@ def numbers_of(step, *, is_reset):
 
     model = onnx.ModelProto()
     model.CopyFrom(step)
-    wanted = {model.graph.output[0].name: "loss"}
+    expected = {model.graph.output[0].name: "loss"}
     for node in list(model.graph.node):
         if node.op_type == "InPlaceAccumulatorV2":
-            wanted[node.output[1]] = node.input[0]
+            expected[node.output[1]] = node.input[0]
         elif node.op_type == "BatchNormInternal":
-            wanted |= dict(zip(node.output[1:3], node.input[3:5], strict=True))
+            expected |= dict(zip(node.output[1:3], node.input[3:5], strict=True))
         elif node.op_type == "AdamWOptimizer":
             sequences = [next(n for n in model.graph.node if name in n.output) for name in node.input[2:]]
             for sequence in (sequences[0], *sequences[2:]):
@@ -177,11 +177,11 @@ def numbers_of(step, *, is_reset):
                     value = helper.make_tensor(number, TensorProto.INT64, [], [position])
                     model.graph.initializer.append(value)
                     model.graph.node.append(helper.make_node("SequenceAt", [updated, number], [f"{name}_updated"]))
-                    wanted[f"{name}_updated"] = name
+                    expected[f"{name}_updated"] = name
     del model.graph.output[:]
-    model.graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in wanted)
+    model.graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in expected)
     results = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed(step, is_reset=is_reset))
-    return dict(zip(wanted.values(), results, strict=True))
+    return dict(zip(expected.values(), results, strict=True))
 
 
 def main():
