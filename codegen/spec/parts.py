@@ -230,8 +230,13 @@ class TilingStructure(SpecModel):
         name: Its name, with its namespaces.
     """
 
-    header: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.h$", max_length=200)]
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(::[A-Za-z_]\w*)*$", max_length=200)]
+    header: Annotated[
+        str,
+        form(r"^[A-Za-z0-9_]+(/[A-Za-z0-9_]+)*\.h$", "a path of a header without '..', as in 'folder/tiling.h'", 200),
+    ]
+    name: Annotated[
+        str, form(r"^[A-Za-z_]\w*(::[A-Za-z_]\w*)*$", "a C++ name, as in 'optiling::ScaledSumTilingData'", 200)
+    ]
 
 
 class TilingSpec(SpecModel):
