@@ -14,7 +14,7 @@ __all__ = ["Conversion", "convert", "from_fx"]
 
 
 def __getattr__(name: str) -> Any:
-    # onnx is loaded when something is converted, not when the package is imported.
+    # onnx is loaded at the first conversion, not when the package is imported.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from . import pipeline

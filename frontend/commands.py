@@ -54,7 +54,7 @@ class ConvertOptions:
     bodies: bool = False
 
     def command(self, model: Path, out: Path) -> str:
-        """Return the command that asks for this."""
+        """Return the command line with these options."""
         flags = {"--patterns": self.patterns, "--lower-training": self.lower_training, "--verify": self.verify}
         flags["--bodies"] = self.bodies
         domain = None if self.domain == OPFORGE_DOMAIN else self.domain
@@ -169,7 +169,7 @@ def _reports(
             timed = replace(conversion, passes=times.entries())
             return json_file(target, timed.report() | compared)
 
-        # Made when it is written, behind the model: it has the time that saving the model took.
+        # Created when it is written, after the model, so that it contains the time of saving the model.
         reports.append(NewFile(target, lambda file: report().fill(file), "report"))
     if options.html is not None:
         from opforge.frontend.report.page import Command, report_page

@@ -64,7 +64,7 @@ class Unmapped(_Entry):
         node: Its name, or that of its first output.
         candidate: The operator; "" if the name resembles none.
         reason: The condition that failed, with the values found.
-        nodes: Other nodes that the reason is about.
+        nodes: Other nodes in the reason.
     """
 
     node: str
@@ -102,12 +102,12 @@ class PassTimes:
         return result
 
     def add(self, entries: Iterable[PassTime]) -> None:
-        """Add times that were measured elsewhere."""
+        """Add times measured by other code."""
         for entry in entries:
             self._seconds[entry.name] = self._seconds.get(entry.name, 0.0) + entry.seconds
 
     def entries(self) -> list[PassTime]:
-        """Return the passes so far, one that still runs included, in the order of their first runs."""
+        """Return the passes so far, including a running one, in the order of their first runs."""
         now = perf_counter()
         return [PassTime(name, s + now - self._running.get(name, now)) for name, s in self._seconds.items()]
 

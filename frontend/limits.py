@@ -1,7 +1,7 @@
 """Limit memory and CPU time of work on a model file, in a separate process that may crash or hang.
 
-Libraries in C++ crash on some models, and an allocation that fails inside protobuf ends the process or worse. So limits
-are set where a child can die of them, and its parent says in one line what happened.
+C++ libraries crash on some models, and a failed allocation in protobuf ends the process or worse. So limits are set in
+a child process that can die, and its parent reports the reason in one line.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line
 from opforge.codegen.process_limits import MIB, LimitError, Limits
 
-# Variables with which a user allows a trusted model more.
+# Environment variables for higher limits for a trusted model.
 MEMORY_VARIABLE, SECONDS_VARIABLE = "OPFORGE_MEMORY_MB", "OPFORGE_CPU_SECONDS"
-# A file of this size may be nodes alone; what larger ones have more are weights, held a few times at most.
+# A file of this size may consist only of nodes; the rest of a larger file is weights, with a few copies at most.
 _SMALL_BYTES = 64 * MIB
 _MEMORY_BYTES, _MEMORY_PER_BYTE = 850 * MIB, 16
 _CPU_SECONDS, _CPU_SECONDS_PER_MIB = 120, 4
-# A run also holds the values that the model computes, and the CPU time of all threads counts.
+# A run also stores the computed values, and the CPU time of all threads counts.
 _RUN_MEMORY_BYTES, _RUN_CPU_SECONDS = 4096 * MIB, 3600
-# The rest of the memory of the machine is for the system.
+# The rest of the memory is for the system.
 _MACHINE_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4
 # Bytes of messages per byte of a file: exporters' models take 2 to 4; messages without content take a hundred.
 _PARSED_BYTES, _PARSED_PER_BYTE = 192 * MIB, 4
 _SET_PARENT_DEATH_SIGNAL = 1  # of linux/prctl.h
 _lock = Lock()
-# Where a supervised process says what it works on; -1 in any other.
+# File descriptor where a supervised process writes its current work; -1 in other processes.
 _claims = -1
-_is_brief = False
+_skips_finalization = False
 
 
 def _reason(limits: Limits, status: int) -> str:
@@ -57,12 +57,12 @@ def _reason(limits: Limits, status: int) -> str:
 
 
 def allow_more(memory: int) -> str:
-    """Return the repair when `memory` bytes were too few."""
+    """Return the fix if `memory` bytes were too few."""
     return f"set {MEMORY_VARIABLE}={2 * memory // MIB} or more"
 
 
 def failed_allocation(error: MemoryError) -> str:
-    """Return the reason why an allocation failed in this process, and the repair."""
+    """Return the reason of a failed allocation in this process, and the fix."""
     memory = resource.getrlimit(resource.RLIMIT_DATA)[0]
     repair = "" if memory == resource.RLIM_INFINITY else f"; if you trust the model, {allow_more(memory)}"
     return f"needs more memory: {first_line(error)}{repair}"
@@ -72,11 +72,11 @@ def limits_for(size: int, *, is_run: bool = False) -> Limits:
     """Return the limits for files of `size` bytes in all.
 
     Args:
-        size: Bytes of the model, its external data and its inputs, as far as they are read.
+        size: Bytes of the model, its external data and its inputs that are read.
         is_run: Whether the model is executed.
 
     Raises:
-        UserError: A variable that sets a limit holds no number.
+        UserError: A variable for a limit is not a number.
     """
     excess = max(size - _SMALL_BYTES, 0)
     memory, seconds = (_RUN_MEMORY_BYTES, _RUN_CPU_SECONDS) if is_run else (_MEMORY_BYTES, _CPU_SECONDS)
@@ -87,7 +87,7 @@ def limits_for(size: int, *, is_run: bool = False) -> Limits:
 
 
 def _granted(variable: str, unit: str) -> int:
-    """Return the number that the user allows; 0 when the user says nothing."""
+    """Return the number in a variable of the user; 0 if it is not set."""
     text = os.environ.get(variable, "0")
     if not (text.isascii() and text.isdecimal() and len(text) < 9):
         raise UserError(f"{variable}: got {text[:20]!r}, expected a number of {unit}")
@@ -99,13 +99,13 @@ def _granted_bytes() -> int:
 
 
 def _used_bytes() -> int:
-    """Return private memory of this process, as the system counts it for its limit."""
+    """Return private memory of this process, in the way the system counts it for its limit."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[5]) * resource.getpagesize()
 
 
 def _allow(memory: int) -> tuple[int, int]:
-    """Limit the private memory of this process; return the limits before, which stay where they are lower."""
+    """Limit the private memory of this process, unless the limit is already lower; return the previous limits."""
     before = resource.getrlimit(resource.RLIMIT_DATA)
     bounds = [bound for bound in before if bound != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min([memory, *bounds]), before[1]))
@@ -113,13 +113,13 @@ def _allow(memory: int) -> tuple[int, int]:
 
 
 def parsed_bytes(size: int) -> int:
-    """Memory that the messages in a file of `size` bytes may take."""
+    """Return the maximum memory of the messages in a file of `size` bytes."""
     return max(_PARSED_BYTES + _PARSED_PER_BYTE * size, _granted_bytes())
 
 
 @contextmanager
 def parsing(size: int) -> Iterator[None]:
-    """Let protobuf grow by what a file of `size` bytes can honestly need; beyond, it raises DecodeError."""
+    """Allow protobuf the maximum memory of a valid file of `size` bytes; above it, it raises DecodeError."""
     with _lock:
         before = _allow(_used_bytes() + parsed_bytes(size))
         try:
@@ -138,12 +138,13 @@ def _restrict(limits: Limits, used_bytes: int) -> None:
 
 
 def _fork() -> int:
-    """Fork; the child finalizes no objects of the parent: the end of an onnxruntime session waits for its threads."""
+    """Fork; the child finalizes no objects of the parent, because an onnxruntime session waits for its threads."""
     collects = gc.isenabled()
     gc.disable()
     try:
         with warnings.catch_warnings():
-            # Python warns of threads that a child lacks; the only ones here are those of BLAS, which starts new ones.
+            # Python warns of threads that do not exist in a child; here they are only those of BLAS, which starts new
+            # ones.
             warnings.simplefilter("ignore", DeprecationWarning)
             child = os.fork()
         if child == 0:
@@ -169,7 +170,7 @@ def in_child(work: Callable[[], bytes], limits: Limits) -> bytes:
     os.close(target)
     try:
         with os.fdopen(source, "rb") as stream:
-            # Two reads: a slice would copy the content, which may be long.
+            # Two reads: a slice would copy the content, which may be large.
             kind, content = stream.read(1), stream.read()
     except BaseException:
         os.kill(child, signal.SIGKILL)
@@ -186,11 +187,11 @@ def in_child(work: Callable[[], bytes], limits: Limits) -> bytes:
 
 
 def _answer(work: Callable[[], bytes], limits: Limits, target: int) -> None:
-    """Write what `work` gives, or why it gives nothing, and end this process."""
+    """Write the result of `work`, or the reason why there is none, and end this process."""
     failures = _memory_failures()
     status = 1
     try:
-        # What a library in C++ says when it dies is not for the user, nor where it was.
+        # Crash messages of a C++ library, with its location, are not useful for the user.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         faulthandler.disable()
         _restrict(limits, _used_bytes())
@@ -205,7 +206,7 @@ def _answer(work: Callable[[], bytes], limits: Limits, target: int) -> None:
                 os._exit(status)
             except Exception as error:  # noqa: BLE001  # raised again by the parent
                 if "alloc failed" in str(error):
-                    # protobuf's way to say it inside onnx.
+                    # the form in which onnx reports this error of protobuf
                     os._exit(status)
                 stream.write(b"t" + traceback.format_exc().encode(errors="backslashreplace"))
         status = 0
@@ -214,8 +215,8 @@ def _answer(work: Callable[[], bytes], limits: Limits, target: int) -> None:
 
 
 def supervise() -> None:
-    """Go on in a child; the parent stays here, ends as the child does, and says why when that died of `claim`."""
-    global _claims  # noqa: PLW0603  # which process this is
+    """Continue in a child; the parent exits in the same way, and reports the reason if a limit was reached."""
+    global _claims  # noqa: PLW0603  # identifies this process
     source, target = os.pipe()
     sys.stdout.flush()
     child = _fork()
@@ -233,25 +234,25 @@ def supervise() -> None:
         memory, seconds, place = [*(active or [*released, ""][-1]).split(" ", 2), "", ""][:3]
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     is_asked = (status - 128 if status > 128 else -status) in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    # A library that has no memory may also end the process as if all was well.
+    # Without memory, a library may also end the process with exit code 0.
     if place and (status not in range(4) or active) and not is_asked:
         reason = _reason(Limits(int(seconds), int(memory)), status)
-        print(f"{place}: {reason}", file=sys.stderr, flush=True)  # noqa: T201  # the child, which should, is gone
+        print(f"{place}: {reason}", file=sys.stderr, flush=True)  # noqa: T201  # the child has ended
         status = UserError.exit_code
     os._exit(status if status >= 0 else 128 - status)
 
 
 def disable_gc() -> None:
-    """Look for no garbage among millions of names, and take nothing apart at the end of a supervised process."""
-    global _is_brief  # noqa: PLW0603  # how this process is to end
+    """Disable garbage collection of millions of names, and skip finalization in a supervised process."""
+    global _skips_finalization  # noqa: PLW0603  # how this process ends
     if _claims >= 0:
-        _is_brief = True
+        _skips_finalization = True
         gc.disable()
 
 
 def leave(code: int) -> NoReturn:
-    """End the command line, a brief process at once."""
-    if _is_brief:
+    """End the command line; with disabled garbage collection, immediately."""
+    if _skips_finalization:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -260,12 +261,12 @@ def leave(code: int) -> NoReturn:
 
 @contextmanager
 def claimed(place: str, limits: Limits, held: int = 0) -> Iterator[None]:
-    """Work within limits; a process that is not supervised has none.
+    """Work within limits; a process that is not supervised has no limits.
 
     Args:
-        place: Stands in front of messages.
-        limits: The limits, which end with the work.
-        held: Bytes that the work holds at once in any case.
+        place: Prefix of messages.
+        limits: The limits during the work.
+        held: Bytes that the work allocates in any case.
 
     Raises:
         UserError: There is not enough memory.
@@ -278,7 +279,7 @@ def claimed(place: str, limits: Limits, held: int = 0) -> Iterator[None]:
     if _claims >= 0:
         os.write(_claims, f"{limits.memory} {limits.seconds} {place}".encode(errors="backslashreplace"))
         _restrict(limits, 0)
-        # Killed, the parent cannot pass it on.
+        # If this process is killed, the parent cannot report the reason.
         ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL))
     failures = _memory_failures()
     failure: Exception | None = None
@@ -288,7 +289,7 @@ def claimed(place: str, limits: Limits, held: int = 0) -> Iterator[None]:
         failure = error
     finally:
         if _claims >= 0:
-            # What runs later, such as atc, has other needs; so has the message about a failure.
+            # Later programs, such as atc, and the message about a failure have other requirements.
             for kind, bounds in before:
                 resource.setrlimit(kind, bounds)
             os.write(_claims, b"\n")
@@ -297,7 +298,7 @@ def claimed(place: str, limits: Limits, held: int = 0) -> Iterator[None]:
 
 
 def _memory_failures() -> tuple[type[Exception], ...]:
-    """Return the errors of a failed allocation: protobuf has no single one."""
+    """Return the errors of a failed allocation: protobuf has several."""
     from google.protobuf.message import DecodeError, EncodeError
 
     return MemoryError, SystemError, DecodeError, EncodeError

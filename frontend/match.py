@@ -12,6 +12,6 @@ def match(state: State) -> State:
     """Search the model once."""
     search = Search(state.context, state.options.groups, state.options.domain)
     search.run()
-    # Nodes that only this conversion made are no nodes of the reader's model.
+    # Nodes created by the conversion are not in the model of the user.
     left = tuple(entry for entry in search.left() if entry.node not in state.rewritten.made)
     return replace(state, matched=Matched(tuple(search.placements), tuple(search.lowered), left))

@@ -27,14 +27,14 @@ _TYPES = {
 
 
 def node_draft(path: Path, name: str) -> OperatorDraft:
-    """A draft of the operator of a node.
+    """Return a draft of the operator of a node.
 
     Args:
         path: The model.
         name: The name of the node, or the type of the only node with it.
 
     Raises:
-        UserError: The model cannot be read, or it is not clear which node is wanted.
+        UserError: The model cannot be read, or the node is ambiguous.
     """
     graph = load_source(path).model.graph
     node = _node(graph, name, path)
@@ -76,7 +76,7 @@ def _node(graph: GraphProto, name: str, path: Path) -> NodeProto:
 def _tensors(
     names: Sequence[str], types: dict[str, ValueType], letter: str, taken: set[str]
 ) -> tuple[TensorDraft, ...]:
-    """The tensors of a node; names of values are names of parameters if they are short."""
+    """Return the tensors of a node; names of values are names of parameters if they are short."""
     tensors = []
     for index, name in enumerate(names, 1):
         if not name:

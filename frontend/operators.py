@@ -21,7 +21,7 @@ def operators(loaded: Loaded) -> State:
 
 
 def project_specs() -> tuple[OpSpec, ...]:
-    """Return the specs of the current folder's project, else the built-in ones; not those that are declared only."""
+    """Return the specs of the current project, else the built-in ones, without those that are declared only."""
     paths = find_project().spec_paths()
     return _load(tuple((path, path.stat().st_mtime_ns) for path in paths))
 

@@ -61,7 +61,7 @@ def convert(
 
 
 def _rewritten(loaded: Loaded, times: PassTimes) -> Conversion:
-    """Run the passes behind the prefilter. Their imports take longer than copying a model of 100,000 nodes."""
+    """Run the passes after the prefilter. Their imports take longer than copying a model of 100,000 nodes."""
     from .emit.atc_compat import adapt
     from .emit.bodies import emit
     from .emit.fold import fold_constants
@@ -80,7 +80,7 @@ def _rewritten(loaded: Loaded, times: PassTimes) -> Conversion:
         return state
 
     search: _Steps = (("types", types), ("match", match))
-    # Constants are folded before the rewrite, which writes both in one go, and bodies are emitted in the final opset.
+    # Constants are folded before the rewrite, which writes both at once, and bodies are emitted in the final opset.
     finish: _Steps = (
         ("fold", fold_constants),
         ("rewrite", rewrite),
@@ -91,7 +91,7 @@ def _rewritten(loaded: Loaded, times: PassTimes) -> Conversion:
     state = times.run("operators", operators, loaded)
     state = run(state, (("sparse", dense), ("inline", inline), ("types", types), ("opset-before", requested), *search))
     while state.matched.lowering:
-        # A rule may need a shape that is known only once the nodes before it are standard nodes.
+        # A rule may need a shape that is known only after earlier nodes are standard nodes.
         state = run(state, (("rewrite", rewrite), *search))
     if state.matched.placements or state.is_new:
         state = run(state, finish)

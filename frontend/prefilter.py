@@ -1,4 +1,4 @@
-"""Decide from the node types that no rule can match a model, without an import of rules and specs."""
+"""Decide by node types whether a rule can match a model, without an import of rules and specs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NAMES = _RULES / "names"
 
 @cache
 def tried_types(*, patterns: bool) -> AbstractSet[str]:
-    """Return types of nodes at which rules are tried; `patterns` adds rules that do nothing without this option.
+    """Return types of nodes at which rules are tried; `patterns` adds rules that this option enables.
 
     Raises:
-        TypeError: A rule has a pattern that only an import could read.
+        TypeError: A rule has a pattern that can be read only by an import.
     """
     paths = [path for path in _RULES.rglob("*.py") if path.parent not in (_RULES, _NAMES)]
     return {
@@ -38,7 +38,7 @@ def tried_types(*, patterns: bool) -> AbstractSet[str]:
 
 
 def _rule_types(node: ast.ClassDef, label: str, *, patterns: bool) -> AbstractSet[str]:
-    """Return the types of one class; none if it is no rule, or does nothing without another option."""
+    """Return the types of one class; none if it is not a rule, or needs another option."""
     fields = {ast.unparse(each.targets[0]): each.value for each in node.body if isinstance(each, ast.Assign)}
     others = {ast.unparse(each.target): each.value for each in node.body if isinstance(each, ast.AnnAssign)}
     methods = {each.name: None for each in node.body if isinstance(each, ast.FunctionDef)}
@@ -66,7 +66,7 @@ def prefilter(loaded: Loaded) -> Loaded:
 
 
 def is_plain(view: GraphView, *, patterns: bool) -> bool:
-    """Return whether no rule applies: all nodes are of ai.onnx, and no rule or spec names their types."""
+    """Return whether no rule applies: all nodes are of ai.onnx, and no rule or spec has their types."""
     tried = tried_types(patterns=patterns)
     return not any(
         normal_domain(domain) or op_type in tried or op_type.startswith(NPU_PREFIX)

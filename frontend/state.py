@@ -28,7 +28,7 @@ class Options:
     Attributes:
         patterns: Whether to rewrite groups of standard nodes.
         lower_training: Whether to rewrite training nodes of onnxruntime.
-        opset: Version of ai.onnx for the result; None leaves the choice to the conversion.
+        opset: Version of ai.onnx for the result; None selects it automatically.
         domain: Domain of custom nodes.
         specs: The operators; None for those of the project.
     """
@@ -127,14 +127,14 @@ class State:
 
     Attributes:
         options: The options.
-        source: Index of the given model, which no pass changes.
+        source: Index of the given model, which passes do not change.
         view: Index of the current model; after the last rewrite, its node numbers may be those of the context.
-        context: The model in which the rules are tried, which no later pass changes.
+        context: The model in which the rules are tried, which later passes do not change.
         is_new: Whether the result certainly differs from the source.
         matched: Results of match.
         folded: Results of fold.
         rewritten: Results of rewrite.
-        ours: Result of atc-compat: all nodes of the domain `opforge`, those of the source included.
+        ours: Result of atc-compat: all nodes of the domain `opforge`, including those of the source.
         without_body: Result of emit: names of custom nodes without a function body.
         warnings: Parts of the model that ATC does not read or drops; several passes add some.
     """

@@ -1,1 +1,1 @@
-"""Write the rewritten model so that ATC reads it."""
+"""Write the rewritten model in a form that ATC accepts."""

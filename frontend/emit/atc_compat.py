@@ -22,7 +22,7 @@ from .nodes import insert_nodes
 from .opset import current_opset
 
 _SQUARES = "ReduceSumSquare"
-# Attributes of Constant beside `value`, with the element type that they imply.
+# Attributes of Constant other than `value`, with the element type that they imply.
 SPELLINGS = {"value_int": np.int64, "value_ints": np.int64, "value_float": np.float32, "value_floats": np.float32}
 
 
@@ -46,7 +46,7 @@ def drops_constant_nodes(view: GraphView) -> bool:
 
 
 def constant_only_nodes(view: GraphView) -> Iterator[tuple[Scope, int]]:
-    """Yield nodes that depend on no input of the model, `Constant` left out: ATC drops them, with what they make."""
+    """Yield nodes that depend on no input of the model, except `Constant`: ATC drops them and their outputs."""
     constant: dict[int, set[str]] = {}
     for scope in view.scopes:
         if not is_read_by_atc(scope):
@@ -68,13 +68,13 @@ def constant_only_nodes(view: GraphView) -> Iterator[tuple[Scope, int]]:
 
 
 def _is_outside(scope: Scope, name: str, constant: Mapping[int, set[str]]) -> bool:
-    """Return whether a name is one of the constants of the graphs around a graph."""
+    """Return whether a name is one of the constants of the enclosing graphs."""
     found = scope.parent.find(name) if scope.parent and name not in scope.makers else None
     return found is not None and name in constant[found[0].number]
 
 
 def adapt(state: State) -> State:
-    """Write the model so that ATC reads it correctly."""
+    """Adapt the model to the parser of ATC."""
     ours = make_safe(state.view, state.context.value_names)
     return replace(state, ours=tuple(ours), warnings=(*state.warnings, *_warnings(state)))
 
@@ -91,14 +91,14 @@ def _warnings(state: State) -> Iterator[str]:
 
 
 def _shapeless(view: GraphView) -> list[str]:
-    """Return tensors that are inputs of the model and have no shape, as far as they have to be fed."""
+    """Return the inputs of the model without a shape that must be fed."""
     fed = (value for value in view.model.graph.input if view.main.makers.get(value.name) == INPUT)
     types = ((value.name, value.type) for value in fed)
     return [name for name, t in types if t.HasField("tensor_type") and not t.tensor_type.HasField("shape")]
 
 
 def _unread(scope: Scope | None) -> str:
-    """Return the function or subgraph because of which ATC does not read a graph; "" if ATC reads it."""
+    """Return the function or subgraph that prevents ATC from reading a graph; "" if ATC reads it."""
     while scope is not None:
         if scope.parent is None and scope.function is not None:
             return f"the local {scope.place}, which ATC does not expand; inline it first"
@@ -112,8 +112,8 @@ def make_safe(view: GraphView, value_names: FreshNames) -> list[NodeProto]:
     """Adapt nodes to ATC: unique names, named outputs, no trailing empty inputs, constants with `value`, used imports.
 
     Args:
-        view: The model; its scopes may have other nodes by now than the view has seen.
-        value_names: Gives names to unnamed outputs.
+        view: The model; its scopes may already have other nodes than the view.
+        value_names: Creates names for unnamed outputs.
 
     Returns:
         The nodes of the domain `opforge`.
@@ -121,10 +121,10 @@ def make_safe(view: GraphView, value_names: FreshNames) -> list[NodeProto]:
     inputs = {name for scope in view.scopes for name in scope.input_names}
     names = FreshNames(chain(inputs, (node.name for scope in view.scopes for node in scope.body.node)))
     used = set(inputs)
-    # Nodes with a domain, which are few.
+    # There are few nodes with a domain.
     others: list[NodeProto] = []
     for scope in view.scopes:
-        # Only runtimes see nodes of local functions, and they name them.
+        # Only runtimes read nodes of local functions, and they create names for them.
         if scope.function is not None:
             others += [node for node in scope.body.node if node.domain]
             continue
@@ -146,7 +146,7 @@ def make_safe(view: GraphView, value_names: FreshNames) -> list[NodeProto]:
 
 
 def _fit_parsers(view: GraphView, names: FreshNames, value_names: FreshNames) -> None:
-    """Change standard nodes that ATC's parsers refuse, if another form means the same."""
+    """Change standard nodes that ATC's parsers reject, if an equivalent form exists."""
     read: set[str] | None = None
     counts = output_counts(current_opset(view.model) or 0)
     for scope in view.scopes:
@@ -166,14 +166,14 @@ def _fit_parsers(view: GraphView, names: FreshNames, value_names: FreshNames) ->
 
 
 def _read_names(view: GraphView) -> set[str]:
-    """Return the names that nodes and outputs read now; the index of the view may be older."""
+    """Return the names that nodes and outputs read; the index of the view may be outdated."""
     bodies = [scope.body for scope in view.scopes]
     read = {name for body in bodies for node in body.node for name in node.input}
     return read | {value if isinstance(value, str) else value.name for body in bodies for value in body.output}
 
 
 def _product(node: NodeProto, names: FreshNames, value_names: FreshNames) -> NodeProto:
-    """Make `ReduceSumSquare` a `ReduceSum` of the returned `Mul`: ATC knows axes of the former as attribute alone."""
+    """Replace `ReduceSumSquare` by `ReduceSum` of the returned `Mul`: ATC has its axes only as attribute."""
     square = value_names.fresh(f"{node.output[0]}_square")
     product = helper.make_node("Mul", [node.input[0], node.input[0]], [square], names.fresh(f"{node.name}_square"))
     node.op_type, node.input[0] = "ReduceSum", square
@@ -181,7 +181,7 @@ def _product(node: NodeProto, names: FreshNames, value_names: FreshNames) -> Nod
 
 
 def _drop_imports(model: ModelProto, used: set[str]) -> None:
-    """Drop operator sets that no node uses, and repeated ones: some versions of ATC stop at more than one."""
+    """Remove unused and repeated operator set imports: some versions of ATC reject more than one."""
     last = {normal_domain(entry.domain): entry for entry in model.opset_import}
     kept = [(entry.domain, entry.version) for domain, entry in last.items() if domain in {"", *used}]
     if len(kept) < len(model.opset_import):

@@ -25,7 +25,7 @@ Call = tuple[Placement, NodeProto]
 
 
 def emit(state: State) -> State:
-    """Embed the bodies that the new nodes call, and drop those that no node calls any more."""
+    """Embed the bodies that the new nodes call, and remove those without calls."""
     model, placements = state.view.model, state.matched.placements
     own_types = {name for spec in {id(p.call.spec): p.call.spec for p in placements}.values() for name in _types(spec)}
     if state.options.domain != OPFORGE_DOMAIN:
@@ -33,7 +33,7 @@ def emit(state: State) -> State:
         return state
     placed = dict(zip(state.rewritten.names, placements, strict=True))
     calls: dict[str, list[Call]] = defaultdict(list)
-    # Types of nodes that stay as they are.
+    # Types of unchanged nodes.
     reserved: set[str] = set()
     for node in state.ours:
         if node.name in placed:
@@ -71,7 +71,7 @@ def _set_functions(model: ModelProto, functions: Sequence[FunctionProto]) -> Non
         model.functions.extend(kept)
 
 
-# Case, and the element types that the body of an old opset has written into it.
+# Case, and the element types in its body for an old opset.
 _Variant = tuple[str, tuple[tuple[str, str], ...]]
 
 
@@ -102,6 +102,6 @@ def _bodies(calls: Sequence[Call], opset: int, reserved: Collection[str]) -> lis
     for body, nodes in functions:
         for node in nodes:
             node.op_type = body.name
-            # onnx's reference evaluator needs as many inputs as the function has, absent ones too.
+            # onnx's reference evaluator needs as many inputs as the function has, including absent ones.
             node.input.extend([""] * (len(body.input) - len(node.input)))
     return [body for body, _ in functions]

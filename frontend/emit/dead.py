@@ -1,4 +1,4 @@
-"""Find the nodes and initializers that lose their last reader while nodes are being replaced."""
+"""Find the nodes and initializers that lose their last reader during the replacement of nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Dead:
 
 
 class ReadCounts:
-    """Counts the reads of values while nodes are being replaced; starts with those of the view."""
+    """Counts the reads of values during the replacement of nodes; starts with those of the view."""
 
     def __init__(self, view: GraphView) -> None:
         self._view = view
@@ -31,7 +31,7 @@ class ReadCounts:
         self._dropped: list[tuple[Scope, str]] = []
 
     def change(self, scope: Scope, names: Iterable[str], by: int) -> None:
-        """Count reads of names as seen from `scope`; `by` is 1 for new reads and -1 for gone ones."""
+        """Count reads of names as seen from `scope`; `by` is 1 for new reads and -1 for removed ones."""
         for name in names:
             found = scope.find(name) if name else None
             if found is None:
@@ -43,7 +43,7 @@ class ReadCounts:
                 self._dropped.append((owner, name))
 
     def is_read(self, scope: Scope, names: Iterable[str]) -> bool:
-        """Return whether one of these values, or a value that the model did not have before, may have a reader."""
+        """Return whether one of these values, or a new value, may have a reader."""
         return any(
             name not in scope.makers
             or self._counts.get((scope.number, name), self._view.count_uses(scope, name)) > 0
@@ -52,10 +52,10 @@ class ReadCounts:
         )
 
     def dead(self, replaced: Collection[tuple[int, int]]) -> Dead:
-        """Return initializers and nodes of one output that lost their last reader, and those that only these read.
+        """Return initializers and single-output nodes that lost their last reader, and those that only these read.
 
         Args:
-            replaced: (scope number, node number) of replaced nodes, whose reads are counted already.
+            replaced: (scope number, node number) of replaced nodes, whose reads are already counted.
         """
         dead = Dead()
         while self._dropped:
@@ -68,7 +68,7 @@ class ReadCounts:
                 continue
             gone = dead.nodes.setdefault(scope.number, set())
             is_done = maker < 0 or maker in gone or (scope.number, maker) in replaced
-            # The values that a subgraph reads from outside are not counted here.
+            # Values that a subgraph reads from an enclosing graph are not counted here.
             if not is_done and maker not in scope.captures and len(scope.node(maker).output) == 1:
                 gone.add(maker)
                 self.change(scope, scope.node(maker).input, -1)

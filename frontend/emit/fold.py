@@ -1,7 +1,7 @@
 """Compute nodes that depend only on constants, because ATC drops them: small ones here, others with onnx.
 
-onnx's evaluator runs in a separate process, within a budget of time, memory and bytes: a model may ask for anything. It
-knows many more types than `ir/constants.py`, which is fast enough to be asked by every rule and is asked first here.
+onnx's evaluator runs in a separate process, with limits of time, memory and bytes, because a model is untrusted. It
+supports many more types than `ir/constants.py`, which is faster, is used by every rule, and is tried first here.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from onnx.reference import ReferenceEvaluator
 
 Place = tuple[int, int]
-# The name of the rule in replacements.
+# The rule name in replacements.
 FOLD = "fold"
-# What one node may read, and all of them may make.
+# Maximum bytes that one node may read, and that all of them may create.
 _MAX_BYTES = 64 << 20
 _LIMITS = Limits(30, 512 << 20)
 _SECONDS = 15
-# Since then the types below mean what onnx's evaluator computes of them; it has no older forms of all of them. It also
-# leaves attributes out of account (recurrent nodes, Resize, LRN), so that it is asked for these types only.
+# Since then, the types below have the semantics of onnx's evaluator; it does not have all older forms. It also ignores
+# some attributes (recurrent nodes, Resize, LRN), so it is used only for these types.
 _OPSET = 13
 _TRUSTED = {
     *("Abs", "Acos", "Acosh", "And", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Clip", "Cos", "Cosh", "CumSum"),
@@ -54,11 +54,11 @@ _TRUSTED = {
 
 @dataclass(frozen=True)
 class Folding:
-    """The nodes that depend on constants alone.
+    """The nodes that depend only on constants.
 
     Attributes:
-        values: What they make, by node and name of the output, where it is known.
-        rest: All others.
+        values: Their known outputs, by node and output name.
+        rest: All other nodes.
     """
 
     values: dict[Place, dict[str, TensorProto]]
@@ -66,7 +66,7 @@ class Folding:
 
 
 def fold_constants(state: State) -> State:
-    """Replace the nodes that depend on constants alone, but those that a rule takes."""
+    """Replace the nodes that depend only on constants, except those that a rule matches."""
     view = state.context.view
     taken = {(p.scope.number, number) for p in state.matched.placements for number in (*p.nodes, *p.absorbed)}
     folding = fold(state.context, taken)
@@ -79,7 +79,7 @@ def fold_constants(state: State) -> State:
 
 
 def fold(context: Context, skipped: Collection[Place]) -> Folding:
-    """Compute the nodes of a model that depend on constants alone, but not `skipped` ones, which a rewrite takes."""
+    """Compute the nodes of a model that depend only on constants, except `skipped` ones, which a rewrite replaces."""
     found: dict[Place, dict[str, TensorProto]] = {}
     nodes = list(constant_only_nodes(context.view))
     rest: list[tuple[Scope, int]] = []
@@ -101,8 +101,8 @@ def fold(context: Context, skipped: Collection[Place]) -> Folding:
 
 
 def _evaluated(context: Context, nodes: Iterable[tuple[Scope, int]]) -> dict[Place, dict[str, TensorProto]]:
-    """Compute nodes with onnx, in order; return only those that it can compute within the limits."""
-    # Loaded here, and once: what a child loads is gone with it.
+    """Compute nodes with onnx, in order; return only those that it supports within the limits."""
+    # Loaded once in the parent, because imports of a child process are lost with it.
     from onnx.reference import ReferenceEvaluator
 
     try:
@@ -131,12 +131,12 @@ class _Evaluator:
         for scope, number in nodes:
             try:
                 results = self._results(scope, number)
-                # Before the tensors are made, which would be a second copy of too much.
+                # Checked before the tensors are created, which would be a second copy of large data.
                 budget -= sum(array.nbytes for array in results.values())
                 if budget < 0 or time.process_time() > _SECONDS:
                     break
                 tensors = [numpy_helper.from_array(a, f"{scope.number}:{number}:{n}") for n, a in results.items()]
-            except Exception:  # noqa: BLE001, S112  # whatever its evaluator raises: onnx cannot compute the node
+            except Exception:  # noqa: BLE001, S112  # any error of the evaluator: onnx cannot compute the node
                 continue
             self._values |= {(scope.number, name): array for name, array in results.items()}
             made.initializer.extend(tensors)

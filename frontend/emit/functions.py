@@ -1,8 +1,8 @@
 """Write ONNX function bodies of custom operators, in standard operators of the opset of the model.
 
 A spec writes one body per case in the operators of opset 15 and later. All functions of a model must use the model's
-opset (onnx.checker and onnxruntime insist), so for older models the body is written in older spellings; what has
-none, such as a scatter that adds before opset 16, leaves the node without a body.
+opset (required by onnx.checker and onnxruntime), so for older models the body is written in older spellings. A node
+without an older spelling, such as a scatter that adds before opset 16, has no body.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from opforge.frontend.ir.onnx_nodes import AXES_INPUT_OPSET
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 
-# From here on nothing in a body has an older spelling.
+# From this version on, bodies need no older spelling.
 _BODY_OPSET = 15
-# Cast and ReduceSum know bfloat16.
+# From this version on, Cast and ReduceSum support bfloat16.
 _BFLOAT16_OPSET = 13
 
 
@@ -37,7 +37,7 @@ def function_body(spec: OpSpec, case: str, arity: int, opset: int, dtypes: Mappi
         case: Name of the case.
         arity: How many inputs the node has.
         opset: Version of ai.onnx that the model imports.
-        dtypes: Element types of the inputs by name, where known; only opsets before 15 need them.
+        dtypes: Known element types of the inputs by name; only opsets before 15 need them.
     """
     if case not in spec.onnx.bodies:
         return None
@@ -90,6 +90,6 @@ def _exists(node: NodeProto, opset: int) -> bool:
 
 
 def _used(nodes: list[NodeProto], outputs: set[str]) -> Iterator[NodeProto]:
-    """Without the constants that became attributes; order kept."""
+    """Yield the nodes without constants that became attributes, in order."""
     read = outputs | {name for node in nodes for name in node.input}
     return (node for node in nodes if any(name in read for name in node.output))

@@ -20,18 +20,18 @@ from opforge.frontend.state import State
 
 
 def inline(state: State) -> State:
-    """Write out local functions, if a rule may match: their bodies have no types, which some conditions need."""
+    """Inline local functions, if a rule may match: their bodies have no types, which some conditions need."""
     model, specs, groups = state.view.model, state.context.specs, state.options.groups
     found = candidates(state.view, specs, groups) if model.functions else []
     for scope, number in found:
-        # A node that is written out may no longer have the domain that the function should have imported.
+        # After inlining, the model may lack the import of a domain that the function imported.
         state.view.require_import(scope, number)
     inlined = without_functions(model) if found else None
     return state if inlined is None else replace(state, view=GraphView(inlined, state.view.where))
 
 
 def without_functions(model: ModelProto) -> ModelProto | None:
-    """Return a copy without calls of other functions than ours; None if there are none, or if onnx fails."""
+    """Return a copy with only the functions of custom operators; None if there are no others, or if onnx fails."""
     ours = [(function.domain, function.name) for function in model.functions if function.domain == OPFORGE_DOMAIN]
     if len(ours) == len(model.functions) or expanded_nodes(model) > MAX_EXPANDED_NODES:
         return None

@@ -1,4 +1,4 @@
-"""Write the list of nodes of a graph, and leave out those that nothing reads."""
+"""Write the list of nodes of a graph, and remove nodes without readers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opforge.frontend.ir.scope import Scope
 
 
 def write_nodes(scope: Scope, numbers: Collection[int], new: Mapping[int, Sequence[NodeProto]]) -> None:
-    """Remove nodes, and the declarations of their outputs; put new ones in the places of old ones."""
+    """Remove nodes and the declarations of their outputs; put new nodes at the positions of old ones."""
     if not numbers and not new:
         return
     kept: list[NodeProto] = []
@@ -31,7 +31,7 @@ def write_nodes(scope: Scope, numbers: Collection[int], new: Mapping[int, Sequen
 
 
 def insert_nodes(scope: Scope, new: Mapping[int, NodeProto]) -> None:
-    """Insert new nodes before the nodes with these numbers; copies no other node, because callers may hold it."""
+    """Insert new nodes before the nodes with these numbers, without copies of others, which callers reference."""
     nodes = scope.body.node
     places = chain([(number, 1) for number in range(len(nodes))], [(number, 0) for number in new])
     nodes.extend(new.values())
@@ -40,7 +40,7 @@ def insert_nodes(scope: Scope, new: Mapping[int, NodeProto]) -> None:
 
 
 def read_nodes(nodes: Sequence[NodeProto], names: Iterable[str]) -> list[NodeProto]:
-    """Return the nodes, which stand in their order, that make these values or that other such nodes read."""
+    """Return the nodes that compute these values, directly or through other given nodes, in order."""
     needed, kept = set(names), []
     for node in reversed(nodes):
         if needed.intersection(node.output):

@@ -23,7 +23,7 @@ from opforge.frontend.ir.value_types import ValueTypes
 
 from .nodes import write_nodes
 
-# ATC knows the standard operators of these versions; of newer ones a handful.
+# ATC supports the standard operators of these versions, and only a few of newer ones.
 ATC_OPSETS = range(8, 19)
 NEWEST = ATC_OPSETS.stop - 1
 
@@ -53,9 +53,9 @@ _MOVED: Mapping[str, Mapping[str, _Moved]] = {
     "Split": {"split": _Moved(13)},
     "TopK": {"k": _Moved(10)},
 }
-# Meaning, or more of the form than is respelled here, changed with these versions.
+# With these versions, the semantics changed, or more of the form than this module converts.
 _CHANGED: Mapping[str, tuple[int, ...]] = {"DFT": (20,), "GroupNormalization": (21,), "Resize": (11,), "Scan": (9,)}
-# Values that exist in these versions only.
+# Values that exist only in these versions.
 _RESIZE_ONLY = {"tf_half_pixel_for_nn": range(11, 13), "half_pixel_symmetric": range(19, 1000)}
 
 
@@ -65,7 +65,7 @@ def current_opset(model: ModelProto) -> int | None:
 
 
 def opset_problem(view: GraphView, types: ValueTypes, target: int) -> str:
-    """Return the reason why a model cannot be written in opset `target`; "" when it can."""
+    """Return the reason why a model cannot be written in opset `target`; "" if it can."""
     current = current_opset(view.model)
     if current is None or current == target:
         return ""
@@ -89,7 +89,7 @@ def opset_problem(view: GraphView, types: ValueTypes, target: int) -> str:
 
 
 def write_opset(model: ModelProto, types: ValueTypes, target: int) -> None:
-    """Write a model, in which `opset_problem` finds nothing, in another opset.
+    """Write a model without an `opset_problem` in another opset.
 
     Args:
         model: The model, which is changed.
@@ -101,7 +101,7 @@ def write_opset(model: ModelProto, types: ValueTypes, target: int) -> None:
         return
     view = GraphView(model)
     step = _Step(current, target, types, FreshNames(name for scope in view.scopes for name in scope.makers))
-    # Inner graphs first: the list of nodes around them is copied with them inside.
+    # Inner graphs first: the list of nodes of an outer graph is copied together with them.
     for scope in reversed(view.scopes):
         if scope.function is not None or not isinstance(scope.body, GraphProto):
             continue
@@ -121,13 +121,13 @@ def _schema(op_type: str, version: int) -> OpSchema | None:
 
 @dataclass(frozen=True)
 class _Step:
-    """The way from one version to another.
+    """The conversion from one version to another.
 
     Attributes:
-        current: The version that a model has.
-        target: The one that it gets.
+        current: The version of the model.
+        target: The version of the result.
         types: Types of its values.
-        names: Gives names to constants.
+        names: Creates names for constants.
     """
 
     current: int
@@ -136,7 +136,7 @@ class _Step:
     names: FreshNames
 
     def respell(self, scope: Scope, node: NodeProto) -> list[NodeProto]:
-        """Change a standard node in place; return the constants that it needs in front.
+        """Change a standard node in place; return the constants that it needs before it.
 
         Raises:
             Unmatched: It cannot be written in the other version.
@@ -146,7 +146,7 @@ class _Step:
             node.op_type = "ScatterElements"
         new = _schema(node.op_type, self.target)
         if old is None or (new is not None and old.since_version == new.since_version and old.name == new.name):
-            # What the model's own opset does not know is another tool's invention, which no version explains.
+            # An operator that the model's opset does not have is from another tool; no version defines it.
             return []
         if new is None or new.deprecated:
             raise Unmatched(f"does not exist in opset {self.target}")
@@ -195,7 +195,7 @@ class _Step:
         return made
 
     def _drop_defaults(self, node: NodeProto, old: OpSchema, new: OpSchema) -> None:
-        """Drop attributes that the other version lacks and that only say what it does anyway."""
+        """Drop attributes that do not exist in the other version and equal its behavior."""
         for attribute in list(node.attribute):
             known = old.attributes.get(attribute.name)
             if attribute.name in new.attributes or known is None or attribute.type != known.default_value.type:
@@ -219,7 +219,7 @@ class _Step:
             raise Unmatched(f"has no attribute {shown(required[0])}, which opset {self.target} requires")
 
     def batch_normalization(self, scope: Scope, node: NodeProto) -> None:
-        """Inference means the same everywhere; training got other outputs."""
+        """Inference is the same in all versions; training got other outputs."""
         del scope
         if self._crosses(14) and len([name for name in node.output if name]) > 1:
             raise Unmatched(f"is in training mode, which has another meaning in opset {self.target}")
@@ -231,7 +231,7 @@ class _Step:
             _remove(node, "ratio")
 
     def softmax(self, scope: Scope, node: NodeProto) -> None:
-        """Until opset 12 all axes from `axis` on are one; that is the same where it is the last one."""
+        """Until opset 12, all axes from `axis` on are one; this is equivalent if it is the last one."""
         if not self._crosses(13):
             return
         known = self.types.of(scope, node.input[0])
@@ -269,7 +269,7 @@ class _Step:
         _set(node, "mode", (newer if self.current < 20 else older).get(mode, mode))
 
     def resize(self, scope: Scope, node: NodeProto) -> None:
-        """Some ways to transform coordinates exist in some versions only."""
+        """Reject transformations of coordinates that exist only in some versions."""
         del scope
         mode = text_attribute(node, "coordinate_transformation_mode")
         if mode in _RESIZE_ONLY and self.target not in _RESIZE_ONLY[mode]:
@@ -278,14 +278,14 @@ class _Step:
             )
 
     def split(self, scope: Scope, node: NodeProto) -> None:
-        """Equal parts have to be asked for since opset 18."""
+        """Add `num_outputs` for equal parts, which is required since opset 18."""
         del scope
         sizes = len(node.input) > 1 or any(attribute.name == "split" for attribute in node.attribute)
         if self._rises_over(18) and not sizes:
             _set(node, "num_outputs", len(node.output))
 
     def pad(self, scope: Scope, node: NodeProto) -> None:
-        """Wrapping is new."""
+        """Reject the new mode "wrap"."""
         del scope
         if text_attribute(node, "mode") == "wrap" and self.target < 19:
             raise Unmatched(f"has the mode 'wrap', which opset {self.target} does not have")

@@ -52,16 +52,16 @@ def _lowered(entry: Replacement) -> Lowered:
 
 
 class Rewriter:
-    """Writes replacements into the model of a view; use once.
+    """Writes replacements into the model of a view; single use.
 
     Args:
-        view: Index of the model, which is changed; the node numbers of the view stay those before.
+        view: Index of the model, which is changed; the node numbers of the view do not change.
         domain: Domain of custom nodes.
-        value_names: Gives names to new values.
+        value_names: Creates names for new values.
 
     Attributes:
         view: The index.
-        gone: (scope number, node number) of nodes that are no longer there.
+        gone: (scope number, node number) of removed nodes.
     """
 
     def __init__(self, view: GraphView, domain: str, value_names: FreshNames) -> None:
@@ -74,7 +74,7 @@ class Rewriter:
         self._shared: set[str] = set()
         self._outputs: set[str] = set()
         self._declarations: dict[int, dict[str, ValueInfoProto]] = {}
-        # By scope number: the replaced nodes, and the new nodes in the place of each.
+        # By scope number: the replaced nodes, and the new nodes at the position of each.
         self._replaced: dict[int, set[int]] = {}
         self._new: dict[int, dict[int, list[NodeProto]]] = {}
         self.gone: set[tuple[int, int]] = set()
@@ -90,10 +90,10 @@ class Rewriter:
         self._shared = {name for name, count in counts.items() if count > 1} | self._inputs | {""}
         self._outputs = {name for placement in placements for name in placement.call.outputs}
         names = [self._replace(entry) for entry in replacements][: len(placements)]
-        # The constant in the place of a folded node goes too if only other folded nodes read it.
+        # A folded constant is also removed if only other folded nodes read it.
         others = [entry for entry in replacements if entry.rule != FOLD]
         dead = self._reads.dead({(entry.scope.number, number) for entry in others for number in entry.nodes})
-        # Inner graphs first: the list of nodes around them is copied with them inside.
+        # Inner graphs first: the list of nodes of an outer graph is copied together with them.
         for scope in reversed(self.view.scopes):
             numbers = self._replaced.get(scope.number, set()) | dead.nodes.get(scope.number, set())
             self.gone |= {(scope.number, number) for number in numbers}
@@ -109,7 +109,7 @@ class Rewriter:
         return names
 
     def _replace(self, entry: Replacement) -> str:
-        """Replace the nodes of one match; return the name of the custom node, "" if there is none."""
+        """Replace the nodes of one match; return the name of the custom node; "" if there is none."""
         scope, around, last = self.view.scopes[entry.scope.number], entry.around, entry.nodes[-1]
         for number in entry.nodes:
             self._reads.change(scope, scope.node(number).input, -1)
@@ -132,18 +132,18 @@ class Rewriter:
         return name
 
     def _write_call(self, scope: Scope, node: NodeProto, placement: Placement) -> NodeProto:
-        """Make a node the call of a custom operator."""
+        """Change a node to the call of a custom operator."""
         call = placement.call
         key = onnx_key(call.spec, self._domain)
         self._reads.change(scope, call.inputs, 1)
-        # doc_string and metadata_props stay: they say where the node came from.
+        # doc_string and metadata_props are kept, because they describe the origin of the node.
         for field in ("input", "output", "attribute", "overload"):
             node.ClearField(field)
         node.domain, node.op_type = key.domain, key.op_type
         if node.name in self._shared:
             node.name = self._node_names.fresh(call.spec.op_type)
         node.input.extend(_without_tail(call.inputs))
-        # ATC joins empty output names to empty input names: every output gets a name.
+        # ATC connects empty output names to empty input names: every output gets a name.
         node.output.extend(name or self._value_names.fresh(f"{node.name}_unused") for name in call.outputs)
         node.attribute.extend(make_attribute(attr, call.attrs[attr.name]) for attr in call.spec.attrs)
         self._import(scope, key.domain, key.versions.start)
@@ -178,7 +178,7 @@ class Rewriter:
                 _refine(declared.type, inferred)
 
     def _declared(self, number: int, body: GraphProto) -> dict[str, ValueInfoProto]:
-        """Return the declarations of a graph by name, of outputs of custom nodes only, looked up when first needed."""
+        """Return the declared types of outputs of custom nodes in a graph, by name, computed at the first use."""
         if number not in self._declarations:
             values = chain(body.value_info, body.output)
             self._declarations[number] = {value.name: value for value in values if value.name in self._outputs}
@@ -186,7 +186,7 @@ class Rewriter:
 
 
 def _update_outputs(graph: GraphProto, entry: Replacement) -> None:
-    """Declare the new contents of overwritten inputs as outputs, in the place of the flag that says so."""
+    """Declare the new contents of overwritten inputs as outputs, instead of the flag."""
     if not entry.around.updates:
         return
     given = {value.name for value in graph.output}
@@ -208,7 +208,7 @@ def _update_outputs(graph: GraphProto, entry: Replacement) -> None:
 
 
 def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return names up to the last one that is given."""
+    """Return names up to the last non-empty one."""
     count = max((position + 1 for position, name in enumerate(names) if name), default=0)
     return names[:count]
 
@@ -216,13 +216,13 @@ def _without_tail(names: tuple[str, ...]) -> tuple[str, ...]:
 def _drop_initializers(body: GraphProto | FunctionProto, names: set[str]) -> None:
     if not names or isinstance(body, FunctionProto):
         return
-    # Back to front: the positions of those still to go stay as they are.
+    # In reverse order: positions of the remaining ones do not change.
     for number in reversed([number for number, tensor in enumerate(body.initializer) if tensor.name in names]):
         del body.initializer[number]
 
 
 def _refine(declared: TypeProto, inferred: TypeProto) -> None:
-    """Fill in what a declaration leaves open; names of dims give way to sizes."""
+    """Fill in the unknown parts of a declaration; names of dims are replaced by sizes."""
     tensor = declared.tensor_type
     if not tensor.elem_type:
         tensor.elem_type = inferred.tensor_type.elem_type

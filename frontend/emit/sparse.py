@@ -23,7 +23,7 @@ _CONSTANTS = (("", "Constant"), ("ai.onnx", "Constant"))
 
 
 def without_sparse(view: GraphView, folder: Path | None) -> tuple[ModelProto, dict[str, str]]:
-    """Return a copy of a model whose sparse constants are dense, itself when it has none; and by name why some stay."""
+    """Return a model with dense instead of sparse constants, and by name the reasons for those that are kept."""
     if not any(sparse_constants(view)):
         return view.model, {}
     model = ModelProto()
@@ -53,7 +53,7 @@ def without_sparse(view: GraphView, folder: Path | None) -> tuple[ModelProto, di
 
 
 def dense(state: State) -> State:
-    """Make sparse constants dense, and warn of those that stay."""
+    """Make sparse constants dense, and warn of those that are kept."""
     model, stays = without_sparse(state.view, state.context.folder)
     view = state.view if model is state.view.model else GraphView(model, state.view.where)
     warnings = (f"sparse constant {shown(name)} stays sparse; ATC drops it: {reason}" for name, reason in stays.items())
@@ -102,6 +102,6 @@ def _dense(sparse: SparseTensorProto, name: str, folder: Path | None, free_bytes
     array = np.zeros(count, values.dtype)
     array[flat] = values
     tensor = numpy_helper.from_array(array, name)
-    # numpy has no arrays of as many axes as a tensor may have.
+    # numpy arrays have fewer axes than tensors may have.
     tensor.dims[:] = sparse.dims
     return tensor

@@ -15,7 +15,7 @@ from .opset import NEWEST, current_opset, opset_problem, write_opset
 
 
 def newest(state: State) -> State:
-    """Write a rewritten model in the newest opset that ATC knows, or add a warning that says why not."""
+    """Write a rewritten model in the newest opset that ATC supports, or add a warning with the reason."""
     context, model = state.context, state.view.model
     current = current_opset(model)
     is_rewritten = state.matched.placements or state.rewritten.lowered
@@ -29,7 +29,7 @@ def newest(state: State) -> State:
 
 
 def _loss(view: GraphView) -> str:
-    """Return the node that ATC has a parser for in the model's opset and not in the newest; "" if there is none."""
+    """Return a node that has a parser of ATC in the model's opset but not in the newest; "" if there is none."""
     for scope in view.scopes:
         version = scope.opsets.get("", NEWEST)
         for node in scope.body.node if is_read_by_atc(scope) else ():

@@ -1,7 +1,7 @@
 """Build the messages of GE's IR from a table of field numbers.
 
-`.air` files hold them as bytes, dumps as text. The numbers are facts of the interface `ge.proto`; the messages are
-made when they are first used, so that no generated file and no protobuf compiler is needed.
+`.air` files contain them as bytes, dumps as text. The numbers are facts of the interface `ge.proto`; the messages are
+created at their first use, so that no generated file and no protobuf compiler is needed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _FIELDS = MappingProxyType(
 # Numbers of element types: of the messages, and of the C++ interface, which attributes use.
 PROTO_TYPES = MappingProxyType({dtype.name: dtype.air for dtype in DTYPES.values()})
 CPP_TYPES = MappingProxyType({dtype.name: dtype.number for dtype in DTYPES.values()})
-# Enumerations, with the names that text has.
+# Enumerations, with the names in dumps.
 _ENUMS = MappingProxyType(
     {
         "DataType": {"DT_UNDEFINED": 0} | {dtype.ge: dtype.air for dtype in CANN_DTYPES if dtype.air},
@@ -80,7 +80,7 @@ _ENUMS = MappingProxyType(
         | {"VT_LIST_DATA_TYPE": 10},
     }
 )
-# Kinds of the elements of a list; a list without is dropped when it is read.
+# Kinds of the elements of a list; a list without a kind is dropped when it is read.
 LIST_KINDS = MappingProxyType({"s": 1, "i": 2, "f": 3, "b": 4})
 
 

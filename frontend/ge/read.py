@@ -1,4 +1,4 @@
-"""Read graphs in GE's format: `.air` files, and the text of the same messages as GE and torchair dump it.
+"""Read graphs in GE's format: `.air` files, and text dumps of the same messages by GE and torchair.
 
 An operator of the project becomes its custom node, and an operator of a table becomes a standard node. Each other
 operator becomes a node of the domain `ge`, with its type and its attributes.
@@ -41,7 +41,7 @@ def ge_message(data: bytes, where: str, *, is_text: bool) -> Any:
     """Parse the bytes of an `.air` file, or a text of the same messages, as a ModelDef.
 
     Raises:
-        UserError: They are something else.
+        UserError: They have another format.
     """
     model = message("ModelDef")
     try:
@@ -126,7 +126,7 @@ class _Reader:
 
     @cached_property
     def _sources(self) -> dict[str, list[tuple[str, int] | None]]:
-        """Node and number of each input, by node; None for an absent input."""
+        """Return node and number of each input, by node; None for an absent input."""
         return {op.name: [self._source(op, text) for text in op.input] for op in self._graph.op}
 
     def _source(self, op: Any, text: str) -> tuple[str, int] | None:
@@ -142,7 +142,7 @@ class _Reader:
         return name, int(number)
 
     def _ordered(self) -> list[Any]:
-        """Return the nodes in an order in which each one follows what it reads."""
+        """Return the nodes in topological order."""
         before = {name: [source[0] for source in sources if source] for name, sources in self._sources.items()}
         try:
             return [self._ops[name] for name in TopologicalSorter(before).static_order()]
@@ -280,7 +280,7 @@ class _Reader:
                 continue
             value, typed = self._value(source), self._typed(self._ops[source[0]], source[1])
             if taken[value]:
-                # ONNX has one name for each output, which is no input.
+                # ONNX has one name for each output, which is not an input.
                 typed.name = self._names.fresh(f"{value}_output")
                 self._nodes.append(helper.make_node("Identity", [value], [typed.name], name=typed.name))
             taken[value] += 1

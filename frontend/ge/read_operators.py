@@ -20,13 +20,13 @@ _NAMES = {number: name for name, number in CPP_TYPES.items()}
 
 @dataclass(frozen=True)
 class Call:
-    """An operator of GE with the facts that its reader needs.
+    """An operator of GE with the properties that its reader needs.
 
     Attributes:
         inputs: Value by port; "" for an absent one.
         output: The value of its first output.
         attrs: Python values of its attributes.
-        numbers: Integers of a value that is constant; None for another value.
+        numbers: Integers of a constant value; None for another value.
         constant: Adds a constant of int64, and returns its name.
     """
 
@@ -45,7 +45,7 @@ Reader = Callable[[Call], NodeProto | None]
 
 
 def _ports(op_type: str, *ports: str) -> Reader:
-    """Return a standard operator that has the inputs at `ports`."""
+    """Return a standard operator with the inputs at `ports`."""
 
     def read(call: Call) -> NodeProto | None:
         if set(call.inputs) != set(ports) or not all(call.inputs.values()):
@@ -131,7 +131,7 @@ NEUTRAL: Mapping[str, Mapping[str, object]] = {
     "MatMul": {"transpose_x1": False, "transpose_x2": False},
     "Reshape": {"axis": 0, "num_axes": -1},
 }
-# An operator that is not here, or whose reader returns None, stays an operator of GE.
+# An operator that is missing here, or whose reader returns None, stays an operator of GE.
 READERS: Mapping[str, Reader] = {
     **{name: _ports(name, "x") for name in ONE},
     **{om_type: _ports(name, "x1", "x2") for name, om_type in TWO.items()},

@@ -36,13 +36,13 @@ from .write_operators import SPELLINGS, Attributes, Facts, Spelled
 
 
 def air_model(model: ModelProto, folder: Path | None = None, where: object = "model", source: Any = None) -> bytes:
-    """Return the bytes of an `.air` file for a converted model, external data of the model in `folder` included.
+    """Return the bytes of an `.air` file for a converted model, including external data of the model in `folder`.
 
     Args:
         model: The model.
         folder: Its folder.
         where: Prefix of messages.
-        source: The message ModelDef from which the model was read; the result keeps what the model cannot hold.
+        source: The message ModelDef from which the model was read; the result keeps its other content.
 
     Raises:
         UserError: The model has subgraphs, or a node that is neither a custom node nor in the table of standard ones.
@@ -63,7 +63,7 @@ class _Writer:
         self._constants = Constants(self._types, folder)
         self._folder = folder
         self._specs = {(key.domain, key.op_type): spec for spec in specs for key in onnx_keys(spec)}
-        # GE does not notice a name that two nodes have: what reads the one is given the other.
+        # GE does not detect two nodes with one name: readers of one node get the output of the other.
         counts = Counter(node.name for node in model.graph.node)
         self._unique = {name for name, count in counts.items() if name and count == 1}
         self._names = FreshNames(counts)
@@ -71,7 +71,7 @@ class _Writer:
         if source is not None:
             self._model.CopyFrom(source)
         self._graph = self._model.graph[0]
-        # Operators of GE that stay as they are, by name.
+        # Operators of GE that are written unchanged, by name.
         self._kept = {op.name: deepcopy(op) for op in self._graph.op}
         for field in ("op", "input", "output"):
             self._graph.ClearField(field)
@@ -79,7 +79,7 @@ class _Writer:
         # `node:index` by value name.
         self._places: dict[str, str] = {}
         self._values = FreshNames(self._main.makers)
-        # Lists that are attributes in ONNX and constants here.
+        # Lists that are attributes in ONNX and constants in GE.
         self._lists: dict[str, NDArray[np.int64]] = {}
 
     @property
@@ -181,7 +181,7 @@ class _Writer:
             return None
 
     def _listed(self, node: NodeProto, port: str, source: str | NDArray[np.int64]) -> str:
-        """Return the value that a port gets; lists that are attributes in ONNX become constants."""
+        """Return the value of a port; lists that are attributes in ONNX become constants."""
         if isinstance(source, str):
             return source
         name = self._values.fresh(f"{node.output[0]}_{port}")
@@ -218,7 +218,7 @@ class _Writer:
         self._places |= {value: f"{name}:{index}" for index, value in enumerate(node.output) if value}
 
     def _keep(self, node: NodeProto, op: Any) -> None:
-        """Write an operator as it was read, with the inputs of the node."""
+        """Write an operator unchanged, with the inputs of the node."""
         op.name = node.name if node.name in self._unique else self._names.fresh(node.name)
         op.input[:] = [(self._places.get(value) or self._const(value)) if value else "" for value in node.input]
         self._graph.op.append(op)
@@ -260,7 +260,7 @@ class _Writer:
                 continue
             encoded = value.encode() if kind == "s" else value
             op.attr.append(message("Attr", key=key, value=message("AttrDef", **{kind: encoded})))
-        # Without these, ports are named by position, and an absent input in the middle shifts the rest.
+        # Without these, ports are named by position, and an absent input in the middle shifts later ones.
         ports = (
             ("input", input_names or [d.name for d in inputs]),
             ("output", output_names[: len(outputs)] or [d.name for d in outputs]),

@@ -17,7 +17,7 @@ from .messages import CPP_TYPES
 
 # Kind and value of an attribute, by name.
 Attributes = Mapping[str, tuple[str, Any]]
-# What a port gets: a value of the model, or a list that is an attribute there.
+# Source of a port: a value of the model, or a list attribute.
 Source = str | NDArray[np.int64]
 
 
@@ -40,12 +40,12 @@ class Spelled:
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts of the model about a node.
+    """Properties of a node in the model.
 
     Attributes:
         node: The node.
-        numbers: Integers by attribute name, or by position where they are an input; None when there are none.
-        rank: Of its first input; None when unknown.
+        numbers: Integers by attribute name, or by position for inputs; None if there are none.
+        rank: Rank of its first input; None if unknown.
     """
 
     node: NodeProto
@@ -53,7 +53,7 @@ class Facts:
     rank: int | None
 
     def axes(self, rank: int | None) -> list[int] | None:
-        """Return the axes, none of them negative; None when there are none, because GE drops an empty list."""
+        """Return the axes without negative ones; None if there are none, because GE drops an empty list."""
         axes = self.numbers("axes", 1)
         if not axes:
             return None
@@ -66,7 +66,7 @@ Spelling = Callable[[Facts], Spelled | None]
 
 
 def _ports(om_type: str, *ports: str, outputs: tuple[str, ...] = ("y",)) -> Spelling:
-    """Return an operator whose inputs are those of the node."""
+    """Return an operator with the inputs of the node."""
 
     def spell(facts: Facts) -> Spelled | None:
         if len(facts.node.input) != len(ports) or not all(facts.node.input):

@@ -32,7 +32,7 @@ from opforge.frontend.rules.names.torch_forms import BoundCall, TorchForm, bound
 
 from .fx_patterns import is_pattern, pattern_nodes, writes
 
-# An OpOverload calls itself `aten.name.overload`, an OpOverloadPacket `aten.name`.
+# The name of an OpOverload is `aten.name.overload`, that of an OpOverloadPacket `aten.name`.
 _TARGET = re.compile(r"(\w+)\.(\w+)(?:\.(\w+))?\Z")
 _OPSET = 18
 _IR_VERSION = 10
@@ -106,7 +106,7 @@ def _nodes_of(graph_module: Any) -> list[Any]:
 
 
 def _tensors(graph_module: Any, nodes: Iterable[Any]) -> dict[str, np.ndarray[Any, Any]]:
-    """Return tensors that a module, or an exported program, holds itself, by name of the node that reads them."""
+    """Return tensors of a module or an exported program, by name of the node that reads them."""
     lifted = getattr(getattr(graph_module, "graph_signature", None), "inputs_to_lifted_tensor_constants", {})
     found = {name: graph_module.constants[target] for name, target in lifted.items()}
     written = {str(_origin(node).target) for node in nodes if writes(node)}
@@ -134,16 +134,16 @@ def _is_small(value: Any) -> bool:
 
 
 def _key(node: Any) -> tuple[str, str]:
-    """Return (namespace, name) of the function that a node calls; empty for what is no operator of PyTorch."""
+    """Return (namespace, name) of the function that a node calls; empty for other nodes."""
     match = _TARGET.match(str(node.target)) if node.op == "call_function" else None
     return (match[1], match[2]) if match and match[3] in (None, "default") else ("", "")
 
 
 def _bind(node: Any, forms: Sequence[TorchForm], spec: OpSpec) -> BoundCall[Any]:
-    """Return a call by the schema that its arguments fit.
+    """Return a call by the first matching schema.
 
     Raises:
-        Unmatched: None does.
+        Unmatched: No schema matches.
     """
     if (call := bound_call(forms, spec, node.args, node.kwargs)) is not None:
         return call
@@ -157,18 +157,18 @@ def _is_node(value: object) -> bool:
 
 
 def _known_int(value: Any) -> int | None:
-    """Return the number that an argument, a size or the value of a node is; None when only a run tells."""
+    """Return the number of an argument, a size or the value of a node; None if it is known only at run time."""
     if _is_node(value):
         return _known_int(value.meta.get("val"))
     if isinstance(value, int):
         return value
-    # torch.SymInt: one that has been specialised knows its number.
+    # torch.SymInt: a specialized one has a known number.
     known = getattr(getattr(value, "node", None), "maybe_as_int", lambda: None)()
     return known if isinstance(known, int) else None
 
 
 def _type_of(value: Any) -> ValueType:
-    """Return the element type and dims of a traced tensor, as far as tracing recorded them."""
+    """Return the traced element type and dims of a tensor, if they are known."""
     dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
     shape = getattr(value, "shape", None)
     dims = None if shape is None else tuple(_known_int(dim) for dim in shape)
@@ -189,7 +189,7 @@ class _Importer:
         self.inputs: dict[str, ValueInfoProto] = {}
         self.nodes: list[NodeProto] = []
         self.outputs: list[ValueInfoProto] = []
-        # Value by FX name; a second `getitem` of one result stands for the first.
+        # Value by FX name; a second `getitem` of one result uses the first.
         self._values: dict[str, str] = {}
         self._calls = {node.name for node, _ in calls}
         for node, bound in calls:
@@ -227,7 +227,7 @@ class _Importer:
         )
 
     def _argument(self, node: Any, name: str, value: Any) -> str:
-        """Return the value that an argument is in the model."""
+        """Return the value of an argument in the model."""
         if value is None:
             return ""
         number = _known_int(value)
@@ -243,7 +243,7 @@ class _Importer:
         return self._value(value)
 
     def _value(self, node: Any) -> str:
-        """Return the value that a node of the graph is in the model."""
+        """Return the value of a graph node in the model."""
         return self._values.get(node.name) or self._input(node.name, _type_of(_traced(node)))
 
     def _constant(self, name: str, value: np.ndarray[Any, Any]) -> str:
@@ -264,7 +264,7 @@ class _Importer:
         names = [""] * count
         for user in node.users:
             if user.target is not operator.getitem or user.args[1] not in range(count):
-                # Somebody takes the tuple as it is.
+                # A reader uses the whole tuple.
                 names = [name or f"{node.name}.{index}" for index, name in enumerate(names)]
                 self.outputs += [_declaration(name, ValueType()) for name in names if name.startswith(f"{node.name}.")]
                 break

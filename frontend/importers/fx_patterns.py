@@ -1,4 +1,4 @@
-"""Write calls of PyTorch functions that can be custom operators as the nodes of its exporter."""
+"""Write calls of PyTorch functions that can be custom operators as nodes in the form of its exporter."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SCHEMAS: Mapping[str, tuple[str, ...]] = {
     "index_put": ("self", "indices", "values", "accumulate"),
 }
 _REQUIRED = {"sum": 2, "index_add": 4, "index_put": 3}
-# What functions of `torch` call the arguments of aten's.
+# Arguments of functions of `torch` -> those of aten.
 _SPELLINGS = {"input": "self", "axis": "dim", "tensor1": "source"}
 _IN_PLACE = {"index_add_", "index_put_"}
 # Functions whose result is all zeros.
 _ZEROS = {"zeros", "zeros_like", "new_zeros"}
 _FULL = {"full": 1, "full_like": 1, "new_full": 2}
-# Functions that pass a tensor of the graph on.
+# Functions that return a tensor of the graph unchanged.
 _PASSING = {"lift_fresh_copy", "clone", "detach_", "detach"}
 _REPEAT = "repeat_interleave"
 _ATEN = re.compile(r"aten\.(\w+)(?:\.(\w+))?\Z")
@@ -37,7 +37,7 @@ _OVERLOADS = {"sum": "dim_IntList", _REPEAT: "Tensor"}
 
 
 def function_of(node: Any) -> str:
-    """Return the function of PyTorch that a node calls: aten's, `torch`'s or a tensor's own; "" for any other."""
+    """Return the PyTorch function that a node calls: of aten, of `torch` or a tensor method; "" for other nodes."""
     if node.op == "call_method":
         return str(node.target)
     if node.op != "call_function":
@@ -48,7 +48,7 @@ def function_of(node: Any) -> str:
 
 
 def writes(node: Any) -> bool:
-    """Return whether a call writes over its first argument, which its name says."""
+    """Return whether a call writes over its first argument, as its name states."""
     return function_of(node).endswith("_") and function_of(node) not in ("detach_", "requires_grad_")
 
 
@@ -69,16 +69,16 @@ def pattern_nodes(
     type_of: Callable[[Any], ValueType],
     constants: Mapping[str, NDArray[Any]],
 ) -> list[NodeProto]:
-    """Return the ONNX nodes that a call stands for; its result has the name of the call.
+    """Return the ONNX nodes for a call; its result has the name of the call.
 
     Args:
         node: The call.
-        value: Name of the value that a node of the graph is.
-        type_of: What tracing recorded of it.
-        constants: Tensors that the graph holds, by name of the node.
+        value: Returns the value name of a graph node.
+        type_of: Returns the traced type.
+        constants: Tensors of the graph, by name of the node.
 
     Raises:
-        Unmatched: There are none.
+        Unmatched: The call has no equivalent nodes.
     """
     function = function_of(node)
     if function in _IN_PLACE:
@@ -124,7 +124,7 @@ def _sum(node: Any, arguments: Mapping[str, Any], value: Callable[[Any], str]) -
 
 
 def _require_put(arguments: Mapping[str, Any], type_of: Callable[[Any], ValueType]) -> None:
-    """Require an index_put that adds one row at each place."""
+    """Require an index_put that adds one row at each position."""
     ids = arguments["indices"]
     if not isinstance(ids, (list, tuple)) or len(ids) != 1 or ids[0] is None or not arguments.get("accumulate"):
         raise Unmatched("indexes more than rows, or does not accumulate")
@@ -135,7 +135,7 @@ def _require_put(arguments: Mapping[str, Any], type_of: Callable[[Any], ValueTyp
 
 
 def _require_add(arguments: Mapping[str, Any]) -> None:
-    """Require an index_add that adds rows as they are."""
+    """Require an index_add that adds unscaled rows."""
     dim, alpha = arguments["dim"], arguments.get("alpha", 1)
     if dim != 0 or alpha != 1:
         raise Unmatched(f"adds along dim {dim} with alpha {alpha}, expected dim 0 and alpha 1")
@@ -153,14 +153,14 @@ def _require_reads(node: Any, table: Any, rows: Any, updates: Any) -> None:
 
 
 def _is_full(shape: Sequence[int | None] | None, wanted: Sequence[int | None]) -> bool:
-    """Return whether nothing is repeated to fill a shape; a size that tracing keeps open is not 1."""
+    """Return whether a shape is filled without repetition; an unknown size is not 1."""
     return shape is not None and all(
         got == dim or (None in (got, dim) and got != 1) for got, dim in zip_longest(shape, wanted, fillvalue=1)
     )
 
 
 def _other_writer(read: Any, reader: Any) -> str:
-    """Return a node besides `reader` that may overwrite the value of `read`, or alias it."""
+    """Return a node other than `reader` that may overwrite the value of `read`, or alias it."""
     while True:
         for user in read.users:
             if user is not reader and not _only_reads(user):
@@ -184,7 +184,7 @@ def _made(
     type_of: Callable[[Any], ValueType],
     constants: Mapping[str, NDArray[Any]],
 ) -> list[NodeProto]:
-    """Return nodes that make a value whose origin matters; none when it does not."""
+    """Return nodes that compute a value if its origin matters, else none."""
     while function_of(read) in _PASSING:
         read = read.args[0]
     function, known = function_of(read), type_of(read)

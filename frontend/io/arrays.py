@@ -1,7 +1,7 @@
 """Read and write arrays of model inputs and outputs: npz files without pickle, with bfloat16.
 
 numpy's file format has no bfloat16. An output of that type is stored as its bit patterns in uint16; as input, uint16
-and what `numpy.savez` makes of an `ml_dtypes.bfloat16` array (2-byte void) are taken as bit patterns:
+and a 2-byte void array, which `numpy.savez` writes for `ml_dtypes.bfloat16`, are read as bit patterns:
 `loaded["y"].view(ml_dtypes.bfloat16)` gives the numbers.
 """
 
@@ -32,20 +32,20 @@ from opforge.frontend.limits import claimed, failed_allocation, limits_for
 
 Array = NDArray[np.generic]
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-# How files of numpy begin.
+# Prefix of numpy files.
 _ZIP, _NPY = b"PK", b"\x93NUMPY"
 _SUFFIX = ".npy"
 _ENCRYPTED = 1  # in the flags of a member
 _PIECE_BYTES = 1 << 20
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-# Numbers, texts, and the 2-byte void of bfloat16.
+# Supported kinds: numbers, texts, and the 2-byte void of bfloat16.
 _KINDS = "biufcSUV"
-# What zipfile, zlib and numpy raise when a file is damaged.
+# Errors of zipfile, zlib and numpy for a damaged file.
 _DAMAGES = (
     *(ValueError, TypeError, LookupError, ArithmeticError, OSError, EOFError, MemoryError, RuntimeError, SyntaxError),
     *(SystemError, zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError),
 )
-# Types that neither numpy nor ml_dtypes calls by the word of the spec language.
+# Types with another name in numpy or ml_dtypes than in the spec language.
 _OTHER_NAMES = {"string": "object"}
 
 
@@ -54,9 +54,9 @@ class InputType:
     """The declaration of one input in a model.
 
     Attributes:
-        dtype: numpy dtype; None when the model does not say.
-        dims: Size, name or nothing per dim; None when not even the rank is declared.
-        optional: Whether an initializer stands in when no array is given.
+        dtype: numpy dtype; None if the model does not declare it.
+        dims: Size, name or None per dim; None if the rank is not declared.
+        optional: Whether an initializer is the default.
     """
 
     dtype: np.dtype[np.generic] | None
@@ -69,7 +69,7 @@ class InputType:
 
 
 def numpy_dtype(word: str) -> np.dtype[np.generic] | None:
-    """Return the numpy dtype of a dtype word; None for a type that arrays cannot have."""
+    """Return the numpy dtype of a dtype word; None for a type without arrays."""
     scalar = getattr(ml_dtypes, word, None)
     try:
         return np.dtype(scalar or _OTHER_NAMES.get(word, word))
@@ -97,7 +97,7 @@ def check_inputs(arrays: Mapping[str, Array], types: Mapping[str, InputType], wh
     """Check arrays against the model's inputs; bfloat16 bit patterns become bfloat16.
 
     Raises:
-        UserError: An array is missing, unknown, or of another dtype or shape; names every problem, one a line.
+        UserError: An array is missing, unknown, or has another dtype or shape; the message lists every problem.
     """
     problems = []
     for name in arrays:
@@ -143,14 +143,14 @@ def _mismatch(array: Array, expected: InputType, sizes: dict[str, tuple[int, str
 
 
 def load_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
-    """Read arrays from an npz file; nothing in it is executed, and no more memory is taken than it has content.
+    """Read arrays from an npz file; no code in it is executed, and memory use is limited by its content.
 
     Args:
         path: The file.
         names: Inputs of the model; arrays with other names are listed but not read.
 
     Raises:
-        UserError: The file is no npz file, or an array is damaged or holds Python objects.
+        UserError: The file is not an npz file, or an array is damaged or contains Python objects.
     """
     wanted = set(names)
     with open_regular(path, "inputs") as file:
@@ -174,7 +174,7 @@ def load_within(path: Path, names: Iterable[str]) -> dict[str, Array]:
 
 
 def _archive(file: BinaryIO) -> BinaryIO:
-    """Return the file itself, which begins like an archive; zipfile also takes one that lies behind something else."""
+    """Return the file if it begins like an archive; zipfile also accepts archives after other content."""
     beginning = file.read(len(_NPY))
     if beginning == _NPY:
         raise ValueError("got a single array, expected one array per input in an archive")
@@ -207,7 +207,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
         with archive.open(member) as file:
             shape, is_fortran, dtype = _header(file)
             data = bytearray()
-            # Read in pieces: neither the header nor the archive's own sizes are to decide what is allocated.
+            # Read in pieces, so that sizes in the header or the archive do not determine allocations.
             while piece := file.read(_PIECE_BYTES):
                 data += piece
         if len(data) != (needed := prod(shape) * dtype.itemsize):
@@ -228,7 +228,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     if version not in _HEADERS:
         raise ValueError(f"got version {version[0]}.{version[1]} of numpy's format, expected 1.0 or 2.0")
     with warnings.catch_warnings():
-        # numpy warns of headers that Python 2 wrote.
+        # numpy warns of headers written by Python 2.
         warnings.simplefilter("ignore")
         shape, is_fortran, dtype = _HEADERS[version](file)
     if dtype.hasobject:
@@ -244,7 +244,7 @@ def arrays_file(path: Path, arrays: Mapping[str, Array]) -> NewFile:
     """Return an npz file with arrays under exactly their names."""
 
     def fill(file: BinaryIO) -> None:
-        # numpy.savez takes names as Python keywords, of which "file" is its own.
+        # numpy.savez passes names as Python keywords, and "file" is one of its parameters.
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
             for name, array in arrays.items():
                 plain = _plain(name, array)
@@ -255,7 +255,7 @@ def arrays_file(path: Path, arrays: Mapping[str, Array]) -> NewFile:
 
 
 def _plain(name: str, array: Array) -> Array:
-    """Return an array of a type that numpy's file format has."""
+    """Return an array of a type of numpy's file format."""
     if array.dtype == _BFLOAT16:
         return array.view(np.uint16)
     if not array.dtype.hasobject:

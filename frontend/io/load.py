@@ -20,19 +20,19 @@ from opforge.frontend.limits import allow_more, parsed_bytes, parsing
 
 # onnx cannot look up operators of a later one.
 _MAX_VERSION = 2**31 - 1
-# protobuf cannot hold more in one message.
+# Maximum size of a protobuf message.
 MAX_MODEL_BYTES = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class SourceModel:
-    """A model as it came from a file.
+    """A model read from a file.
 
     Attributes:
         path: The file.
         data: Its bytes.
-        model: The same, parsed; external data stays external.
-        external: Size of each file that holds external data, by its place in the model's folder.
+        model: The parsed model; external data stays external.
+        external: Size of each file with external data, by its path in the model's folder.
         ge: The message ModelDef if the file is in GE's format.
     """
 
@@ -44,7 +44,7 @@ class SourceModel:
 
     @cached_property
     def view(self) -> GraphView:
-        """Return its index, for those who do not change the model."""
+        """Return its index, for code that does not change the model."""
         return GraphView(self.model, path_text(self.path))
 
     @property
@@ -62,7 +62,7 @@ def parse_model(data: bytes, where: object) -> ModelProto:
     """Parse a serialized ONNX model; `where` is the prefix of messages.
 
     Raises:
-        UserError: The bytes are empty, cut off, or something else than an ONNX model.
+        UserError: The bytes are empty, incomplete, or not an ONNX model.
     """
     if not data:
         raise UserError(f"{where}: the file is empty; expected an ONNX model")
@@ -86,10 +86,10 @@ def parse_model(data: bytes, where: object) -> ModelProto:
 
 
 def check_versions(model: ModelProto, where: object) -> None:
-    """Check that a model says in which version of the format and of which operators it is written.
+    """Check that a model states the versions of the format and of its operator sets.
 
     Raises:
-        UserError: A version is missing or less than 1, as in a file that was cut off.
+        UserError: A version is missing or less than 1, as in an incomplete file.
     """
     if model.ir_version < 1:
         got = f"ir_version {model.ir_version}" if model.HasField("ir_version") else "no ir_version"
@@ -109,13 +109,13 @@ def check_versions(model: ModelProto, where: object) -> None:
 
 
 def load_model(path: Path) -> SourceModel:
-    """Read a model file; its external data is checked for existence, place and size, but not read.
+    """Read a model file; check existence, path and size of its external data without reading it.
 
     Raises:
         UserError: The file or its external data is unusable.
     """
     data = read_regular(path, "model", MAX_MODEL_BYTES, "save it with external data")
     model = parse_model(data, path_text(path))
-    # Looking at each tensor is slow where there are many nodes; external data has an entry of this name.
+    # Checking each tensor is slow for many nodes; external data has an entry with this name.
     external = check_external_data(model, path) if b"location" in data else {}
     return SourceModel(path, data, model, external)

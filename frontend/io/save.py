@@ -26,16 +26,16 @@ _PERMISSIONS = 0o777
 def require_targets(
     source: SourceModel, targets: Sequence[tuple[Path, str]], *inputs: Path, carried: bool = False
 ) -> None:
-    """Check that files may be written beside a model.
+    """Check that files next to a model can be written.
 
     Args:
         source: The model.
         targets: Each with its name in messages ("model", "report").
         inputs: Other files that are read.
-        carried: Whether the external data is to go along with the first one.
+        carried: Whether the external data is copied with the first one.
 
     Raises:
-        UserError: One cannot be written, or is the model, its external data, an input, or another of them.
+        UserError: One cannot be written, or it is the model, its external data, an input, or another target.
     """
     folders = [source.path.parent, *(path.parent for path, _ in targets[:1] if carried)]
     used = [source.path, *inputs, *(folder / location for folder in folders for location in source.external)]
@@ -54,7 +54,7 @@ def serialized(model: ModelProto, where: str) -> bytes:
     try:
         return model.SerializeToString()
     except EncodeError as error:
-        # protobuf does not say which of the two it is.
+        # protobuf does not distinguish the two reasons.
         size = sum(len(tensor.raw_data) for tensor in tensors_of(model))
         if size < MAX_MODEL_BYTES:
             raise
@@ -65,17 +65,17 @@ def serialized(model: ModelProto, where: str) -> bytes:
 
 
 def write_model(data: bytes, model: ModelProto, source: SourceModel, target: Path, *others: NewFile) -> None:
-    """Write a serialized model; its external files go along when the target is in another folder than the source.
+    """Write a serialized model; copy its external files if the target is in another folder than the source.
 
     Args:
         data: The bytes of the model.
-        model: The same, parsed.
-        source: What it was made from.
-        target: File that it goes to.
-        others: Files that are written with it, or not at all.
+        model: The parsed model.
+        source: The source of the conversion.
+        target: File to write.
+        others: Files that are written together with it, or not at all.
 
     Raises:
-        UserError: Something cannot be written; neither the model nor new external files are left behind.
+        UserError: A file cannot be written; neither the model nor new external files remain.
     """
     targets = [(target, "model"), *((other.target, other.what) for other in others)]
     require_targets(source, targets, carried=True)
@@ -95,12 +95,12 @@ def write_model(data: bytes, model: ModelProto, source: SourceModel, target: Pat
 
 
 def carry_external_data(files: Iterable[str], source: Path, target: Path) -> list[Path]:
-    """Stream external files of a model from folder `source` to folder `target`; return the files that are new.
+    """Stream external files of a model from folder `source` to folder `target`; return the new files.
 
-    A file that is there already is kept when it has the same bytes.
+    An existing file is kept if it has the same bytes.
 
     Raises:
-        UserError: A different file of that name is in the way.
+        UserError: A different file of that name exists.
     """
     new: list[Path] = []
     try:
@@ -116,7 +116,7 @@ def carry_external_data(files: Iterable[str], source: Path, target: Path) -> lis
 def _carry(source_folder: Path, target_folder: Path, location: str) -> list[Path]:
     target = target_folder / location
     place = path_text(target)
-    # A link in the target folder could lead the copy out of it.
+    # A link in the target folder could redirect the copy outside of it.
     if target.parent.resolve() != (target_folder.resolve() / location).parent:
         raise UserError(
             f"{place}: is behind a link, expected a plain folder for the model's external data; choose another folder"

@@ -1,7 +1,7 @@
 """Express values of a graph as sums of products, independent of the order of their nodes.
 
-Only elementwise arithmetic is followed; everything else is a symbol. A vector along one axis may be reshaped on its
-way, so each symbol remembers along which axis, counted from the end, it varies where it is used.
+Only elementwise arithmetic is analyzed; other values are symbols. A vector along one axis may be reshaped, so each
+symbol stores the axis, counted from the end, along which it varies where it is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .reason import Unmatched
 from .scope import Scope, normal_domain
 from .value_types import ValueTypes
 
-# Longer sums and deeper chains become a new symbol.
+# Limits; longer sums and deeper chains become a new symbol.
 _MAX_TERMS = 8
 _MAX_DEPTH = 64
 _POWERS = {"Reciprocal": Fraction(-1), "Sqrt": Fraction(1, 2)}
@@ -30,7 +30,7 @@ SCALAR, FULL = -1, -2
 
 @dataclass(frozen=True)
 class Symbol:
-    """A value that is not followed further.
+    """A value that is not analyzed further.
 
     Attributes:
         name: Its name.
@@ -74,7 +74,7 @@ class Product:
         return Product(-self.coefficient, self.exponents)
 
     def exponent(self, symbol: Symbol) -> Fraction:
-        """Return the power of a symbol, 0 when it does not occur."""
+        """Return the power of a symbol; 0 if it does not occur."""
         return dict(self.exponents).get(symbol, Fraction(0))
 
 
@@ -84,7 +84,7 @@ def products(terms: Terms) -> Iterator[Product]:
 
 
 class Algebra:
-    """Reads the arithmetic of a model; what was read once is kept."""
+    """Analyzes the arithmetic of a model; results are cached."""
 
     def __init__(self, types: ValueTypes, constants: Constants) -> None:
         self._types = types
@@ -94,7 +94,7 @@ class Algebra:
         self._casts: dict[tuple[int, str, int | None], str] = {}
 
     def terms(self, scope: Scope, name: str, depth: int = 0) -> Terms:
-        """Return the sum of products that a value is."""
+        """Return a value as a sum of products."""
         key = scope.number, name
         if key not in self._known:
             terms = self._read(scope, name, depth)
@@ -104,11 +104,11 @@ class Algebra:
         return self._known[key]
 
     def name_of(self, scope: Scope, product: Product) -> str | None:
-        """Return a value of the graph that equals this product, among those that were read; check its shape."""
+        """Return an analyzed value of the graph that equals this product, with a checked shape."""
         return self._named.get((scope.number, _plain(product)))
 
     def nodes(self, scope: Scope, name: str) -> set[int]:
-        """Return numbers of the nodes that were followed to read a value."""
+        """Return numbers of the nodes that were analyzed for a value."""
         found: set[int] = set()
         names = [name]
         while names:
@@ -127,7 +127,7 @@ class Algebra:
         number = scope.makers.get(name, -1)
         node = scope.node(number) if number >= 0 else NodeProto()
         if node.op_type == "Cast" and node.input:
-            # Exporters cast one value once for each reader.
+            # Exporters insert one cast of a value for each reader.
             name = self._casts.setdefault((scope.number, node.input[0], int_attribute(node, "to")), name)
         axis = _axis(self._types.of(scope, name).shape)
         return {frozenset([(Symbol(name, FULL if axis is None else axis), Fraction(1))]): 1.0}
@@ -141,7 +141,7 @@ class Algebra:
         return self._of_node(scope, scope.node(number), depth + 1) or self._symbol(scope, name)
 
     def _exponent(self, scope: Scope, name: str) -> float:
-        """Return one number, which may be an integer beside a float; 0 when there is none."""
+        """Return one number, which may be an integer with a float base; 0 if there is none."""
         try:
             value = self._constants.value(scope, name)
         except Unmatched:
@@ -181,23 +181,23 @@ class Algebra:
         return _product(first, second)
 
     def _power(self, scope: Scope, name: str, terms: Terms, exponent: Fraction) -> Terms | None:
-        """Return a power of a value, which becomes a symbol when it is a sum."""
+        """Return a power of a value; a sum becomes a symbol."""
         if len(terms) != 1:
             terms = self._symbol(scope, name)
         (product,) = products(terms)
         if not product.coefficient or not exponent:
             return None
-        # The root of a square is no product: its sign is lost.
+        # The root of a square is not a product, because its sign is lost.
         is_plain = product.coefficient == 1 and [power for _, power in product.exponents] == [1]
         return _sum([product**exponent]) if exponent.denominator == 1 or is_plain else None
 
     def _moved(self, scope: Scope, node: NodeProto, terms: Terms) -> Terms | None:
-        """Return a vector, or one number, in another shape: it varies along another axis then."""
+        """Return a vector, or one number, in another shape, with its new axis."""
         before = _axis(self._types.of(scope, node.input[0]).shape)
         shape = self._types.of(scope, node.output[0]).shape
         after = _axis(shape)
         if node.op_type == "Expand":
-            # A broadcast moves nothing; the axis is counted from the end.
+            # Broadcasting does not change the axis, because it is counted from the end.
             return terms if before is not None and before != FULL else None
         if before is None or after is None or FULL in (before, after) or (before == SCALAR) != (after == SCALAR):
             return None
@@ -214,7 +214,7 @@ def _along(exponents: Exponents, axis: int) -> Iterator[tuple[Symbol, Fraction]]
 
 
 def _axis(shape: tuple[int | None, ...] | None) -> int | None:
-    """Return the axis from the end along which a value of this shape varies; None when the shape does not say."""
+    """Return the axis from the end along which a value of this shape varies; None if it is unknown."""
     if shape is None:
         return None
     long = [len(shape) - 1 - place for place, dim in enumerate(shape) if dim != 1]

@@ -19,12 +19,12 @@ ATTRIBUTE_TYPES: dict[str, AttributeProto.AttributeType] = {
 
 
 def default_attributes(spec: OpSpec) -> dict[str, AttrValue]:
-    """Return the attributes that have a default."""
+    """Return the attributes with a default."""
     return {attr.name: attr.default for attr in spec.attrs if attr.default is not None}
 
 
 def attribute_value(attribute: AttributeProto) -> AttrValue:
-    """Return the Python value of an attribute of one of the kinds that custom operators have."""
+    """Return the Python value of an attribute of a kind that custom operators have."""
     value = helper.get_attribute_value(attribute)
     value = tuple(value) if isinstance(value, list) else value
     return value.decode() if isinstance(value, bytes) else value
@@ -33,7 +33,7 @@ def attribute_value(attribute: AttributeProto) -> AttrValue:
 def read_attributes(node: NodeProto, spec: OpSpec) -> dict[str, AttrValue]:
     """Return the attributes of a custom node by name, with defaults; accept camelCase and IR names.
 
-    An attribute without default that PyTorch's function does not have gets the value that it has for that function.
+    An attribute without default that is missing in PyTorch's function gets its implied value.
 
     Raises:
         Unmatched: One is unknown, missing, given twice, or of another kind.
@@ -89,7 +89,7 @@ def make_attribute(attr: AttrSpec, value: AttrValue) -> AttributeProto:
 
 
 def int_attribute(node: NodeProto, name: str) -> int | None:
-    """Return an integer attribute of a node, None when it is absent or no integer."""
+    """Return an integer attribute of a node; None if it is absent or not an integer."""
     for attribute in node.attribute:
         if attribute.name == name and attribute.type == AttributeProto.INT and not attribute.ref_attr_name:
             return attribute.i
@@ -97,7 +97,7 @@ def int_attribute(node: NodeProto, name: str) -> int | None:
 
 
 def text_attribute(node: NodeProto, name: str) -> str:
-    """Return a text attribute of a node, "" when it is absent or no text."""
+    """Return a text attribute of a node; "" if it is absent or not a text."""
     for attribute in node.attribute:
         if attribute.name == name and attribute.type == AttributeProto.STRING:
             return attribute.s.decode(errors="replace")

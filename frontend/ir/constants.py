@@ -1,7 +1,7 @@
 """Evaluate constant values that exporters compute by nodes.
 
-`emit/fold.py` asks onnx's evaluator besides. Rules ask this one very often, about shapes and indices, and it needs no
-process of its own: it knows few types, and refuses large results before it makes them.
+`emit/fold.py` also uses onnx's evaluator. Rules use this one very often, for shapes and indices. It needs no separate
+process: it supports few types, and rejects large results before they are created.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .value_types import ValueTypes
 
 Constant = NDArray[np.generic]
 
-# Shapes, axes and group ends are small; the evaluator must not build large arrays.
+# Shapes, axes and group ends are small; large arrays are not evaluated.
 _MAX_ELEMENTS = 1 << 16
 _MAX_BYTES = 32 << 20
 _MAX_CHAIN = 64
@@ -39,7 +39,7 @@ class Constants:
 
     Args:
         types: Types of the model's values, for `Shape`.
-        folder: Folder of the model, for external data; None when it is not known.
+        folder: Folder of the model, for external data; None if it is not known.
     """
 
     def __init__(self, types: ValueTypes, folder: Path | None = None) -> None:
@@ -49,11 +49,11 @@ class Constants:
         self._held = 0
 
     def value(self, scope: Scope, name: str, depth: int = 0) -> Constant:
-        """Return the value of a name that `scope` can see.
+        """Return the value of a name that is visible in `scope`.
 
         Raises:
-            Unmatched: It depends on an input, is too large, or is made by a node that is not evaluated;
-                Malformed when it depends on a tensor whose type, dims and data contradict each other.
+            Unmatched: It depends on an input, is too large, or is computed by an unsupported node; Malformed if it
+                depends on a tensor with contradictory type, dims and data.
         """
         found = scope.find(name) if name else None
         if found is None:
@@ -67,22 +67,22 @@ class Constants:
                 self._known[key] = reason.with_traceback(None)
         known = self._known[key]
         if isinstance(known, Unmatched):
-            # One answer is given many times; each time Python would add to the traceback that it carries.
+            # A cached error is raised many times; without this, Python would extend its traceback each time.
             raise known.with_traceback(None)
         return known
 
     def find(self, scope: Scope, name: str) -> Constant | None:
-        """Return the value of a name; None if it is no constant."""
+        """Return the value of a name; None if it is not constant."""
         try:
             return self.value(scope, name)
         except Unmatched:
             return None
 
     def required(self, scope: Scope, name: str, role: str) -> Constant:
-        """Return the value of a name that has to be constant; the message calls it `role`.
+        """Return the value of a name that must be constant; `role` names it in the message.
 
         Raises:
-            Unmatched: It is not.
+            Unmatched: It is not constant.
         """
         try:
             return self.value(scope, name)
@@ -128,7 +128,7 @@ class Constants:
             raise Malformed(f"is a malformed tensor: {first_line(error)}") from error
 
     def constant_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
-        """`Constant` in all its spellings."""
+        """Return the value of `Constant` in all its spellings."""
         del scope, depth
         if len(node.attribute) != 1 or node.attribute[0].ref_attr_name:
             raise Unmatched("is a Constant without exactly one value")
@@ -147,7 +147,7 @@ class Constants:
         raise Unmatched(f"is a Constant of kind {attribute.name}")
 
     def shape_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
-        """`Shape` of a value whose dims are known, with `start` and `end`."""
+        """Return `Shape` of a value with known dims, with `start` and `end`."""
         del depth
         shape = self._types.of(scope, node.input[0]).shape
         start, end = int_attribute(node, "start") or 0, int_attribute(node, "end")
@@ -157,7 +157,7 @@ class Constants:
         return np.array(dims, np.int64)
 
     def size_node(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
-        """`Size` of a value whose dims are known."""
+        """Return `Size` of a value with known dims."""
         return np.array(prod(self.shape_node(scope, node, depth).tolist()), np.int64)
 
     def identity(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
@@ -165,7 +165,7 @@ class Constants:
         return self.value(scope, node.input[0], depth)
 
     def cast(self, scope: Scope, node: NodeProto, depth: int) -> Constant:
-        """`Cast` between the types that shapes and scalars have."""
+        """Return `Cast` between the types of shapes and scalars."""
         word = DTYPE_WORDS.get(int_attribute(node, "to") or 0)
         if word not in {"int32", "int64", "float32", "bool"}:
             raise Unmatched(f"is a Cast to {word}")
@@ -187,7 +187,7 @@ class Constants:
         index = [slice(None)] * data.ndim
         for n, axis in enumerate(range(len(starts)) if axes is None else axes):
             step = 1 if steps is None else steps[n]
-            # Where numpy would begin before the first element, ONNX begins at it.
+            # If numpy would begin before the first element, ONNX begins at it.
             start = max(starts[n], -data.shape[axis]) if step < 0 else starts[n]
             index[axis] = slice(start, ends[n], step)
         return data[tuple(index)]
@@ -275,10 +275,10 @@ class Constants:
         return np.concatenate(values, int_attribute(node, "axis") or 0)
 
     def numbers(self, scope: Scope, node: NodeProto, name: str, position: int, depth: int = 0) -> list[int] | None:
-        """Integers that were an attribute in old opsets and are an input in newer ones; None when absent.
+        """Return integers that were an attribute in old opsets and are an input in newer ones; None if absent.
 
         Raises:
-            Unmatched: The input is there but computed at run time.
+            Unmatched: The input is present but computed at run time.
         """
         for attribute in node.attribute:
             if attribute.name == name and attribute.type == AttributeProto.INTS:
@@ -323,7 +323,7 @@ def _small(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _divide(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """Division as ONNX has it: of integers, what is left of the point."""
+    """Divide as in ONNX: integer division truncates."""
     if first.dtype.kind not in "iu":
         return np.asarray(np.divide(first, second))
     if not second.all():

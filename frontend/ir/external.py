@@ -1,7 +1,7 @@
 """Read external tensor data.
 
-Only the model's own folder may hold it: a location that leaves the folder, by `..`, an absolute path or a link, is
-refused, as is anything but a regular file. `onnx.load` refuses linked data files too, so a copy is never a link.
+Only the model's folder may contain it: a location outside the folder, by `..`, an absolute path or a link, is rejected,
+and everything except regular files. `onnx.load` also rejects linked data files, so a copy is never a link.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ExternalData:
 
 
 def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
-    """Yield every tensor of a model: initializers and attributes, in subgraphs and functions too."""
+    """Yield every tensor of a model: initializers and attributes, also in subgraphs and functions."""
     for graph in (model.graph, *(g for info in model.training_info for g in (info.initialization, info.algorithm))):
         yield from _graph_tensors(graph)
     for function in model.functions:
@@ -74,7 +74,7 @@ def external_data(tensor: TensorProto, where: str) -> ExternalData:
     """Read the entries of an external tensor.
 
     Raises:
-        UserError: There is no location, a number is none, or an entry is there twice.
+        UserError: The location is missing, a number is invalid, or an entry is repeated.
     """
     entries = {entry.key: entry.value for entry in tensor.external_data}
     if len(entries) < len(tensor.external_data):
@@ -86,7 +86,7 @@ def external_data(tensor: TensorProto, where: str) -> ExternalData:
             raise UserError(f"{where}: external data has {key} {shown(text)}, expected a number of bytes from 0")
         numbers[key] = None if text is None else int(text)
     location = entries.get("location")
-    # protobuf hands out bytes when a string is no UTF-8.
+    # protobuf returns bytes if a string is not UTF-8.
     if not location or not isinstance(location, str):
         got = "no location" if not location else f"the location {shown(location)}, which is not UTF-8 text"
         raise UserError(f"{where}: external data has {got}, expected a file name in the model's folder")
@@ -94,13 +94,13 @@ def external_data(tensor: TensorProto, where: str) -> ExternalData:
 
 
 def check_external_data(model: ModelProto, path: Path) -> dict[str, int]:
-    """Check that all external data of the model at `path` is complete and inside the model's folder; read nothing.
+    """Check, without reading it, that all external data of the model at `path` is complete and inside its folder.
 
     Returns:
-        Size of each file that holds it, by location.
+        Size of each file with external data, by location.
 
     Raises:
-        UserError: A file is missing, too short, outside the folder, or no regular file.
+        UserError: A file is missing, too short, outside the folder, or not a regular file.
     """
     sizes: dict[str, int] = {}
     for tensor in tensors_of(model):
@@ -116,7 +116,7 @@ def check_external_data(model: ModelProto, path: Path) -> dict[str, int]:
 
 
 def open_external(folder: Path, location: str, where: str) -> BinaryIO:
-    """Open an external file; what its descriptor says and gives is that very file's, whatever happens to the name."""
+    """Open an external file; later checks use its descriptor, so a changed path has no effect."""
     relative = PurePosixPath(location)
     place = f"{where}: external data {shown(location)}"
     is_plain = not relative.is_absolute() and ".." not in relative.parts and relative.parts
@@ -165,7 +165,7 @@ def read_external(tensor: TensorProto, folder: Path) -> bytes:
 
 
 def with_data(tensor: TensorProto, folder: Path | None) -> TensorProto:
-    """Return a tensor that holds its data: itself, or a copy that read it from `folder`.
+    """Return a tensor with its data: itself, or a copy that read it from `folder`.
 
     Raises:
         UserError: As `check_external_data`, or there is no folder.
@@ -180,6 +180,6 @@ def with_data(tensor: TensorProto, folder: Path | None) -> TensorProto:
 
 
 def locations(model: ModelProto) -> list[str]:
-    """Return the external files of a model, each once, in order of appearance."""
+    """Return the external files of a model, without duplicates, in order of appearance."""
     places = (external_data(tensor, shown(tensor.name)).location for tensor in tensors_of(model) if is_external(tensor))
     return list(dict.fromkeys(places))

@@ -1,7 +1,8 @@
 """Index the protobuf messages of a model: definitions and readers of values, and enclosing graphs.
 
-Names and node numbers only, no node objects: the index of 100,000 nodes costs less than parsing them. Building it
-checks what every later step relies on: each name has one maker, every read name exists, nothing reads its own result.
+It contains only names and node numbers, no node objects: the index of 100,000 nodes costs less than parsing them.
+Building it checks the assumptions of later steps: each name has one maker, every read name exists, and there are no
+cycles.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from opforge.codegen.printing import shown
 
 from .scope import INITIALIZER, INPUT, Scope, node_label, normal_domain
 
-# protobuf stops at 100 messages inside each other, three per graph; a model built in memory can hold more.
+# protobuf supports 100 nested messages, three per graph; a model built in memory can have more.
 _MAX_DEPTH = 31
-# Since then initializers need not be inputs; those that are may be fed.
+# Since this version, initializers need not be inputs; those that are can be fed.
 FREE_INITIALIZERS_IR = 4
 _PLACE = 200
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
@@ -37,12 +38,12 @@ class Use:
 
 
 class GraphView:
-    """All scopes of a model, indexed once.
+    """Indexes all scopes of a model once.
 
     Attributes:
-        model: The model; the view does not follow changes of it.
+        model: The model; the view is not updated if the model changes.
         where: Name of the model in messages.
-        scopes: Main graph first, each subgraph after the graph around it, then the local functions.
+        scopes: Main graph first, each subgraph after its parent graph, then the local functions.
     """
 
     def __init__(self, model: ModelProto, where: object = "model") -> None:
@@ -74,7 +75,7 @@ class GraphView:
 
     @cached_property
     def _uses(self) -> list[dict[str, list[tuple[Scope, int]]]]:
-        """By scope number and name: who reads."""
+        """Return the readers of values, by scope number and name."""
         uses: list[dict[str, list[tuple[Scope, int]]]] = [{} for _ in self.scopes]
         for scope in self.scopes:
             makers, own = scope.makers, uses[scope.number]
@@ -97,35 +98,35 @@ class GraphView:
         return [Use(*reader) for reader in self._uses[scope.number].get(name, ())]
 
     def count_uses(self, scope: Scope, name: str) -> int:
-        """Return how many reads `uses` has."""
+        """Return the number of reads in `uses`."""
         if len(self.scopes) == 1:
             return scope.reads[name]
         return len(self._uses[scope.number].get(name, ()))
 
     def is_read(self, scope: Scope, name: str) -> bool:
-        """Return whether a node reads a value of `scope`, or the value leaves a graph as an output."""
+        """Return whether a node reads a value of `scope`, or the value is a graph output."""
         return bool(name) and (self.count_uses(scope, name) > 0 or self.leaves(scope, name))
 
     def over(self, model: ModelProto) -> GraphView:
-        """Return the same index over a model that has the same nodes, such as a copy."""
+        """Return the same index for a model with the same nodes, such as a copy."""
         view = copy(self)
-        # What is derived from the scopes is derived again.
+        # Values derived from the scopes are computed again.
         view.__dict__ = {"model": model, "scopes": [], "where": self.where}
         for scope, body in zip(self.scopes, self.bodies(model), strict=True):
             parent = None if scope.parent is None else view.scopes[scope.parent.number]
-            # What was derived from a scope holds for the other one too.
+            # Values derived from a scope are also valid for the other one.
             other = copy(scope)
             other.body, other.parent = body, parent
             view.scopes.append(other)
         return view
 
     def after_change(self) -> GraphView:
-        """Return an index in which the graphs of the changed model are found; its node numbers may be those before."""
+        """Return an index that uses the graphs of the changed model; its node numbers may be outdated."""
         has_subgraphs = any(scope.captures for scope in self.scopes)
         return GraphView(self.model, self.where) if has_subgraphs else self
 
     def bodies(self, model: ModelProto) -> list[GraphProto | FunctionProto]:
-        """Return the graphs and functions of a model that has the same nodes, by scope number."""
+        """Return the graphs and functions of a model with the same nodes, by scope number."""
         found: list[GraphProto | FunctionProto] = []
         waiting: list[GraphProto | FunctionProto] = [*reversed(model.functions), model.graph]
         while waiting:
@@ -141,7 +142,7 @@ class GraphView:
         return {(id(maker[0]), name) for maker, name in found if maker}
 
     def leaves(self, scope: Scope, name: str) -> bool:
-        """Return whether a value of `scope` is an output of it, or of a graph inside it that passes the value on."""
+        """Return whether a value of `scope` is an output of it, or of an inner graph that returns the value."""
         return (id(scope), name) in self._leaving
 
     def only_reader(self, scope: Scope, name: str) -> int | None:
@@ -151,7 +152,7 @@ class GraphView:
         return uses[0].node if is_alone else None
 
     def require_import(self, scope: Scope, number: int) -> None:
-        """Refuse a node whose domain the model, or the function around it, does not import."""
+        """Reject a node whose domain is not imported by the model or the enclosing function."""
         domain = normal_domain(scope.node(number).domain)
         if domain not in scope.opsets:
             raise self._fail(
@@ -163,7 +164,7 @@ class GraphView:
         return UserError(f"{self.where}: {text}")
 
     def _index(self, scope: Scope, depth: int) -> dict[str, int]:  # noqa: C901, PLR0912 - calls in its loop are slow
-        """Fill a scope and those inside it; return the names it reads from outside, each with a reading node."""
+        """Fill a scope and its inner scopes; return the names that it reads from outside, each with a reading node."""
         if depth > _MAX_DEPTH:
             raise self._fail(f"graphs are nested more than {_MAX_DEPTH} deep; expected a model that onnx.load reads")
         self.scopes.append(scope)
@@ -171,7 +172,8 @@ class GraphView:
         makers = scope.makers
         early: dict[str, int] = {}
         keys, named, read = scope.keys, scope.names.append, scope.inputs.append
-        # This loop is most of what a conversion costs; calls inside it are for what is rare, and slices faster to walk.
+        # This loop dominates the cost of a conversion; it has calls only for rare cases, and slices are faster to
+        # iterate.
         for number, node in enumerate(scope.body.node):
             key = node.domain, node.op_type
             if key in keys:
@@ -241,7 +243,7 @@ class GraphView:
         makers |= fixed
 
     def _require_text(self, scope: Scope, *names: str) -> None:
-        # protobuf hands out bytes when a string is no UTF-8.
+        # protobuf returns bytes if a string is not UTF-8.
         for name in names:
             if not isinstance(name, str):
                 raise self._fail(f"{scope.place}: the name {shown(name)} is not UTF-8 text; export the model again")
@@ -263,7 +265,7 @@ class GraphView:
             )
 
     def _require_order(self, scope: Scope) -> None:
-        """Refuse a cycle; nodes that merely stand in another order are fine."""
+        """Reject a cycle; nodes that are only unsorted are accepted."""
         makers = {
             number: {
                 maker
@@ -280,7 +282,7 @@ class GraphView:
 
 
 def node_count(view: GraphView) -> int:
-    """Return nodes of a model, those of subgraphs included, those of local functions not."""
+    """Return the number of nodes of a model, including subgraphs, without local functions."""
     return sum(len(scope.body.node) for scope in view.scopes if scope.function is None)
 
 
@@ -294,6 +296,6 @@ def _subgraphs(node: NodeProto, scope: Scope, number: int) -> Iterator[tuple[str
 
 
 def _place(node: NodeProto, number: int, scope: Scope, attribute: AttributeProto) -> str:
-    """Describe where a subgraph is; of many levels only the outermost and the innermost."""
+    """Describe the location of a subgraph; of many levels only the outermost and the innermost."""
     text = f"{node_label(node, number, scope.place)}.{attribute.name}"
     return text if len(text) <= 2 * _PLACE else f"{text[:_PLACE]}...{text[-_PLACE:]}"

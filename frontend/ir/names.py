@@ -7,7 +7,7 @@ from functools import cached_property
 
 
 class FreshNames:
-    """Gives names that a model does not use."""
+    """Creates names that a model does not use."""
 
     def __init__(self, taken: Iterable[str]) -> None:
         self._given = taken
@@ -19,7 +19,7 @@ class FreshNames:
         return set(self._given)
 
     def fresh(self, stem: str) -> str:
-        """`stem` itself when it is free, else `stem_1`, `stem_2`, ..."""
+        """Return `stem` if it is unused, else `stem_1`, `stem_2`, ..."""
         name, number = stem, self._numbers.get(stem, 0)
         while not name or name in self._taken:
             number += 1

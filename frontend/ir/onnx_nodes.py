@@ -16,14 +16,14 @@ AXES_INPUT_OPSET = 13
 
 
 def constant(name: str, value: NDArray[np.generic]) -> NodeProto:
-    """`Constant` with a tensor: ATC takes its other spellings for an empty one, and functions have no initializers."""
+    """Return a `Constant` with a tensor: ATC reads its other spellings as empty, and functions have no initializers."""
     return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value, name))
 
 
 def with_axes(
     op_type: str, source: str, axes: Sequence[int], target: str, opset: int, names: FreshNames, **attributes: Any
 ) -> list[NodeProto]:
-    """`Squeeze`, `Unsqueeze` or `ReduceSum` over axes; `names` names the axes where they are an input."""
+    """Return `Squeeze`, `Unsqueeze` or `ReduceSum` over axes; `names` creates the name of an axes input."""
     if opset < AXES_INPUT_OPSET:
         return [helper.make_node(op_type, [source], [target], axes=list(axes), **attributes)]
     name = names.fresh(f"{target}_axes")

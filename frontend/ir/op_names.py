@@ -39,7 +39,7 @@ def check_domain(domain: str) -> None:
     """Check the name of a domain.
 
     Raises:
-        UserError: There is no such domain.
+        UserError: The domain does not exist.
     """
     if domain not in DOMAINS:
         raise UserError(f"--domain: got {domain!r}, expected one of {', '.join(DOMAINS)}")

@@ -11,7 +11,7 @@ class Reason:
 
     Attributes:
         text: One sentence without a subject, which continues the name of the node or the value.
-        nodes: Numbers of the nodes that the sentence is about; empty for the node at which a rule was tried.
+        nodes: Numbers of the nodes in the sentence; empty for the node at which a rule was tried.
     """
 
     text: str
@@ -34,11 +34,11 @@ class Unmatched(Exception):  # noqa: N818  # an answer, not a failure
 
 
 class Unrelated(Unmatched):
-    """Says that a node is no candidate of a rule; a report does not mention it."""
+    """A node is not a candidate of a rule; a report does not mention it."""
 
     def __init__(self) -> None:
         super().__init__("is no candidate")
 
 
 class Malformed(Unmatched):
-    """Carries the reason why a value has no meaning at all."""
+    """The reason why a value is invalid."""

@@ -25,7 +25,7 @@ _TYPE_STRINGS = {"float32": "tensor(float)", "float64": "tensor(double)"}
 
 @contextmanager
 def registered(specs: Iterable[OpSpec]) -> Iterator[None]:
-    """Make onnx know custom operators for a while."""
+    """Register custom operators in onnx temporarily."""
     new = register(specs)
     try:
         yield
@@ -35,8 +35,8 @@ def registered(specs: Iterable[OpSpec]) -> Iterator[None]:
 
 
 def register(specs: Iterable[OpSpec]) -> list[OnnxKey]:
-    """Make onnx know custom operators in this process, in every spelling; return those that it did not know yet."""
-    # onnx's evaluator indexes all schemas when it is first imported, by name alone: it has to come before ours.
+    """Register custom operators in onnx for this process, in every spelling; return the new spellings."""
+    # onnx's evaluator indexes all schemas by name at its first import: it must be imported before the registration.
     import onnx.reference.op_run
 
     new = [
@@ -102,7 +102,7 @@ def _infer(spec: OpSpec, context: onnx.shape_inference.InferenceContext) -> None
     attrs = default_attributes(spec)
     for attr in spec.attrs:
         given = context.get_attribute(attr.name)
-        # The checker reports a wrong kind; here it only must not get further.
+        # The checker reports a wrong kind; here it is only ignored.
         if isinstance(given, AttributeProto) and given.type == ATTRIBUTE_TYPES[attr.type]:
             attrs[attr.name] = attribute_value(given)
     try:

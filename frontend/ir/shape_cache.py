@@ -1,7 +1,7 @@
 """Infer types of values from earlier nodes, for the operators that are frequent in large models.
 
-A look at each node once is far less than shape inference by onnx, which needs a copy of the model in a process of its
-own. What is not plain here stays unknown, and is left to onnx; the rules are those of ONNX's operator documentation.
+One look at each node costs far less than shape inference by onnx, which needs a copy of the model in a separate
+process. Complex cases stay unknown for onnx; the rules are those of ONNX's operator documentation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .tensor_type import DTYPE_WORDS, ValueType
 
 Shape = tuple[int | None, ...]
 
-# Since then arithmetic broadcasts as numpy does, and Reshape and Expand take their dims as inputs.
+# Since this version, arithmetic broadcasts like numpy, and Reshape and Expand have their dims as inputs.
 _OPSET = 8
 _MAX_RANK = 16
 _CACHED = 1 << 12
@@ -47,7 +47,7 @@ class ShapeCache:
         view: The model.
         scope: The graph.
         specs: Custom operators.
-        declared: What the model says of a value.
+        declared: Returns the declared type of a value.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ShapeCache:
         self._infer(len(self._rules))
 
     def _infer(self, end: int) -> None:
-        """Infer the types that the nodes before number `end` make."""
+        """Infer the output types of the nodes before number `end`."""
         first = self._next
         if end <= first:
             return
@@ -103,7 +103,7 @@ class ShapeCache:
                 types[output] = self._declared(output).or_else(found) if output in self._stated else found
 
     def _read(self, name: str) -> ValueType | None:
-        """Return the declared type of a value at which no rule was tried."""
+        """Return the declared type of a value without tried rules."""
         known = self._declared(name) if name in self._scope.makers else _UNKNOWN
         if not known.complete:
             return None
@@ -112,7 +112,7 @@ class ShapeCache:
 
 
 class _Ours:
-    """The type that a custom operator makes of those of its inputs; many nodes make the same of the same."""
+    """Infers the output type of a custom operator from its input types; cached, because many nodes have equal types."""
 
     def __init__(self, spec: OpSpec) -> None:
         self._spec = spec
@@ -145,7 +145,7 @@ _UNKNOWN = ValueType()
 
 
 def _dims(scope: Scope, name: str) -> tuple[int, ...] | None:
-    """Return the dims that a constant of a graph holds."""
+    """Return the dims in a constant of a graph."""
     tensor = scope.initializer(name)
     if tensor is None or tensor.data_type != TensorProto.INT64 or len(tensor.dims) != 1 or is_external(tensor):
         return None
@@ -232,7 +232,7 @@ def _gather(scope: Scope, number: int, inputs: Sequence[ValueType]) -> ValueType
 
 
 def _gather_grad(scope: Scope, number: int, inputs: Sequence[ValueType]) -> ValueType | None:
-    """Return a table of the shape that the first input holds; where that is computed, its rank is known."""
+    """Return the type of a table whose shape is the first input; if that is computed, only its rank is known."""
     if len(inputs) != 3 or len(inputs[0].shape or ()) != 1:
         return None
     dims = _dims(scope, scope.inputs[number][0])
@@ -249,20 +249,20 @@ def _typed(dtype: str | None, shape: Shape | None) -> ValueType | None:
 
 @lru_cache(_CACHED)
 def _broadcast(first: Shape | None, second: Shape | None) -> Shape | None:
-    """Return the shape to which two are broadcast; None where they do not fit."""
+    """Return the broadcast shape of two shapes; None if they do not match."""
     dims = []
     for pair in zip_longest(reversed(first or ()), reversed(second or ()), fillvalue=1):
         known = {size for size in pair if size not in (None, 1)}
         if len(known) > 1:
             return None
-        # Beside a size that is not 1, an unknown one can be 1 or the same.
+        # With a size other than 1, an unknown one can be 1 or equal.
         dims.append(known.pop() if known else None if None in pair else 1)
     return tuple(reversed(dims))
 
 
 @lru_cache(_CACHED)
 def _product(first: Shape | None, second: Shape | None) -> Shape | None:
-    """Return the shape of a product of matrices, or of stacks of them; None where they do not fit."""
+    """Return the shape of a matrix product, also of batches; None if the shapes do not match."""
     if first is None or second is None or len(first) < 2 or len(second) < 2:
         return None
     if first[-1] != second[-2] and None not in (first[-1], second[-2]):
@@ -273,7 +273,7 @@ def _product(first: Shape | None, second: Shape | None) -> Shape | None:
 
 @lru_cache(_CACHED)
 def _reshaped(shape: Shape | None, dims: tuple[int, ...]) -> Shape | None:
-    """Return the shape that `dims` stand for; None where they do not fit, or copy a size."""
+    """Return the shape for `dims`; None if they do not match, or copy a size."""
     if 0 in dims or min(dims, default=1) < -1 or dims.count(-1) > 1:
         return None
     known = prod(dim for dim in dims if dim > 0)

@@ -20,7 +20,7 @@ BITS: Mapping[int, int] = {
     **dict.fromkeys((TensorProto.DOUBLE, TensorProto.INT64, TensorProto.UINT64, TensorProto.COMPLEX64), 64),
     TensorProto.COMPLEX128: 128,
 }
-# Field that holds the elements when they are not raw; the rest of the types of 8 to 32 bits is in int32_data.
+# Field of the elements if they are not raw; the other types of 8 to 32 bits are in int32_data.
 _FIELDS: Mapping[int, str] = {
     TensorProto.FLOAT: "float_data",
     TensorProto.DOUBLE: "double_data",
@@ -35,7 +35,7 @@ _FIELDS: Mapping[int, str] = {
 
 
 def element_count(tensor: TensorProto) -> int | None:
-    """Return elements that the dims declare; None when a dim is negative or there are more than any file can hold."""
+    """Return the number of elements by the dims; None if a dim is negative or the number exceeds any file."""
     if any(dim < 0 for dim in tensor.dims):
         return None
     if 0 in tensor.dims:

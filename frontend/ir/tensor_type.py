@@ -1,4 +1,4 @@
-"""Define the type of a value: element type and shape, as far as they are known."""
+"""Define the type of a value: element type and shape, if they are known."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ELEMENT_TYPES: Mapping[str, int] = {word: number for number, word in DTYPE_WORDS
 
 @dataclass(frozen=True)
 class ValueType:
-    """Type of a tensor as far as it is known.
+    """The known type of a tensor.
 
     Attributes:
-        dtype: Word of the spec language ("float16"); None when unknown.
-        shape: Dims, None for each unknown one; None when not even the rank is known.
+        dtype: Name in the spec language ("float16"); None if unknown.
+        shape: Dims, None for each unknown one; None if the rank is unknown.
     """
 
     dtype: str | None = None
@@ -32,7 +32,7 @@ class ValueType:
         return self.dtype is not None and self.shape is not None
 
     def or_else(self, other: ValueType) -> ValueType:
-        """This type, and the other one where this one says nothing."""
+        """Return this type, with unknown parts from the other one."""
         if self.dtype is None and self.shape is None:
             return other
         return (
@@ -51,13 +51,13 @@ def _dim_text(dim: int | None) -> str:
 
 
 def value_type(proto: TypeProto) -> ValueType:
-    """Read a declared type; anything but a tensor is unknown."""
+    """Read a declared type; other types than tensors are unknown."""
     if not proto.HasField("tensor_type"):
         return ValueType()
     tensor = proto.tensor_type
     shape = None
     if tensor.HasField("shape"):
-        # A negative size is what some exporters write for "unknown".
+        # Some exporters write a negative size for "unknown".
         shape = tuple(
             dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in tensor.shape.dim
         )

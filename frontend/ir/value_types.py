@@ -28,9 +28,9 @@ from .tensor_type import DTYPE_WORDS, ValueType, type_problem, value_type
 if TYPE_CHECKING:
     from .shape_cache import ShapeCache
 
-# Initializers above this stand in the model that shape inference sees by type only; none of them is a shape or axis.
+# Larger initializers are only declared by type in the model for shape inference; none of them is a shape or axis.
 _INFERENCE_BYTES = 4096
-# Shape inference follows every call of a local function; functions that call each other twice grow exponentially.
+# Shape inference expands every call of a local function; functions that call each other twice grow exponentially.
 MAX_EXPANDED_NODES = 200_000
 
 
@@ -42,7 +42,7 @@ class ValueTypes:
 
     Args:
         view: Index of the model.
-        specs: Custom operators that shape inference can follow.
+        specs: Custom operators that shape inference supports.
     """
 
     def __init__(self, view: GraphView, specs: Sequence[OpSpec] = ()) -> None:
@@ -64,7 +64,7 @@ class ValueTypes:
         self._shape_cache(scope).complete()
 
     def of(self, scope: Scope, name: str) -> ValueType:
-        """Return the type of a value that `scope` can see."""
+        """Return the type of a value that is visible in `scope`."""
         found = scope.find(name) if name else None
         if found is None:
             return ValueType()
@@ -76,7 +76,7 @@ class ValueTypes:
         return near if near.complete else known.or_else(self._inferred.type_of(owner, name))
 
     def symbols(self, scope: Scope, name: str) -> tuple[str, ...]:
-        """Return names that the model gives to the sizes of a value, "" for none; equal names are equal sizes."""
+        """Return names of the sizes of a value in the model, "" for none; equal names are equal sizes."""
         proto = self._declared.proto(scope, name)
         return () if proto is None else tuple(dim.dim_param for dim in proto.tensor_type.shape.dim)
 
@@ -122,27 +122,27 @@ class ValueTypes:
     def _inferred(self) -> _Declarations:
         from .schemas import registered
 
-        # Without a name for it, the skeleton is gone before what is inferred comes.
+        # No variable references the skeleton, so its memory is free before the result is parsed.
         has_subgraphs = any(scope.captures for scope in self._view.scopes)
         try:
             with registered(self._specs):
                 model = _infer_shapes(_skeleton(self._view.model).SerializeToString(), has_subgraphs)
         except _InferenceError as error:
-            # A model that onnx cannot follow is still converted; what stays unknown for that reason says so.
+            # A model that onnx rejects is still converted; values with unknown types have this reason.
             self.inference_error = first_line(error)
             return _Declarations(())
-        # The functions of a model that is too large to follow are not in the skeleton, which ends before them.
+        # If the functions of a model are too large, they are not in the skeleton, which ends before them.
         return _Declarations(self._view.bodies(model))
 
 
 class _InferenceError(Exception):
-    """Return why onnx cannot infer the shapes of a model."""
+    """The reason why onnx cannot infer the shapes of a model."""
 
 
 def _infer_shapes(data: bytes, has_subgraphs: bool) -> ModelProto:
     """Infer shapes with onnx in a separate process, because some models crash it or take hours.
 
-    Nodes come back only where subgraphs are declared in them.
+    The result contains nodes only if subgraphs are declared in them.
     """
 
     def work() -> bytes:
@@ -163,7 +163,7 @@ def _infer_shapes(data: bytes, has_subgraphs: bool) -> ModelProto:
 
 
 class _Declarations:
-    """Declared types by scope number and name; the names of a scope are indexed when first asked for."""
+    """Declared types by scope number and name; the names of a scope are indexed at the first lookup."""
 
     def __init__(self, bodies: Iterable[GraphProto | FunctionProto]) -> None:
         self._bodies = list(bodies)
@@ -211,7 +211,7 @@ def _skeleton(model: ModelProto) -> ModelProto:
 
 
 def _forget_negative_dims(model: ModelProto) -> None:
-    """Make negative sizes unknown ones: onnx's inference of `Slice` ends the whole process at them."""
+    """Replace negative sizes by unknown ones: onnx's inference of `Slice` crashes for them."""
     bodies: list[GraphProto | FunctionProto] = [model.graph, *model.functions]
     while bodies:
         body = bodies.pop()
@@ -250,7 +250,7 @@ def expanded_nodes(model: ModelProto) -> int:
 
 
 def _node_keys(body: FunctionProto | GraphProto) -> list[tuple[str, str]]:
-    """Return (domain, op type) of all nodes, those of subgraphs included."""
+    """Return (domain, op type) of all nodes, including those of subgraphs."""
     found: list[tuple[str, str]] = []
     bodies = [body]
     while bodies:

@@ -26,13 +26,13 @@ class Limit:
     Attributes:
         ops: Types of the domain ai.onnx, separated by spaces.
         opsets: Versions of ai.onnx.
-        source: The public repository that shows it.
-        inputs: How many inputs can be connected.
-        outputs: How many outputs can be connected.
+        source: The public repository with the parser.
+        inputs: Maximum number of connected inputs.
+        outputs: Maximum number of connected outputs.
         is_exact: Whether the parser also counts outputs without a reader.
         any_input: Positions, one of which must be connected.
         any_attribute: Attributes, one of which must exist.
-        attribute: The attribute that the next three are about.
+        attribute: The attribute of the next three fields.
         values: Its values.
         lengths: Lengths of its list.
         least: Its smallest value.
@@ -52,7 +52,7 @@ class Limit:
     least: int | None = None
 
     def problem(self, node: NodeProto, is_read: Callable[[str], bool]) -> str:
-        """Return what the parser refuses; "" if the node is within this limit."""
+        """Return the reason why the parser rejects a node; "" if the node is within this limit."""
         connected = {position for position, name in enumerate(node.input) if name}
         given = {attribute.name: attribute for attribute in node.attribute}
         used = [position for position, name in enumerate(node.output) if is_read(name)]
@@ -86,7 +86,7 @@ class Limit:
 
 
 def output_counts(version: int) -> dict[str, int]:
-    """Return how many outputs can be connected, by type of ai.onnx; types without a limit are absent."""
+    """Return the maximum number of connected outputs, by type of ai.onnx; types without a limit are absent."""
     found = {
         op_type: [limit.outputs for limit in limits if limit.outputs is not None]
         for (op_type, other), limits in _table().items()
@@ -96,7 +96,7 @@ def output_counts(version: int) -> dict[str, int]:
 
 
 def limit_problems(node: NodeProto, version: int, is_read: Callable[[str], bool]) -> Iterator[str]:
-    """Yield what the parser of a standard node refuses.
+    """Yield the reasons why the parser of a standard node rejects it.
 
     Args:
         node: The node.

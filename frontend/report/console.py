@@ -83,7 +83,7 @@ def _print_remarks(console: Console, conversion: Conversion) -> None:
 
 
 def print_comparisons(comparisons: Sequence[Comparison]) -> None:
-    """Print the largest error of each output, and what differs between the results of custom nodes."""
+    """Print the largest error of each output, and the differences between the results of custom nodes."""
     table = _table("source model and converted model, same inputs", "output", "largest error", "tolerance", "result")
     for entry in comparisons:
         if not entry.op:

@@ -1,8 +1,8 @@
-"""Lay out a small graph in layers, readers below their sources, as boxes and curves in pixels.
+"""Compute a layered layout of a small graph, readers below their sources, as boxes and curves in pixels.
 
 The steps are those of Sugiyama: layers by longest path, dummies where an edge passes a layer, an order by the mean of
-the neighbours, then places close to them. The libraries that do this are GPL (grandalf, igraph) or need a program that
-is not in a package index (graphviz), and a page without network cannot load mermaid (3 MB).
+the neighbors, then positions near them. Libraries for this are GPL (grandalf, igraph) or need a program that is not in
+a package index (graphviz), and a page without network cannot load mermaid (3 MB).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Layout:
     Attributes:
         corners: Upper left corner of each box.
         curves: By edge: the data of an SVG path from box to box.
-        width: Of the whole.
-        height: Of the whole.
+        width: Total width.
+        height: Total height.
     """
 
     corners: list[tuple[float, float]]
@@ -50,7 +50,7 @@ def layers_of(count: int, edges: Sequence[Edge], late: Sequence[int]) -> list[in
 
 
 def layout(sizes: Sequence[tuple[float, float]], edges: Sequence[Edge], late: Sequence[int] = ()) -> Layout:
-    """Lay boxes out.
+    """Compute the positions of boxes.
 
     Args:
         sizes: Width and height of each box.
@@ -105,7 +105,7 @@ def _neighbours(edges: Sequence[Edge]) -> tuple[Mapping[int, list[int]], Mapping
 
 
 def _order(rows: Sequence[list[int]], makers: Mapping[int, list[int]], readers: Mapping[int, list[int]]) -> None:
-    """Sort each layer by the mean place of the neighbours above, then below, and again."""
+    """Sort each layer by the mean position of the neighbors above, then below, and again."""
     place = {box: float(index) for row in rows for index, box in enumerate(row)}
     for sweep in range(_SWEEPS):
         is_down = sweep % 2 == 0
@@ -136,9 +136,9 @@ def _centers(
 
 
 def _spread(row: Sequence[int], widths: Sequence[float], centers: list[float], wanted: Mapping[int, float]) -> None:
-    """Move the boxes of a layer to their best places, as far as the boxes beside them allow."""
-    # Boxes that would overlap form a block, which stands at the average of the best places of its members.
-    blocks: list[tuple[list[int], list[float], float]] = []  # boxes, their offsets, place of the first
+    """Move the boxes of a layer as near to their best positions as adjacent boxes allow."""
+    # Boxes that would overlap form a block at the average of the best positions of its members.
+    blocks: list[tuple[list[int], list[float], float]] = []  # boxes, their offsets, position of the first
     for box in row:
         blocks.append(([box], [0.0], wanted[box]))
         while len(blocks) > 1:

@@ -26,7 +26,7 @@ from opforge.frontend.run.comparison import Comparison
 from .pictures import Painter, Picture, plain
 from .rewrite_diff import RewrittenPlace, rewritten_places
 
-# What a page holds of a huge model; --json has everything.
+# Limits of a page for a huge model; --json is complete.
 _ROWS, _PICTURES = 1000, 100
 _LETTERS = 300
 # Results of a comparison, in the order of the page.
@@ -39,7 +39,7 @@ class Command:
 
     Attributes:
         text: The command.
-        bytes_after: Size of what it writes, external data left out; None when it writes no model.
+        bytes_after: Size of the output without external data; None if no model is written.
     """
 
     text: str
@@ -48,7 +48,7 @@ class Command:
 
 @dataclass(frozen=True)
 class _Form:
-    """Places that differ in names and sizes only; the first ones are drawn."""
+    """Changes that differ only in names and sizes; the first ones are drawn."""
 
     title: str
     places: list[dict[str, Any]]
@@ -61,9 +61,9 @@ def report_page(
 
     Args:
         source: The model before.
-        conversion: What was rewritten and what was not.
-        comparisons: What running both models gave; None when they were not run.
-        command: What was asked for.
+        conversion: The conversion with mapped and unmapped nodes.
+        comparisons: Results of running both models; None if they were not run.
+        command: The options of the conversion.
     """
     view = source.view
     differing, same, uncompared = (
@@ -99,11 +99,11 @@ def report_page(
 
 
 class _Table:
-    """The first rows of a table, their texts as pages show them.
+    """The first rows of a table, with texts in the form of pages.
 
     Attributes:
         rows: The rows.
-        hidden: How many more there are.
+        hidden: Number of further rows.
     """
 
     def __init__(self, rows: Iterable[Sequence[str]], count: int) -> None:
@@ -161,7 +161,7 @@ def _domains(model: ModelProto) -> str:
 
 
 def _counts(view: GraphView, conversion: Conversion) -> dict[str, Any]:
-    """Return nodes by type before and after, those that changed most first."""
+    """Return nodes by type before and after, with the largest changes first."""
     before, after = _types(view), _types(GraphView(conversion.model))
     changed = sorted(
         (key for key in before.keys() | after.keys() if before[key] != after[key]),

@@ -1,4 +1,4 @@
-"""Draw rewritten places: nodes, their inputs and outputs, and the edges between them."""
+"""Draw rewritten parts of a model: nodes, their inputs and outputs, and the edges between them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from opforge.frontend.ir.value_types import ValueTypes
 from .graph_layout import layers_of, layout
 from .rewrite_diff import Side, is_constant
 
-# Like boxes of one layer that are drawn one by one.
+# Equal boxes of one layer that are drawn separately.
 _ALIKE = 6
 _LETTERS, _TIP_LETTERS = 26, 300
-# Pixels of a letter, wide ones included, of the two sizes of text.
+# Pixels per letter, including wide letters, for the two sizes of text.
 _LETTER_WIDTH, _SMALL_WIDTH = 7.9, 6.2
 _LINE, _PADDING = 15.0, 12.0
 
@@ -32,7 +32,7 @@ class Box:
         kind: "node", "ours" for an operator of the project, "input", "constant" or "output".
         title: First line.
         lines: Further lines, smaller.
-        tip: What a pointer over it shows.
+        tip: Tooltip.
     """
 
     kind: str
@@ -49,12 +49,12 @@ class Box:
 
 @dataclass
 class Picture:
-    """One side of a rewritten place.
+    """One side of a rewritten part.
 
     Attributes:
-        boxes: What is drawn.
+        boxes: The boxes.
         edges: (maker, reader) by number of the box.
-        is_cut: Whether there are more nodes than drawn.
+        is_cut: Whether some nodes are not drawn.
     """
 
     boxes: list[Box]
@@ -63,14 +63,14 @@ class Picture:
 
     @property
     def form(self) -> object:
-        """Equal for pictures that differ in names and sizes only."""
+        """A value that is equal for pictures that differ only in names and sizes."""
         return tuple((box.kind, box.title if box.kind in ("node", "ours") else "") for box in self.boxes), tuple(
             self.edges
         )
 
     @property
     def late(self) -> list[int]:
-        """Return boxes that stand where they are needed: the values that come in."""
+        """Return the boxes of input values, which are placed near their readers."""
         return [number for number, box in enumerate(self.boxes) if box.kind in ("input", "constant")]
 
     def drawn(self) -> dict[str, Any]:
@@ -84,18 +84,18 @@ class Picture:
 
 
 def plain(text: str, letters: int) -> str:
-    """Return a text of a model on a page: no control characters, of a long one the end, which tells names apart."""
+    """Return a text of a model for a page: no control characters; of a long one the end, which distinguishes names."""
     if not text.isprintable():
         text = repr(text)[1:-1]
     return text if len(text) <= letters else f"\N{HORIZONTAL ELLIPSIS}{text[1 - letters :]}"
 
 
 class Painter:
-    """Makes pictures of the nodes of one model.
+    """Creates pictures of the nodes of one model.
 
     Args:
         types: Types of its values.
-        ours: (domain, op type) of nodes to point out.
+        ours: (domain, op type) of nodes to highlight.
     """
 
     def __init__(self, types: ValueTypes, ours: Iterable[tuple[str, str]]) -> None:
@@ -117,7 +117,8 @@ class Painter:
                     continue
                 maker = place.get(scope.makers.get(name, -1))
                 if maker is None and (constant := self._constant(scope, name)):
-                    # Each reader has its own: lines from one constant to all its readers hide the others.
+                    # Each reader has a separate box, because lines from one constant to all its readers would hide the
+                    # others.
                     boxes.append(constant)
                     maker = len(boxes) - 1
                 elif maker is None:
@@ -162,7 +163,7 @@ class Painter:
         return Box(kind, plain(name, _LETTERS), lines, plain(name, _TIP_LETTERS))
 
     def _constant(self, scope: Scope, name: str) -> Box | None:
-        """Return a box for a small constant, which shows its numbers."""
+        """Return a box for a small constant, with its numbers."""
         found = scope.find(name)
         if found is None or (found[1] >= 0 and not is_constant(*found)):
             return None
@@ -177,7 +178,7 @@ class Painter:
 
 
 def _condensed(picture: Picture) -> Picture:
-    """Return the picture with one box in place of many that are alike: of one layer, and of the same kind and type."""
+    """Return the picture with one box for many equal ones: of one layer, and of the same kind and type."""
     layer = layers_of(len(picture.boxes), picture.edges, picture.late)
     alike: Mapping[object, list[int]] = defaultdict(list)
     for number, box in enumerate(picture.boxes):

@@ -1,6 +1,6 @@
-"""Find the rewritten places of a conversion: nodes of both models that define the same values.
+"""Find the rewritten parts of a conversion: nodes of both models that define the same values.
 
-A value keeps its name unless what made it is gone, so a rewritten place ends where both models have a name.
+A value keeps its name unless its maker was removed, so a rewritten part ends where both models have a name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from opforge.frontend.conversion import Conversion, Lowered, Mapped
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.scope import Scope, node_name, normal_domain
 
-# Maximum nodes of one side; a picture of more is not readable.
+# Maximum nodes of one side; a larger picture is not readable.
 _MOST_NODES = 40
 
 
@@ -25,7 +25,7 @@ class Side:
         view: Index of the model.
         scope: Graph of the nodes.
         nodes: Their numbers, ascending; constants are not among them.
-        is_cut: Whether there are more.
+        is_cut: Whether there are further nodes.
     """
 
     view: GraphView
@@ -36,10 +36,10 @@ class Side:
 
 @dataclass(frozen=True)
 class RewrittenPlace:
-    """One rewritten place.
+    """One rewritten part.
 
     Attributes:
-        entries: What the report says of it; several, when one rewrite continues another.
+        entries: Its entries in the report; several, if one rewrite continues another.
         before: Nodes of the source.
         after: Nodes of the result.
     """
@@ -50,7 +50,7 @@ class RewrittenPlace:
 
 
 def rewritten_places(source: GraphView, conversion: Conversion, most: int) -> list[RewrittenPlace]:
-    """Return the places of the first `most` entries of a conversion, custom nodes first."""
+    """Return the parts of the first `most` entries of a conversion, custom nodes first."""
     result = GraphView(conversion.model)
     mapped, lowered = conversion.mapped[:most], conversion.lowered[: max(most - len(conversion.mapped), 0)]
     new = _by_name(result, {entry.node for entry in mapped})
@@ -62,7 +62,7 @@ def rewritten_places(source: GraphView, conversion: Conversion, most: int) -> li
             starts.append((entry, _counterpart(source, scope), scope, set(), {number}))
     old, made = _unnamed_too(source.main), _by_prefix(result.main)
     for step in lowered:
-        # Entries of one label come in the order of the nodes.
+        # Entries of one label are in the order of the nodes.
         numbers = old[step.node][:1]
         del old[step.node][:1]
         starts.append((step, source.main, result.main, set(numbers), set(made.get(step.node, ()))))
@@ -74,7 +74,7 @@ def rewritten_places(source: GraphView, conversion: Conversion, most: int) -> li
 
 
 def is_constant(scope: Scope, number: int) -> bool:
-    """Return whether a node is a `Constant`, which pictures show as a value."""
+    """Return whether a node is a `Constant`, which pictures draw as a value."""
     node = scope.node(number)
     return node.op_type == "Constant" and not normal_domain(node.domain)
 
@@ -90,7 +90,7 @@ def _by_name(view: GraphView, names: set[str]) -> dict[str, tuple[Scope, int]]:
 
 
 def _unnamed_too(scope: Scope) -> dict[str, list[int]]:
-    """Return numbers of the nodes by what a report calls them."""
+    """Return node numbers by the label in a report."""
     found: dict[str, list[int]] = defaultdict(list)
     for number, node in enumerate(scope.body.node):
         found[node_name(node, node.op_type)].append(number)
@@ -98,7 +98,7 @@ def _unnamed_too(scope: Scope) -> dict[str, list[int]]:
 
 
 def _by_prefix(scope: Scope) -> Mapping[str, list[int]]:
-    """Return node numbers by the name before the last "/", which is the name of the lowered node."""
+    """Return node numbers by the prefix before the last "/", which is the name of the lowered node."""
     found: dict[str, list[int]] = defaultdict(list)
     for number, node in enumerate(scope.body.node):
         found[node.name.rpartition("/")[0]].append(number)
@@ -106,12 +106,12 @@ def _by_prefix(scope: Scope) -> Mapping[str, list[int]]:
 
 
 def _counterpart(view: GraphView, scope: Scope) -> Scope:
-    """Return the graph of a model that became `scope`."""
+    """Return the graph of a model for `scope`."""
     return next((known for known in view.scopes if known.place == scope.place), view.main)
 
 
 def _grown(before: Side, after: Side, gone: Iterable[int], come: Iterable[int]) -> tuple[Side, Side]:
-    """Both sides, grown from nodes of theirs until each makes what the other makes."""
+    """Return both sides, extended from their nodes until each defines the values of the other."""
     seeds = _results(before, gone) | _results(after, come) | _reached(after, before.scope, _results(after, come))
     while True:
         sides = _made_of(before, after, seeds, gone), _made_of(after, before, seeds, come)
@@ -126,7 +126,7 @@ def _results(side: Side, numbers: Iterable[int]) -> set[str]:
 
 
 def _reached(side: Side, other: Scope, names: set[str]) -> set[str]:
-    """Return the first values behind `names` that the other model has too."""
+    """Return the first values after `names` that the other model also has."""
     found: set[str] = set()
     seen, waiting = set(names), list(names)
     while waiting and len(seen) < _MOST_NODES:
@@ -142,9 +142,9 @@ def _reached(side: Side, other: Scope, names: set[str]) -> set[str]:
 
 
 def _made_of(side: Side, other: Side, seeds: set[str], start: Iterable[int]) -> Side:
-    """Return the nodes that make the seeds from what both models have."""
+    """Return the nodes that compute the seeds from values of both models."""
     scope = side.scope
-    nodes: dict[int, None] = {}  # those that the results need first come first
+    nodes: dict[int, None] = {}  # nodes that the results need first are first
     waiting = [*start, *(scope.makers.get(name, -1) for name in sorted(seeds))]
     while waiting and len(nodes) <= _MOST_NODES:
         number = waiting.pop(0)

@@ -1,4 +1,4 @@
-"""Check a call of a custom operator against its spec, as far as the model declares its inputs."""
+"""Check a call of a custom operator against its spec, if the model declares the types of its inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .value_rules import row_range_problem
 
 
 def checked(context: Context, scope: Scope, match: Match, call: OperatorCall, rule: str) -> Placement | Reason:
-    """Check a call; unknown facts break no constraint, they are checked again when the operator runs."""
+    """Check a call; unknown facts violate no constraint and are checked again at run time."""
     spec = call.spec
     names = dict(zip((tensor.name for tensor in spec.inputs), call.inputs, strict=True))
     names |= dict(zip((tensor.name for tensor in spec.outputs), call.outputs, strict=True))
@@ -31,7 +31,7 @@ def checked(context: Context, scope: Scope, match: Match, call: OperatorCall, ru
     }
     shapes = {parameter: type_.shape for parameter, type_ in types.items()}
     dtypes = {parameter: type_.dtype for parameter, type_ in types.items()}
-    # An output without readers has no type in the model, but the call has it.
+    # An output without readers has no type in the model, but the call needs it.
     shapes |= {tensor.name: None for tensor in spec.outputs if tensor.name not in shapes}
     lists: dict[str, list[int]] = {}
     for tensor in spec.host_lists:
@@ -66,7 +66,7 @@ def checked(context: Context, scope: Scope, match: Match, call: OperatorCall, ru
 
 
 def _judged(context: Context, spec: OpSpec, call: Call, inputs: Call) -> Judgement:
-    """Return the violation of a call, or its case and output types; cached, because layers often make the same call."""
+    """Return the violation of a call, or its case and output types; cached, because layers often have equal calls."""
     lists = tuple((name, tuple(values)) for name, values in call.values.items())
     key = (spec.op_type, *(tuple(part.items()) for part in (call.shapes, call.dtypes, call.attrs)), lists)
     if key not in context.judged:
@@ -82,13 +82,13 @@ def _host_list(context: Context, scope: Scope, call: OperatorCall, name: str) ->
 
 
 def case_of(spec: OpSpec, call: Call) -> str:
-    """Return the case of the spec into which a legal call falls."""
+    """Return the case of the spec for a valid call."""
     environment = Environment(attributes=call.attrs, shapes=call.shapes, dtypes=call.dtypes)
     return next(case.name for case in spec.program.cases if evaluate(case.when, environment) is True)
 
 
 def _value_problem(context: Context, scope: Scope, call: OperatorCall, known: Call) -> str:
-    """Return the first input whose constant values are not those that its spec asks for."""
+    """Return the first input whose constant values do not satisfy its spec."""
     for tensor, name in zip(call.spec.inputs, call.inputs, strict=True):
         of = tensor.values.ends_of
         if of is None or tensor.name not in known.shapes or tensor.host_values:

@@ -1,4 +1,4 @@
-"""Give rules access to a model: its index, the types of its values, its constants, the operators."""
+"""Define the access of rules to a model: its index, the types of its values, its constants, the operators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.value_types import ValueTypes
 
 Specs = Mapping[str, OpSpec]
-# A constraint that a call breaks, or its case and the types of its outputs by parameter name.
+# The violated constraint of a call, or its case and the types of its outputs by parameter name.
 Judgement = Violation | tuple[str, Mapping[str, TensorType]]
 
 
@@ -25,11 +25,11 @@ class Context:
     Attributes:
         view: The index of the model.
         types: Types of its values.
-        constants: Values that never change.
+        constants: Values of constants.
         specs: Operators by op type.
-        judged: Calls of custom operators that were checked before.
-        folder: Folder of the model, for external data; None when it is not known.
-        opset_problem: Why the model cannot be written in the opset of training formulas; "" if it can.
+        judged: Cache of checked calls of custom operators.
+        folder: Folder of the model, for external data; None if it is not known.
+        opset_problem: The reason why the model cannot be written in the opset of training formulas; "" if it can.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Context:
 
     @cached_property
     def algebra(self) -> Algebra:
-        """Return its arithmetic."""
+        """Return the sums and products of its values."""
         return Algebra(self.types, self.constants)
 
     @cached_property

@@ -24,7 +24,7 @@ from .pattern import Operators
 _op = Operators()
 _SHAPE, _SEQUENCE = _op.Shape("x"), _op.SequenceConstruct(...)
 REPAIR = "fix the dims of the inputs first"
-# The widest first.
+# In descending order of width.
 FLOATS = ("float64", "float32", "bfloat16", "float16")
 _ATTRIBUTE_TYPES = {
     int: AttributeProto.INT,
@@ -44,7 +44,7 @@ def whole(dims: Iterable[int | None]) -> list[int] | None:
 
 @dataclass(frozen=True)
 class Value:
-    """A value in a formula; arithmetic makes nodes, a number has the element type of the node that is lowered.
+    """A value in a formula; arithmetic adds nodes, a number has the element type of the lowered node.
 
     Attributes:
         builder: Receives the nodes.
@@ -78,12 +78,12 @@ class Value:
 
     @property
     def type(self) -> ValueType:
-        """Return its type, as far as it is known."""
+        """Return its type, if it is known."""
         return self.builder.context.types.of(self.builder.scope, self.origin or self.name)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return its sizes, as the model says or proves them."""
+        """Return its sizes, which the model must declare or imply."""
         sizes = whole(self.dims)
         if sizes is None:
             raise Unmatched(f"needs a known shape; {shown(self.name)} is {self.type}; {REPAIR}")
@@ -91,7 +91,7 @@ class Value:
 
     @property
     def dims(self) -> list[int | None]:
-        """Return its sizes as far as they are known."""
+        """Return its sizes; None for unknown ones."""
         if self.type.shape is None:
             raise Unmatched(f"needs a known rank; {shown(self.name)} is {self.type}")
         return list(self.type.shape)
@@ -114,11 +114,11 @@ class Value:
         return dim
 
     def sum(self, axes: Iterable[int], *, keepdims: bool = False) -> Value:
-        """Sum over axes; itself where there are none."""
+        """Return the sum over axes; the value itself without axes."""
         return self._reduced("ReduceSum", axes, keepdims=keepdims)
 
     def mean(self, axes: Iterable[int], *, keepdims: bool = True) -> Value:
-        """Mean over axes; itself where there are none."""
+        """Return the mean over axes; the value itself without axes."""
         return self._reduced("ReduceMean", axes, keepdims=keepdims)
 
     def _reduced(self, op_type: str, axes: Iterable[int], *, keepdims: bool) -> Value:
@@ -130,7 +130,7 @@ class Value:
         sizes = [-1 if dim is None else dim for dim in dims]
         if sizes.count(-1) > 1 or {-1, 0} <= set(sizes):
             raise Unmatched(f"needs a known shape; {shown(self.name)} is {self.type}; {REPAIR}")
-        # Without the flag a 0 stands for the dim that was there.
+        # Without the flag, 0 means the dim of the input.
         more = {"allowzero": 1} if 0 in sizes else {}
         return self.builder.op("Reshape", self, self.builder.ints(sizes), **more)
 
@@ -180,7 +180,7 @@ class NodeBuilder:
 
     @cached_property
     def floats(self) -> list[str]:
-        """Float types of the inputs and the one that is asked for, the widest first."""
+        """Return float types of the inputs and the requested one, the widest first."""
         values = [Value(self, name) for name in self.node.input if name]
         words = {value.type.dtype for value in values if not self._is_number(value)}
         words.add(DTYPE_WORDS.get(self.attribute("output_type", 0)))
@@ -208,7 +208,7 @@ class NodeBuilder:
         return replace(self.op("Cast", value, to=ELEMENT_TYPES[self.dtype]), origin=name)
 
     def narrowed(self, value: Value, name: str) -> Value:
-        """Return a result in the float type of the output that it becomes, where that may be another one."""
+        """Return a result in the float type of its output, if it differs."""
         if len(self.floats) < 2:
             return value
         word = Value(self, name).type.dtype
@@ -250,11 +250,11 @@ class NodeBuilder:
         return self.op("Cast", self.array(np.asarray(numbers, np.float32)), to=ELEMENT_TYPES[word])
 
     def zeros(self, dims: Sequence[int | None], shape: Value | None, live: Value) -> Value:
-        """Return zeros of the element type of the node; made from integers that are no constant, where they are many.
+        """Return zeros of the element type of the node; if they are many, computed from integers that are not constant.
 
         Args:
-            dims: Their sizes as far as they are known.
-            shape: A value that lists the sizes; needed where one is unknown.
+            dims: Their sizes; None for unknown ones.
+            shape: A value that lists the sizes; required if one is unknown.
             live: The integers.
         """
         sizes = whole(dims)
@@ -266,7 +266,7 @@ class NodeBuilder:
         return self.op("Expand", self.op("Cast", least - least, to=ELEMENT_TYPES[self.dtype]), self.ints(sizes))
 
     def is_known(self, value: Value) -> bool:
-        """Return whether a value is the same in every run."""
+        """Return whether a value is constant."""
         try:
             self.known(value)
         except Unmatched:
@@ -274,14 +274,14 @@ class NodeBuilder:
         return True
 
     def known(self, value: Value) -> NDArray[Any]:
-        """Return the value if it is the same in every run."""
+        """Return the value of a constant."""
         try:
             return self.context.constants.value(self.scope, value.name)
         except Unmatched as reason:
             raise Unmatched(f"needs a constant; {shown(value.name)} {reason}") from reason
 
     def sizes(self, value: Value) -> list[int | None]:
-        """Return the sizes that a value lists, as far as they are known."""
+        """Return the sizes that a value lists; None for unknown ones."""
         if found := _SHAPE.find(self.context, self.scope, value.name):
             maker = found.maker(value.name)
             first, end = int_attribute(maker, "start") or 0, int_attribute(maker, "end")
@@ -299,7 +299,7 @@ class NodeBuilder:
             raise Unmatched(f"overwrites {shown(value.name)}, which other nodes read too")
 
     def _is_number(self, value: Value) -> bool:
-        """Return whether a value is one number that never changes, which may be of any type."""
+        """Return whether a value is one constant number, of any type."""
         return value.type.shape in ((), (1,)) and self.is_known(value)
 
     def _fresh(self, word: str) -> str:

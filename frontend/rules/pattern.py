@@ -1,15 +1,15 @@
-"""Match declared patterns of nodes against the nodes that compute a value.
+"""Match declared patterns of nodes with the nodes that compute a value.
 
-A pattern describes one value. `op.Div("x", op.Cast("y", to=1))` is the result of a node: its inputs are patterns again,
-its keywords are attributes; see `Operators`. A string captures the name of a value; the same string is the same value
-everywhere, and "" is any value. A number is a constant. `a | b` is either of two patterns.
+A pattern describes one value. `op.Div("x", op.Cast("y", to=1))` is the result of a node: its inputs are patterns, its
+keywords are attributes; see `Operators`. A string captures the name of a value; the same string is the same value
+everywhere, and "" is any value. A number is a constant. `a | b` is one of two patterns.
 
     op = Operators()
     MEAN = op.Div(op.ReduceSum("data", axes=[0]), Constant("count"))
     found = MEAN.match(context, scope, name)
     found.names["data"], found.constants["count"], found.nodes
 
-The matcher works on the protobuf messages and copies none.
+The matcher uses the protobuf messages without copies.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from opforge.frontend.ir.tensor_type import ValueType
 from .context import Context
 
 Like: TypeAlias = "Pattern | str | float"
-# Nodes that are passed in front of one value.
+# Maximum nodes that are skipped before one value.
 _MAX_STEPS = 8
 _NO_NODE = NodeProto()
 
@@ -49,7 +49,7 @@ class Found:
         names: Names of captured values.
         constants: Captured constants.
         nodes: Numbers of the matched nodes, readers before makers.
-        parts: The matches of the inputs that `Each` describes.
+        parts: The matches of the inputs of `Each`.
     """
 
     context: Context
@@ -61,11 +61,11 @@ class Found:
     _makers: dict[str, tuple[tuple[str, str], NodeProto]] = field(default_factory=dict)
 
     def maker(self, name: str) -> NodeProto:
-        """Return the node of this graph that makes a value; an empty one if there is none."""
+        """Return the node of this graph that defines a value; an empty one if there is none."""
         return self._made(name)[1]
 
     def kind(self, name: str) -> tuple[str, str]:
-        """Return the domain and type of the node that makes a value; the type is "" if there is none."""
+        """Return the domain and type of the node that defines a value; the type is "" if there is none."""
         return self._made(name)[0]
 
     def _made(self, name: str) -> tuple[tuple[str, str], NodeProto]:
@@ -86,24 +86,24 @@ class Pattern(ABC):
 
     @property
     def kind(self) -> tuple[str, str] | None:
-        """Return the domain and type of the node that makes it; None if that is open."""
+        """Return the domain and type of its node; None if any type matches."""
         return None
 
     @property
     def kinds(self) -> tuple[tuple[str, str], ...]:
-        """Return all domains and types that the node may have; none if that is open."""
+        """Return all matching domains and types of its node; none if any type matches."""
         return (self.kind,) if self.kind else ()
 
     @abstractmethod
     def read(self, found: Found, name: str) -> None:
-        """Match a value and enter what is captured.
+        """Match a value and record captures.
 
         Raises:
-            Unmatched: It does not match; says which condition does not hold, with the values seen.
+            Unmatched: It does not match; the reason is the failed condition, with the observed values.
         """
 
     def match(self, context: Context, scope: Scope, value: str | int, **names: str) -> Found:
-        """Match a value, or the first output of a node that has one; `names` are values that are captured already.
+        """Match a value, or the first output of a node; `names` are captured values.
 
         Raises:
             Unmatched: It does not match.
@@ -113,14 +113,14 @@ class Pattern(ABC):
         return found
 
     def find(self, context: Context, scope: Scope, value: str | int, **names: str) -> Found | None:
-        """Return the same, and None if it does not match."""
+        """Return the match; None if the value does not match."""
         try:
             return self.match(context, scope, value, **names)
         except Unmatched:
             return None
 
     def named(self, name: str) -> Pattern:
-        """Return the same pattern, whose value is captured."""
+        """Return the same pattern with a captured value."""
         return _Capture(name, self)
 
     def __or__(self, other: Like) -> Pattern:
@@ -129,7 +129,7 @@ class Pattern(ABC):
 
 @dataclass(frozen=True)
 class _Capture(Pattern):
-    """A value that gets a name; the second time it has to be the same value."""
+    """A captured value; every occurrence must be the same value."""
 
     name: str
     inner: Pattern | None = None
@@ -150,11 +150,11 @@ class _Capture(Pattern):
 
 @dataclass(frozen=True)
 class Constant(Pattern):
-    """A constant, which is captured by its value.
+    """A constant whose value is captured.
 
     Attributes:
         name: Its capture; "" for none.
-        expected: The number that it has to be, whatever its rank; None for any constant.
+        expected: The required number, for any rank; None for any constant.
     """
 
     name: str = ""
@@ -214,7 +214,7 @@ class _Node(Pattern):
         for key, expected in self.attributes.items():
             self._compare(found, node, key, expected)
         pairs = list(zip([*self.inputs, *each * len(given)], given, strict=False))
-        # Constants show fastest that a node is another one.
+        # Constants are the fastest test for a mismatch.
         for is_constant in (True, False):
             for pattern, value in pairs:
                 if value and isinstance(pattern, Constant) == is_constant:
@@ -242,12 +242,12 @@ class _Node(Pattern):
 
 
 class Operators:
-    """Makes patterns of the nodes of one domain: `op.Slice("data", "starts", ...)`.
+    """Creates patterns of the nodes of one domain: `op.Slice("data", "starts", ...)`.
 
     Inputs are patterns, `...` at the end for any further ones, `Each` for further ones of one pattern. Keywords are
     attributes: several allowed values are a tuple, an absent one is 0, "none", [] or None. `axes` are an attribute or
     an input, from either end. Options:
-        _least: Inputs that have to be present; default: those that have a pattern.
+        _least: Minimum number of inputs; default: those with a pattern.
         _commutes: Whether the two inputs may be in either order.
         _is_alone: Whether the value has one reader, in the same graph.
         _any_output: Whether the value may be one of several outputs.
@@ -269,12 +269,12 @@ class Operators:
 
 
 def any_node(*kinds: tuple[str, str]) -> Pattern:
-    """Return a pattern of nodes with one of these domains and types, whatever their inputs are."""
+    """Return a pattern of nodes with one of these domains and types, with any inputs."""
     return _Either(*(_Node(domain, op_type, (), {}, 0, sys.maxsize) for domain, op_type in kinds))
 
 
 class _Either(Pattern):
-    """One of several patterns: those of the type of the node, else those of no type."""
+    """One of several patterns: those of the type of the node, else those of any type."""
 
     def __init__(self, *patterns: Pattern) -> None:
         self.patterns: list[Pattern] = []
@@ -306,14 +306,14 @@ class _Either(Pattern):
 
 
 class Through(Pattern):
-    """A value behind nodes of which each passes its first input on, in any order and number."""
+    """A value before nodes that each return their first input unchanged, in any order and number."""
 
     def __init__(self, inner: Like, *steps: Pattern) -> None:
         self._inner = _pattern(inner)
         self._steps = {step.kind: step for step in steps}
 
     def read(self, found: Found, name: str) -> None:
-        """Match the steps as far as they go, then the value."""
+        """Match the nodes, then the value."""
         for _ in range(_MAX_STEPS):
             step = self._steps.get(found.kind(name))
             if step is None:
@@ -338,7 +338,7 @@ def require_type(context: Context, scope: Scope, name: str, operator: str, rank:
     """Require the element types of the first input of an operator, and a rank.
 
     Raises:
-        Unmatched: The type is another one, or not known.
+        Unmatched: The type differs, or is not known.
     """
     dtypes, known = context.specs[operator].inputs[0].dtypes, context.types.of(scope, name)
     if known.dtype not in dtypes or (rank is not None and len(known.shape or ()) != rank):
@@ -349,10 +349,10 @@ def require_type(context: Context, scope: Scope, name: str, operator: str, rank:
 
 
 def require_rows(indices: NDArray[Any], rows: int) -> None:
-    """Require constant indices to be rows of a table: in standard nodes a negative one counts from the end.
+    """Require constant indices to be rows of a table: in standard nodes, a negative one counts from the end.
 
     Raises:
-        Unmatched: One is not.
+        Unmatched: An index is out of range.
     """
     if indices.size and not 0 <= indices.min() <= indices.max() < rows:
         raise Unmatched(f"has indices from {indices.min()} to {indices.max()}, expected 0 to {rows - 1}")

@@ -21,14 +21,14 @@ from .pattern import Pattern
 
 @dataclass(frozen=True)
 class ExtraNodes:
-    """Standard nodes that replace nodes of the model, alone or around a custom operator.
+    """Standard nodes that replace nodes of the model, alone or with a custom operator.
 
     Attributes:
-        before: They make inputs of custom nodes that the model does not have; all nodes if there is no custom operator.
-        after: They make the outputs of the replaced nodes from outputs of custom nodes.
+        before: They compute new inputs of custom nodes; all nodes if there is no custom operator.
+        after: They compute the outputs of the replaced nodes from outputs of custom nodes.
         types: Types of the new values, where known.
-        constants: Values of those that are lists on the host.
-        flag: Graph output that says whether an input was overwritten; "" for none.
+        constants: Values of host lists among them.
+        flag: Graph output that states whether an input was overwritten; "" for none.
         updates: Graph outputs that replace the flag: the new contents of the overwritten inputs.
     """
 
@@ -42,14 +42,14 @@ class ExtraNodes:
 
 @dataclass(frozen=True)
 class OperatorCall:
-    """A custom node, before it gets its ONNX form.
+    """A custom node before it is written as ONNX.
 
     Attributes:
         spec: The operator.
         inputs: Value names in the order of the spec; "" for an absent optional one.
-        attrs: Attributes with their values, defaults included.
+        attrs: Attributes with their values, including defaults.
         outputs: Value names in the order of the spec; "" for one without readers.
-        around: Standard nodes that go with it.
+        around: Standard nodes that are added with it.
     """
 
     spec: OpSpec
@@ -61,14 +61,14 @@ class OperatorCall:
 
 @dataclass(frozen=True)
 class Match:
-    """Nodes of one scope that a rule recognised.
+    """Nodes of one scope that match a rule.
 
     Attributes:
-        nodes: Their numbers; the new nodes take the place of the last one, and a custom node takes its name.
+        nodes: Their numbers; the new nodes are inserted at the last one, and a custom node gets its name.
         values: Value names by parameter name of the operator, inputs and outputs; absent ones are missing.
         attrs: Attributes by name; missing ones have their defaults.
-        absorbed: Numbers of further nodes that the pattern covers; each goes unless another node reads its outputs.
-        around: Standard nodes that go with the new node.
+        absorbed: Numbers of further nodes in the pattern; each is removed unless another node reads its outputs.
+        around: Standard nodes that are added with the new node.
     """
 
     nodes: tuple[int, ...]
@@ -85,8 +85,8 @@ class Replacement:
     Attributes:
         rule: Name of the rule.
         scope: Graph of the replaced nodes.
-        nodes: Numbers of the replaced nodes; the new ones take the place of the last.
-        absorbed: Numbers of further nodes that the pattern covers.
+        nodes: Numbers of the replaced nodes; the new ones are inserted at the last one.
+        absorbed: Numbers of further nodes in the pattern.
         around: The new standard nodes.
     """
 
@@ -103,7 +103,7 @@ class Placement(Replacement):
 
     Attributes:
         call: The operator.
-        case: Name of the spec's case that the call falls into.
+        case: Name of the spec's case for the call.
         input_dtypes: Element types of the inputs by parameter name, where known.
         output_types: Inferred types of the outputs by parameter name.
     """
@@ -121,10 +121,10 @@ class Rule(ABC):
         name: Name in reports.
         pattern: The nodes at which the rule is tried. A class writes it as `op.Type(...)`, several joined by `|`:
             `prefilter.py` reads the types without an import.
-        operator: op type of the operator it leads to; "" if it leads to standard nodes alone.
-        group: Option without which it does nothing, because it changes numerics or generality, or its pattern is common
-            elsewhere: "patterns", "lower_training"; "" for one that always applies.
-        is_hinted: Whether a report mentions unasked what the option would rewrite; not where finding out is slow.
+        operator: op type of the custom operator; "" for a rule with only standard nodes.
+        group: Option that enables it, because it changes numerics or generality, or its pattern is common elsewhere:
+            "patterns", "lower_training"; "" for a rule that is always enabled.
+        is_hinted: Whether a report mentions matches without the option; false if matching is slow.
         priority: Rules with lower numbers are tried first at the same node.
     """
 
@@ -152,11 +152,11 @@ class Rule(ABC):
         """Match one node with such a key.
 
         Raises:
-            Unmatched: It does not match; the report gives the reason, unless the node is `Unrelated`.
+            Unmatched: It does not match; the report contains the reason, unless the node is `Unrelated`.
         """
 
     def rewrite(self, context: Context, match: Match) -> OperatorCall | ExtraNodes:
-        """Return the operator, or the standard nodes alone, that replace a match."""
+        """Return the operator, or only standard nodes, that replace a match."""
         if not self.operator:
             return match.around
         spec = context.specs[self.operator]

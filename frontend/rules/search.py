@@ -1,4 +1,4 @@
-"""Try the rules at the nodes of a model and collect the replacements; change nothing."""
+"""Try the rules at the nodes of a model and collect the replacements, without changes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .context import Context, Specs
 from .discovery import rules
 from .rule import ExtraNodes, Placement, Replacement, Rule
 
-# Nodes between two signs of progress.
+# Nodes between two updates of the progress bar.
 _STEP = 256
-# What a report calls the result of a rule that leads to no custom operator.
+# The result of a rule without a custom operator, in reports.
 _STANDARD = "standard operators"
 _LOWERING = "lower_training"
 
@@ -38,7 +38,7 @@ class Search:
     Attributes:
         context: The model.
         placements: Calls of custom operators.
-        lowered: Replacements by standard nodes alone.
+        lowered: Replacements by standard nodes only.
         refusals: Scope, node number, operator and reason of nodes without a match.
         claimed: (scope number, node number) of nodes that are replaced.
     """
@@ -64,7 +64,7 @@ class Search:
         """Try every rule at every node that has one of its keys."""
         bodies = {(OPFORGE_DOMAIN, op_type) for op_type in self.context.specs}
         for scope in self.context.view.scopes:
-            # The body of a custom operator must not be rewritten onto the operator.
+            # The body of a custom operator must not be rewritten to the operator.
             if scope.function in bodies:
                 continue
             keys = [(normal_domain(domain), op_type) for domain, op_type in scope.keys]
@@ -84,12 +84,12 @@ class Search:
                         self._refuse("", scope, number, Reason(text))
         if _LOWERING in self._groups:
             self._refuse_unknown()
-        # A larger pattern may have taken a node at which another rule failed.
+        # A larger pattern may have replaced a node at which another rule failed.
         taken = self.claimed | {(p.scope.number, number) for p in self.placements for number in p.absorbed}
         self.refusals = [refusal for refusal in self.refusals if (refusal[0].number, refusal[1]) not in taken]
 
     def left(self) -> list[Unmapped]:
-        """Return the nodes without a match, as a report has them; those that could become standard nodes come last."""
+        """Return the nodes without a match for a report; those that could become standard nodes are last."""
         entries = [
             Unmapped(
                 node_name(scope.node(number), f"#{number}"),
@@ -102,14 +102,14 @@ class Search:
         return sorted(entries, key=lambda entry: entry.candidate == _STANDARD)
 
     def _misspelt(self, scope: Scope, key: tuple[str, str]) -> str:
-        """Return the intended type of nodes with an unknown name that looks like ours; "" for all others."""
+        """Return the intended type of a node whose unknown name is similar to a custom operator; "" for others."""
         if key in self._rules or key in self.context.view.functions:
             return ""
         hint = suggestion(*key, self.context.specs.values())
         return hint if hint and not is_registered(*key, scope.opsets.get(key[0], 0)) else ""
 
     def _refuse_unknown(self) -> None:
-        """Report the nodes that ATC has no parser for and that no rule was tried at."""
+        """Report the nodes without a parser in ATC at which no rule was tried."""
         seen = self.claimed | {(scope.number, number) for scope, number, _, _ in self.refusals}
         for scope in self.context.view.scopes:
             for spelled, numbers in scope.keys.items() if scope.function is None else ():
@@ -129,7 +129,7 @@ class Search:
         if answer is None:
             return
         if not is_asked:
-            # Unasked, only what the option would change is worth a line.
+            # Without the option, only nodes that it would change are listed.
             if not isinstance(answer, Reason):
                 option = rule.group.replace("_", "-")
                 text = f"a pattern, which only --{option} rewrites"
@@ -176,7 +176,7 @@ class Search:
 
 
 def candidates(view: GraphView, specs: Specs, groups: Collection[str]) -> list[tuple[Scope, int]]:
-    """Return the first node of each type in each graph or function at which a chosen rule would be tried."""
+    """Return the first node of each type in each graph or function at which an enabled rule would be tried."""
     found = rules(specs, training=_LOWERING in groups)
     chosen = [rule for rule in found if not rule.group or rule.group in groups]
     keys = {key for rule in chosen for key in rule.keys}

@@ -7,12 +7,12 @@ from itertools import pairwise
 
 
 def row_range_problem(values: Sequence[int], rows: int | None, rows_of: str, *, are_lengths: bool) -> str:
-    """Return the problem of a constant that cuts rows into ranges: "got .., expected .."; "" if there is none.
+    """Return the problem of a constant that divides rows into ranges: "got .., expected .."; "" if there is none.
 
     Args:
         values: The ends of the ranges, or their lengths.
         rows: The number of rows; None if it is unknown.
-        rows_of: The input that has the rows.
+        rows_of: The input with the rows.
         are_lengths: Whether the values are lengths.
     """
     negative = next((value for value in values if value < 0), None)

@@ -30,7 +30,7 @@ _NODE = "node"
 
 
 def spec_calls() -> list[SpecCall]:
-    """Return the tests of all specs of the project in all dtypes; operators without a kernel are left out."""
+    """Return the tests of all specs of the project in all dtypes, without operators that have no kernel."""
     return [call for spec in _complete_specs() for call in calls_of(spec)]
 
 
@@ -60,7 +60,7 @@ def agree(
 
     Args:
         op_type: Operator type.
-        inputs: Arrays by name; without those that are absent.
+        inputs: Arrays by name, without absent ones.
         attrs: Attributes by name.
         level: Checks of the CPU twin: strict, device or fast.
 
@@ -93,7 +93,7 @@ def agree_as_node(
 
     Args:
         op_type: Operator type.
-        inputs: Arrays by name; an absent input is None or left out.
+        inputs: Arrays by name; an absent input is None or missing.
         attrs: Attributes by name.
         tolerances: The tolerance: that of the "spec", or of `convert --verify`.
 
@@ -121,7 +121,7 @@ def _require_same(found: Sequence[Comparison]) -> None:
 
 
 def _model(spec: OpSpec, given: Mapping[str, Array], attrs: Mapping[str, Any], lists: set[str]) -> ModelProto:
-    """Return a model of one node; lists on the host are constants."""
+    """Return a model of one node; host lists are constants."""
     names = [tensor.name if tensor.name in given else "" for tensor in spec.inputs]
     while names and not names[-1]:
         names.pop()

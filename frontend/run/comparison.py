@@ -14,10 +14,10 @@ from opforge.codegen.printing import shown
 from opforge.codegen.spec.section_parts import Tolerance
 
 Array = NDArray[Any]
-# How many roundings, by bytes of the type, a result may be off: of itself and of the usual value beside it, because a
-# sum that cancels is rounded as its terms are. Sums of few bytes are made in wider types.
+# Number of allowed roundings of a result, by bytes of the type: of the result, and of the typical value, because a sum
+# with cancellation is rounded like its terms. Sums in small types are computed in wider ones.
 _ROUNDINGS = {1: 2, 2: 8, 4: 128, 8: 128}
-# The least usual value: made-up numbers are about 1, and what is small beside them can be what rounding left.
+# The minimum typical value: generated numbers are about 1, and much smaller results can be rounding errors.
 _LEAST_USUAL = 1 / 16
 
 # Ways to compute a custom node.
@@ -31,10 +31,10 @@ class Comparison:
 
     Attributes:
         output: Name of the output of the model or operator.
-        error: Largest absolute difference; infinite when types or shapes differ or only one has a number.
-        allowed: What the tolerance allows at the place of the largest excess.
-        same: Whether every element is within tolerance; None when there was nothing to compare.
-        note: What else is to be known of the comparison; "" if nothing.
+        error: Largest absolute difference; infinite if types or shapes differ or only one is a number.
+        allowed: The tolerance at the position of the largest excess.
+        same: Whether every element is within tolerance; None if there was nothing to compare.
+        note: Further information about the comparison; "" for none.
         node: Name of the custom node.
         op: Its op type in the spec; "" for an output of both models.
         compared: The results of the node that were compared.
@@ -51,13 +51,13 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Return the result as text of a table."""
+        """Return the result as text for a table."""
         word = {True: "within tolerance", False: "DIFFERS", None: "not compared"}[self.same]
         return f"{word}: {self.note}" if self.note else word
 
     @property
     def message(self) -> str:
-        """Return the comparison of a custom node in one line, with a repair if the results differ."""
+        """Return the comparison of a custom node in one line, with a fix if the results differ."""
         text = f"node {shown(self.node)} ({self.op}): " if self.node else f"{self.op}: "
         if not self.output:
             text += f"{self.compared} {self.note}"
@@ -77,18 +77,18 @@ class Comparison:
 
     @property
     def excess(self) -> tuple[bool, float]:
-        """Return a key that sorts by the error over the tolerance; the largest is the worst."""
+        """Return a sort key: the error divided by the tolerance; the largest is the worst."""
         return self.same is False, self.error / self.allowed if self.allowed else self.error
 
     def report(self) -> dict[str, Any]:
-        """Return the same as JSON data, which has no infinite numbers: null stands for them."""
+        """Return the comparison as JSON data, with null for infinite numbers, which JSON does not have."""
         facts = {**asdict(self), "error": self.error if isfinite(self.error) else None}
         return facts if self.op else {key: fact for key, fact in facts.items() if key not in _NODE_FIELDS}
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Return whether a dtype has floating-point numbers."""
-    # ml_dtypes calls the kind of its types "V".
+    # The kind of ml_dtypes types is "V".
     return dtype.kind in "fV"
 
 
@@ -106,9 +106,9 @@ def compare(
         name: Name of the output.
         before: The expected array.
         after: The other array.
-        narrowest: The narrowest floating-point type from which the output is computed, whose roundings are allowed.
-        tolerance: What is allowed besides.
-        names: What a note calls the arrays.
+        narrowest: The narrowest floating-point type in the computation of the output, whose roundings are allowed.
+        tolerance: Additional tolerance.
+        names: Names of the arrays in a note.
     """
     if before.dtype != after.dtype or before.shape != after.shape:
         kinds = [f"{array.dtype} {list(array.shape)}" for array in (before, after)]

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from opforge.twin import Result
 
 Operators = Literal["twin", "function", "reference"]
-# Allow for the tolerances of specs only, or also for roundings, as in sums of a model that are longer than in tests.
+# Whether only the tolerances of specs are allowed, or also roundings, because sums of a model are longer than in tests.
 Tolerances = Literal["spec", "model"]
 Results = Sequence[Array]
-# Spans of cores that a trace of a whole model holds at most; browsers take a few hundred thousand.
+# Maximum spans of cores in a trace of a whole model; browsers support a few hundred thousand.
 MOST_EVENTS = 300_000
 _BODY_OPSET = 18
-# Statuses of an aclnn function: it refuses the arguments; there is no kernel for the call.
+# Statuses of an aclnn function: it rejects the arguments; there is no kernel for the call.
 _REFUSED = (161001, 161002)
 _NO_KERNEL = 561003
 _MOST_LETTERS = 2000  # of a finding
@@ -57,8 +57,8 @@ class TwinMode:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Return the arguments of `opforge.twin.run` for it."""
-        # One order of the blocks is as fast as another, and the same run gives the same numbers.
+        """Return the arguments of `opforge.twin.run` for these options."""
+        # The order of the blocks does not affect speed, and a fixed seed gives the same numbers.
         return {"level": self.level} | ({"seed": 1} if self.level == "fast" else {})
 
 
@@ -69,8 +69,8 @@ class TwinCall:
     Attributes:
         node: Name of the node.
         op: Its op type in the spec.
-        report: What it moved, and its estimated time (`opforge.twin.Report`).
-        events: The trace of its last launch; empty when none was asked for.
+        report: Its traffic and estimated time (`opforge.twin.Report`).
+        events: The trace of its last launch; empty without tracing.
     """
 
     node: str
@@ -80,21 +80,21 @@ class TwinCall:
 
 
 class _NotRun(Exception):  # noqa: N818  # it is an answer, not a mistake
-    """Return why there is no kernel on the twin for a call."""
+    """The reason why there is no kernel on the twin for a call."""
 
 
 class CustomNodes:
-    """Makes classes for onnx's reference evaluator that run custom operators.
+    """Creates classes for onnx's reference evaluator that run custom operators.
 
     Args:
         operators: "twin" runs kernels, "function" ONNX bodies, "reference" NumPy references or, without one, bodies.
         soc: SoC that the twin emulates.
-        mode: How the twin runs.
-        compared: How to compare the results with those of the other ways to compute a node; None for not at all.
+        mode: Options of the twin.
+        compared: Tolerance for comparing all ways to compute a node; None for no comparison.
 
     Attributes:
         calls: The calls on the twin.
-        failure: What a call raised.
+        failure: The error of a call.
     """
 
     def __init__(self, operators: Operators, soc: str, mode: TwinMode, *, compared: Tolerances | None = None) -> None:
@@ -110,7 +110,7 @@ class CustomNodes:
 
     @property
     def comparisons(self) -> list[Comparison]:
-        """Return the comparisons of custom nodes, of a node that ran several times the worst."""
+        """Return the comparisons of custom nodes; for a node that ran several times, the worst."""
         return list(self._compared.values())
 
     def implementation(self, spec: OpSpec, key: OnnxKey) -> type[OpRun]:
@@ -169,7 +169,7 @@ class CustomNodes:
     def _all_results(
         self, node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue]
     ) -> Results:
-        """Compute a node in all ways, compare the results, return the first of them."""
+        """Compute a node in all ways, compare the results, and return the first of them."""
         found: dict[str, Results] = {}
         if self._operators == "twin":
             self._try(KERNEL, found, node, spec, lambda: self._kernel(node, spec, inputs, attrs))
@@ -210,7 +210,7 @@ class CustomNodes:
     def _try(
         self, name: str, found: dict[str, Results], node: NodeProto, spec: OpSpec, compute: Callable[[], Results]
     ) -> None:
-        """Add a result; note why there is none."""
+        """Add a result, or a note why it is missing."""
         from opforge.twin import AclnnError, FindingsError
 
         try:
@@ -253,7 +253,7 @@ class CustomNodes:
             raise
 
     def _body(self, node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue]) -> Results:
-        """Return the results of the ONNX function body of an operator; nodes of a case share it."""
+        """Return the results of the ONNX function body of an operator; nodes of a case share the body."""
         key = spec.op_type, case_of(spec, _call_of(inputs, attrs))
         if key not in self._bodies:
             function = function_body(spec, key[1], len(spec.inputs), _BODY_OPSET, {})

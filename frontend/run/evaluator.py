@@ -21,9 +21,9 @@ from opforge.frontend.io.arrays import Array
 from opforge.frontend.ir.scope import key_text, node_name
 from opforge.frontend.limits import failed_allocation
 
-# A turn takes some microseconds at least; a model with more was not made to be executed here.
+# An iteration takes at least some microseconds; a model with more iterations is not meant for this evaluator.
 _MAX_TURNS = 1_000_000
-# What the evaluator can raise when the model or its inputs are wrong.
+# Errors of the evaluator for a wrong model or wrong inputs.
 MODEL_ERRORS = (
     ArithmeticError,
     AssertionError,
@@ -37,7 +37,7 @@ MODEL_ERRORS = (
 
 
 class NodeError(RuntimeError):
-    """Return why a model cannot be executed, in one line that names the node."""
+    """The reason why a model cannot be executed, in one line with the node."""
 
 
 def node_label(node: NodeProto) -> str:
@@ -46,9 +46,9 @@ def node_label(node: NodeProto) -> str:
 
 
 def evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator]:
-    """Return an evaluator that knows more operators, in subgraphs and in bodies of local functions too.
+    """Return an evaluator with additional operators, also in subgraphs and in bodies of local functions.
 
-    It raises NodeError, and what the implementations raise of other kinds than built-in ones.
+    It raises NodeError, and errors of the implementations that are not built-in ones.
     """
 
     class Evaluator(ReferenceEvaluator):
@@ -57,7 +57,7 @@ def evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator
             super().__init__(proto, **{**options, "new_ops": known})
             for node in self.rt_nodes_:
                 if getattr(node, "seed", 0) is None:
-                    # Random nodes give the same in every run, and before and after a conversion.
+                    # Random nodes give the same values in every run, and before and after a conversion.
                     node.seed = crc32(node.onnx_node.output[0].encode())
                 node.run = partial(_named, node.onnx_node, node.run)
 
@@ -68,7 +68,7 @@ def evaluator(implementations: Sequence[type[OpRun]]) -> type[ReferenceEvaluator
 
 
 def follow(nodes: Sequence[OpRun], done: Callable[[int], object]) -> None:
-    """Tell `done` how many nodes have run, after each."""
+    """Call `done` with the number of finished nodes after each node."""
 
     def then(run: Callable[..., Any], number: int, *values: Any, **options: Any) -> Any:
         results = run(*values, **options)
@@ -80,13 +80,13 @@ def follow(nodes: Sequence[OpRun], done: Callable[[int], object]) -> None:
 
 
 def _named(node: NodeProto, run: Callable[..., Any], *values: Any, **options: Any) -> Any:
-    """Run a part of the evaluator; what it raises names the node."""
+    """Run a part of the evaluator; add the node to its errors."""
     try:
         return run(*values, **options)
     except NodeError:
         raise
     except MODEL_ERRORS as error:
-        # The evaluator rewords errors about types, and drops what they say.
+        # The evaluator replaces the text of type errors.
         first = error.__cause__ if isinstance(error.__cause__, (AttributeError, TypeError, ValueError)) else error
         raise NodeError(f"{node_label(node)}: {failure_text(first)}") from error
 
@@ -99,12 +99,12 @@ def failure_text(error: Exception) -> str:
 
 
 class Loop(ReferenceLoop):
-    """onnx's `Loop`, which takes an absent condition for a false one; the standard says true."""
+    """onnx's `Loop` with the standard's default for an absent condition: true."""
 
     op_domain = ""
 
     def _run(self, M: Array | None, cond: Array | None = None, *args: Any, **options: Any) -> tuple[Array, ...]:  # noqa: N803  # the evaluator's name
-        """Run the body until the condition is false or `M` turns are done."""
+        """Run the body until the condition is false or `M` iterations are done."""
         if M is not None and (turns := int(np.max(M))) > _MAX_TURNS:
             raise ValueError(f"a Loop of {turns} turns, expected at most {_MAX_TURNS}")
         start = np.array(True) if cond is None else cond
@@ -113,7 +113,7 @@ class Loop(ReferenceLoop):
 
 
 class CumSum(ReferenceCumSum):
-    """onnx's `CumSum`, which needs the axis as a scalar; exporters write one dim."""
+    """onnx's `CumSum` with the axis as a tensor of one dim, as written by exporters."""
 
     op_domain = ""
 
@@ -125,7 +125,7 @@ class CumSum(ReferenceCumSum):
 
 
 class ConvTranspose(ReferenceConvTranspose):
-    """onnx's `ConvTranspose`, one group after the other; its own mixes up groups, and fails for an empty result."""
+    """onnx's `ConvTranspose`, group by group; onnx mixes up groups, and fails for an empty result."""
 
     op_domain = ""
 
@@ -143,7 +143,7 @@ class ConvTranspose(ReferenceConvTranspose):
 
 
 class MaxPool(ReferenceMaxPool):
-    """onnx's `MaxPool` by its general way; its shorter one for strides of 1 gets sizes and indices wrong."""
+    """onnx's `MaxPool` with the general algorithm; the special one for strides of 1 gives wrong sizes and indices."""
 
     op_domain = ""
 

@@ -42,9 +42,9 @@ class Execution:
 
     Attributes:
         outputs: Arrays by output name.
-        calls: The calls on the twin, in their order; empty without the twin.
-        values: Every value of the main graph by name, when they were asked for.
-        comparisons: What `compared` asked for, node by node.
+        calls: The calls on the twin, in order; empty without the twin.
+        values: Every value of the main graph by name, if requested.
+        comparisons: The comparisons for `compared`, node by node.
     """
 
     outputs: dict[str, Array]
@@ -74,14 +74,14 @@ def execute(
         soc: SoC that the twin emulates.
         operators: "twin" runs custom nodes through aclnn on the twin, "function" their ONNX bodies, "reference" the
             NumPy references of the project (without one, the body).
-        folder: Folder of the model, when it has external data.
+        folder: Folder of the model, if it has external data.
 
     Returns:
         Arrays by output name.
 
     Raises:
-        UserError: Model and inputs do not fit, or a node refuses them.
-        opforge.twin.FindingsError: A kernel made a mistake.
+        UserError: Model and inputs do not match, or a node rejects them.
+        opforge.twin.FindingsError: A kernel has findings.
     """
     return run_model(model, inputs, soc=soc, operators=operators, folder=folder).outputs
 
@@ -100,21 +100,21 @@ def run_model(
     large: LargeNodes | None = None,
     what: str = "running",
 ) -> Execution:
-    """As `execute`, with what the twin reported.
+    """As `execute`, with the reports of the twin.
 
     Args:
         model: The model; not changed.
         inputs: Arrays by input name.
         soc: SoC that the twin emulates.
         operators: "twin", "function" or "reference".
-        folder: Folder of the model, when it has external data.
-        where: Stands before messages about the inputs.
-        mode: How the twin runs.
+        folder: Folder of the model, if it has external data.
+        where: Prefix of messages about the inputs.
+        mode: Options of the twin.
         keep_values: Whether to keep every value of the main graph.
         compared: How to compare kernel, ONNX body and NumPy reference of each custom node: within the tolerance of the
-            "spec", or of the "model", which also allows for roundings. None for not at all.
-        large: Runs large nodes of other operators elsewhere; None leaves all of them to onnx's evaluator.
-        what: What a progress bar says.
+            "spec", or of the "model", which also allows roundings. None for no comparison.
+        large: Runs large nodes of other operators; None runs all of them on onnx's evaluator.
+        what: Text of the progress bar.
     """
     if operators not in get_args(Operators):
         raise UserError(f"operators: got {operators!r}, expected one of {', '.join(get_args(Operators))}")
@@ -131,7 +131,7 @@ def run_model(
         runner.implementation(spec, key)
         for spec in specs.values()
         for key in source_keys(spec)
-        # A function that the model itself defines under such a name decides what its nodes compute.
+        # A function of the model with such a name determines the results of its nodes.
         if key.domain == OPFORGE_DOMAIN or (key.domain, key.op_type) not in view.functions
     ]
     others = (*reference_operators(view), *torch_operators(specs, runner.source))
@@ -150,7 +150,7 @@ def run_model(
             values: Any = prepared.run(None, arrays, intermediate=True)
         outputs = {value.name: np.asarray(values[value.name]) for value in model.graph.output}
     except MODEL_ERRORS as error:
-        # The evaluator rewords some exceptions; errors of custom operators are reported unchanged.
+        # The evaluator replaces the text of some errors; errors of custom operators are reported unchanged.
         if runner.failure is not None:
             raise runner.failure from None
         raise UserError(f"model: cannot be executed: {failure_text(error)}") from error
@@ -169,7 +169,7 @@ def _check_nodes(view: GraphView, known: set[tuple[str, str]], specs: Mapping[st
 
 
 def _with_data(model: ModelProto, folder: Path | None) -> ModelProto:
-    """Return the model itself, or a copy that holds its external data."""
+    """Return the model, or a copy that contains its external data."""
     if not any(is_external(tensor) for tensor in tensors_of(model)):
         return model
     copy = ModelProto()

@@ -24,7 +24,7 @@ _EXPECTED = "expected a function reference(inputs, attrs) that returns an array 
 
 
 def reference_path(spec: OpSpec) -> Path:
-    """Return the file of an operator, which need not exist."""
+    """Return the path of an operator's file, which need not exist."""
     return find_project().root / "tests" / "reference" / f"{spec.name}.py"
 
 
@@ -39,7 +39,7 @@ def numpy_reference(
         attrs: Attributes by name; missing ones have their defaults.
 
     Raises:
-        UserError: The reference fails or returns something else.
+        UserError: The reference fails or returns an invalid result.
     """
     path = reference_path(spec)
     if not path.is_file():
@@ -56,7 +56,7 @@ def numpy_reference(
 
 @lru_cache(maxsize=64)
 def _function(path: Path, _changed: int) -> Callable[..., Mapping[str, Any]]:
-    """Import a reference; its tests import it from the folder `tests` too."""
+    """Import a reference; tests of the project also import it from the folder `tests`."""
     loader = SourceFileLoader(f"opforge_reference_{path.stem}", str(path))
     module = ModuleType(loader.name)
     module.__file__ = loader.path

@@ -13,17 +13,17 @@ from onnx.reference.op_run import OpRun
 
 from opforge.frontend.ir.scope import normal_domain
 
-# Elements of all inputs together; onnx's evaluator is quick with fewer.
+# Total elements of all inputs; onnx's evaluator is fast with fewer.
 LARGE = 1 << 16
 _IR_VERSION = 8
 _SILENT = 4
 
 
 class LargeNodes:
-    """Takes nodes of onnx's evaluator over.
+    """Runs nodes of onnx's evaluator on onnxruntime.
 
     Attributes:
-        ran: How often a node ran on onnxruntime.
+        ran: Number of runs of nodes on onnxruntime.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class LargeNodes:
         self._is_installed = find_spec("onnxruntime") is not None
 
     def take_over(self, nodes: Sequence[OpRun]) -> None:
-        """Let standard nodes run on onnxruntime whenever their inputs are large."""
+        """Run standard nodes on onnxruntime if their inputs are large."""
         for node in nodes:
             node.run = self._runner(node, node.run)  # type: ignore[method-assign]
 
@@ -57,7 +57,7 @@ class LargeNodes:
         feeds = {name: value for name, value in zip(proto.input, values, strict=False) if name}
         try:
             made = iter(_session(_alone(proto, feeds, node.run_params["opsets"])).run(None, feeds))
-        except Exception:  # noqa: BLE001  # its errors share no base; onnx's evaluator says what is wrong, if anything
+        except Exception:  # noqa: BLE001  # errors of any class; onnx's evaluator reports them
             return None
         self.ran += 1
         return tuple(next(made) if name else None for name in proto.output)

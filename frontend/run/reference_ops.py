@@ -1,8 +1,8 @@
 """Make source nodes of other domains executable, because onnx's evaluator has only standard operators.
 
 `opforge run` and `opforge convert --verify` use them. Rule modules compute their nodes in NumPy, from the definitions
-and not from custom operators, so that a wrong mapping shows as a difference (`REFERENCE`). Other functions of PyTorch
-are computed by the operators whose specs name them.
+and not from custom operators, so that a wrong mapping is detected (`REFERENCE`). Other functions of PyTorch are
+computed by the operators whose specs name them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from opforge.frontend.rules.names.torch_forms import TorchForm, bound_call, torc
 
 Array = NDArray[Any]
 Results = Sequence[Array]
-# Computes a custom operator, from its inputs by name and its attributes, for a node.
+# Computes a custom operator for a node, from its inputs by name and its attributes.
 Compute = Callable[[NodeProto, OpSpec, dict[str, Array], dict[str, AttrValue]], Results]
 
 
 def reference_operators(view: GraphView) -> Iterator[type[OpRun]]:
-    """Yield the nodes that rule modules define as classes for onnx's reference evaluator, which is to run a model."""
+    """Yield the nodes of rule modules in a model as classes for onnx's reference evaluator."""
     types = ValueTypes(view)
     known = facts("REFERENCE")
 
@@ -50,7 +50,7 @@ def reference_operators(view: GraphView) -> Iterator[type[OpRun]]:
 
 
 def torch_operators(specs: Mapping[str, OpSpec], compute: Compute) -> Iterator[type[OpRun]]:
-    """Yield the functions of PyTorch that specs name and no rule module defines."""
+    """Yield the PyTorch functions of specs that no rule module defines."""
     forms = torch_forms(specs.values())
     known = facts("REFERENCE")
 
@@ -97,7 +97,7 @@ def _number(argument: str, value: Array | None) -> object:
 def make_operator(
     domain: str, op_type: str, function: Callable[[NodeProto, Sequence[Array | None], Mapping[str, Any]], Results]
 ) -> type[OpRun]:
-    """Return the class of a node for onnx's reference evaluator; the function gets the node, inputs and attributes."""
+    """Return the class of a node for onnx's reference evaluator; the function receives node, inputs and attributes."""
 
     def run(self_: OpRun, *values: Array | None, **linked: Any) -> tuple[Array, ...]:
         node = self_.onnx_node

@@ -23,18 +23,18 @@ from opforge.twin.samples import valid_values
 from .comparison import is_float
 
 Array = NDArray[Any]
-# Size of a dim that the model leaves open.
+# Size of an unknown dim.
 OPEN_DIM = 4
 _SEED = 20
-# Of an array that is made up: 2 GiB of random numbers.
+# Maximum size of a generated array: 2 GiB of random numbers.
 _MOST_ELEMENTS = 1 << 28
 _MATRIX = 2
-# Nodes that pass values on as they are, or as another type or shape.
+# Nodes that return values unchanged, or with another type or shape.
 _PASSING = {"Cast", "Expand", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}
-# Nodes between an input and what has to be positive, and how many of them are looked at.
+# Maximum nodes between an input and a value that must be positive, and maximum number of checked nodes.
 _BETWEEN = _PASSING | {"Add", "Mul"}
 _MOST_BETWEEN = 3
-# What the products of weights are taken with, as second operand.
+# Nodes that multiply by weights, their second operand.
 _PRODUCTS = {"Conv", "ConvTranspose", "FusedMatMul", "Gemm", "MatMul"}
 
 
@@ -48,13 +48,13 @@ def sample_inputs(model: ModelProto, conversion: Conversion) -> dict[str, Array]
         if not kind.optional
     }
     for name in _positive(conversion.model) & arrays.keys():
-        # A root of a negative number or a step 0 would make what is no number, before and after: that proves nothing.
+        # A root of a negative number or a step 0 would give NaN before and after, which proves nothing.
         array = arrays[name]
         arrays[name] = np.maximum(array, 1) if array.dtype.kind in "iu" else (abs(array) + 0.1).astype(array.dtype)
     for name in _weights(model) & arrays.keys():
         if is_float((array := arrays[name]).dtype) and array.ndim > 1:
-            # As initializers do: a product keeps the size of what it multiplies, and a softmax behind some of them is
-            # not 0 nearly everywhere.
+            # Like initializers: a product keeps the magnitude of its input, and a later softmax is not 0 almost
+            # everywhere.
             fan_in = max(array.shape[-2:]) if array.ndim == _MATRIX else prod(array.shape[1:])
             arrays[name] = (array / sqrt(max(fan_in, 1))).astype(array.dtype)
     specs = {spec.op_type: spec for spec in project_specs()}
@@ -88,7 +88,7 @@ def _plain(name: str, kind: InputType, shape: tuple[int, ...], generator: np.ran
             " give the model smaller sizes for the comparison"
         )
     try:
-        # 0 and 1 are valid indices, counts and sizes nearly everywhere.
+        # 0 and 1 are valid for most indices, counts and sizes.
         numbers = generator.integers(0, 2, shape) if dtype.kind in "biu" else generator.standard_normal(shape)
     except ValueError as error:
         raise UserError(
@@ -98,7 +98,7 @@ def _plain(name: str, kind: InputType, shape: tuple[int, ...], generator: np.ran
 
 
 def _positive(model: ModelProto) -> set[str]:
-    """Exponents, which count steps, and values that a square root is taken of; or of a sum or product of either."""
+    """Return inputs that must be positive: exponents (step counts), and operands of roots, also in sums or products."""
     makers = {name: node for node in model.graph.node for name in node.output}
     names = {name for node in model.graph.node if node.op_type == "Sqrt" for name in node.input}
     names |= {node.input[1] for node in model.graph.node if node.op_type == "Pow" and len(node.input) > 1}
@@ -111,7 +111,7 @@ def _positive(model: ModelProto) -> set[str]:
 
 
 def _weights(model: ModelProto) -> set[str]:
-    """Return inputs that products of matrices and convolutions have as second operand, turned or not."""
+    """Return inputs that are second operands of matrix products and convolutions, also transposed."""
     main = GraphView(model).main
     return {
         _origin(main, node.input[1])
@@ -121,7 +121,7 @@ def _weights(model: ModelProto) -> set[str]:
 
 
 def _origin(scope: Scope, name: str) -> str:
-    """Return the input that a value comes from unchanged."""
+    """Return the input of which a value is an unchanged copy."""
     found = scope.find(name)
     while found is not None and found[1] >= 0:
         node = found[0].node(found[1])

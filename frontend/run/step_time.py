@@ -1,9 +1,8 @@
 """Estimate the time of a step: custom operators by the CPU twin, other nodes by a roofline model.
 
-The other nodes have no kernel here. Each counts as if it ran alone and at its best: the launch, then its inputs and
+The other nodes have no kernel here. Each is estimated as running alone without losses: the launch, then its inputs and
 outputs once at the bandwidth of global memory or, if that takes longer, its products at the peak of all cube cores,
-which multiply whole blocks.
-What depends on constants alone, and nodes that only look at the same data in another shape, take nothing.
+which multiply whole blocks. Nodes that depend only on constants, and nodes that only change the shape, take no time.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from .execute import Execution
 
 _VIEWS = ("Constant", "Flatten", "Identity", "Reshape", "SequenceConstruct", "Shape", "Size", "Squeeze", "Unsqueeze")
 _FREE = {("", op_type) for op_type in _VIEWS}
-# Nodes that read no more of their first input than they pass on.
+# Nodes that read only those elements of their first input that they return.
 _TAKING = ("Gather", "GatherElements", "GatherND", "Slice")
-# Rows and columns of what a cube core multiplies at once.
+# Rows and columns that a cube core multiplies at once.
 _BLOCK = 16
 _MICRO = 1e6
-# Process of the step in a trace, above all cores: Perfetto takes negative numbers for 0, which is a core.
+# Process of the step in a trace, above all cores: Perfetto treats negative numbers as 0, which is a core.
 _STEP = 1000
 
 
@@ -48,10 +47,10 @@ class NodeTime:
     Attributes:
         name: Name of the node.
         key: `domain::Type`, or the op type of a call on the twin.
-        start_us: When it starts, if one node runs after the other.
-        estimate_us: How long it takes.
+        start_us: Start time, if nodes run one after another.
+        estimate_us: Estimated duration.
         calls: Its calls on the twin; empty for another node.
-        least_bytes: What another node must move.
+        least_bytes: Minimum traffic of another node.
     """
 
     name: str
@@ -77,9 +76,9 @@ class TypeTime:
 
     Attributes:
         type: The type.
-        nodes: How many there are; a node that runs several times counts as often.
-        estimate_us: How long they take.
-        moved_bytes: What they read and write in global memory.
+        nodes: Number of nodes; a node that runs several times counts several times.
+        estimate_us: Estimated duration.
+        moved_bytes: Traffic with global memory.
     """
 
     type: str
@@ -90,11 +89,11 @@ class TypeTime:
 
 @dataclass
 class StepTime:
-    """The nodes of a run, one after the other.
+    """The nodes of a run, one after another.
 
     Attributes:
-        timeline: Calls of custom operators and other nodes in their order.
-        free: How many nodes take nothing.
+        timeline: Calls of custom operators and other nodes in order.
+        free: Number of nodes without time.
         total_us: The estimate of the whole step.
     """
 
@@ -104,7 +103,7 @@ class StepTime:
 
     @property
     def ours(self) -> list[NodeTime]:
-        """Our nodes, the calls of one that runs several times together, in the order of their first ones."""
+        """Return the custom nodes; calls of one node are combined; in the order of their first calls."""
         groups: dict[tuple[str, str], list[NodeTime]] = {}
         for entry in self.timeline:
             if entry.calls:
@@ -122,7 +121,7 @@ class StepTime:
 
     @property
     def others(self) -> list[NodeTime]:
-        """Return the other nodes that take time."""
+        """Return the other nodes with a time."""
         return [entry for entry in self.timeline if not entry.calls]
 
     @property
@@ -132,7 +131,7 @@ class StepTime:
 
     @property
     def types(self) -> list[TypeTime]:
-        """Return all types of nodes that take time, the longest first."""
+        """Return all types of nodes with a time, the longest first."""
         types: dict[str, TypeTime] = {}
         for entry in self.timeline:
             known = types.setdefault(entry.key, TypeTime(entry.key))
@@ -142,7 +141,7 @@ class StepTime:
         return sorted(types.values(), key=lambda entry: -entry.estimate_us)
 
     def share(self, us: float) -> float:
-        """Return a time over that of the step."""
+        """Return a time divided by that of the step."""
         return us / self.total_us if self.total_us else 0.0
 
     def report(self) -> dict[str, Any]:
@@ -161,7 +160,7 @@ class StepTime:
         }
 
     def trace(self) -> dict[str, Any]:
-        """Return the step for chrome://tracing and Perfetto: all nodes, and the pipes of the cores while ours run."""
+        """Return the step for chrome://tracing and Perfetto: all nodes, and the pipes during custom operators."""
         events: list[dict[str, Any]] = []
         for tid, name in enumerate(("custom operators (twin)", "other nodes (roofline estimates)")):
             events += [_name("process_name", _STEP, tid, "step"), _name("thread_name", _STEP, tid, name)]
@@ -194,7 +193,7 @@ def _name(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
 
 
 def _shifted(call: TwinCall, entry: NodeTime, named: set[tuple[object, ...]]) -> Iterator[dict[str, Any]]:
-    """Yield the spans of a call where it lies in the step; the trace of a call begins behind its launch."""
+    """Yield the spans of a call at their time in the step; the trace of a call begins after its launch."""
     begin = entry.start_us + entry.estimate_us - _last_us(call)
     for event in call.events:
         if event["ph"] == "X":
@@ -223,7 +222,7 @@ def step_time(model: ModelProto, execution: Execution, soc: str) -> StepTime:
         step.total_us += us
 
     def add_calls(last: str | None) -> None:
-        """Add calls up to one of this node, all for None; those before it lie inside nodes that ran before."""
+        """Add calls up to one of this node, all for None; earlier calls belong to nodes that already ran."""
         while waiting:
             call = waiting.popleft()
             names[call.node] -= 1
@@ -271,12 +270,12 @@ def _best(node: NodeProto, values: Mapping[str, Any], soc: str) -> tuple[float, 
 
 
 def _short_name(word: str) -> str:
-    """Return the name of a dtype in the model's figures; "" if it has none."""
+    """Return the short name of a dtype in the time model; "" if it has none."""
     return next(iter(DTYPES[word].short if word in DTYPES else ()), "")
 
 
 def _matmul(_: NodeProto, first: Array, second: Array, result: Array) -> tuple[int, int, int, int]:
-    """With a second matrix that all share, one product of all rows."""
+    """If all batches share the second matrix, return one product of all rows."""
     columns = second.shape[-1] if second.ndim > 1 else 1
     rows = result.size // columns if second.ndim < 3 else first.shape[-2] if first.ndim > 1 else 1
     return result.size // (rows * columns), rows, first.shape[-1], columns
@@ -301,5 +300,5 @@ def _groups(node: NodeProto) -> int:
     return next((attribute.i for attribute in node.attribute if attribute.name == "group"), 1)
 
 
-# By type of node: how many products of matrices it is at least, and their rows, inner dim and columns.
+# By type of node: the minimum number of matrix products, and their rows, inner dim and columns.
 _PRODUCTS = {"MatMul": _matmul, "Gemm": _gemm, "Conv": _conv, "ConvTranspose": _transposed_conv}

@@ -36,14 +36,14 @@ def verify(
 ) -> list[Comparison]:
     """Compare a model and its conversion on seeded arrays that are valid for the operators.
 
-    The source runs without kernels and, as far as NumPy definitions exist, without ONNX bodies. Each custom node of the
+    The source runs without kernels and, if NumPy definitions exist, without ONNX bodies. Each custom node of the
     result is computed by its kernel on the CPU twin, by its ONNX body and by the NumPy reference of the project; these
-    results are compared too. A comparison of a node has `op`. What differs comes first, then what was not compared.
+    results are compared too. A comparison of a node has `op`. Differences are first, then uncompared outputs.
 
     Args:
         source: The model before.
-        conversion: What became of it.
-        folder: Folder of both, when they have external data.
+        conversion: Its conversion.
+        folder: Folder of both, if they have external data.
         run_kernels: Whether custom nodes of the result run on the twin; otherwise, their ONNX bodies run.
 
     Raises:
@@ -54,7 +54,7 @@ def verify(
     execution = run_model(complete, arrays, operators="reference", folder=folder, keep_values=True, what="before")
     before, narrowest = execution.outputs, _narrowest(complete, execution.values)
     found = execution.comparisons
-    # Do not keep the values of both models in memory.
+    # The values of both models are not kept in memory at the same time.
     del execution
     kept = {value.name for value in conversion.model.graph.input}
     given = {name: array for name, array in arrays.items() if name in kept}
@@ -80,7 +80,7 @@ def verify(
 
 
 def _narrowest(model: ModelProto, values: Mapping[str, Any]) -> dict[str, np.dtype[Any]]:
-    """Return the floating-point type of fewest bytes that each value of the main graph is, or is computed from."""
+    """Return, for each value of the main graph, the narrowest floating-point type in its computation."""
     found: dict[str, np.dtype[Any]] = {}
     for name, value in values.items():
         parts = value if isinstance(value, list) else [value]
@@ -108,7 +108,7 @@ def verify_within(source: SourceModel, conversion: Conversion, *, run_kernels: b
         return json.dumps([astuple(entry) for entry in found]).encode()
 
     if run_kernels and (names := sorted({entry.op for entry in conversion.mapped})):
-        # Here and not in the child: compilers have limits of their own.
+        # Compiled here and not in the child, because compilers have separate limits.
         try:
             prepare(names)
         except MissingToolError as problem:
@@ -131,14 +131,14 @@ def _guess(source: SourceModel) -> str:
 
 
 def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
-    """Return the source, with what it writes over its inputs as outputs, named as after the conversion."""
+    """Return the source with overwritten inputs as outputs, named as after the conversion."""
     if not conversion.lowered:
         return source
     model = ModelProto()
     model.CopyFrom(source)
     target = current_opset(conversion.model)
     if target is not None:
-        # onnxruntime writes standard nodes of newer opsets, which the evaluator knows in these only.
+        # onnxruntime writes standard nodes of newer opsets, which the evaluator supports only in these versions.
         write_opset(model, ValueTypes(GraphView(source)), target)
     graph = model.graph
     kinds = {value.name: value.type for value in graph.input}
@@ -176,9 +176,9 @@ def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
 
 
 def _running_statistics(graph: GraphProto, node: NodeProto, wanted: Mapping[str, TypeProto]) -> list[NodeProto]:
-    """Give a batch norm its running mean and variance as outputs; returns the nodes that name them."""
+    """Give a batch norm its running mean and variance as outputs; return the nodes that name them."""
     added = []
-    # Its first output is no flag, and the running mean and variance have names of their own.
+    # Its first output is not a flag, and the running mean and variance have separate names.
     node.output.extend([""] * (3 - len(node.output)))
     for place, name in zip((1, 2), node.input[3:5], strict=True):
         updated = f"{name}_updated"
@@ -190,6 +190,6 @@ def _running_statistics(graph: GraphProto, node: NodeProto, wanted: Mapping[str,
 
 
 def _member(sequence: str, number: int, name: str) -> list[NodeProto]:
-    """Return nodes that take one tensor out of a sequence."""
+    """Return nodes that read one tensor from a sequence."""
     place = f"{name}_place"
     return [constant(place, np.array(number)), helper.make_node("SequenceAt", [sequence, place], [name])]

@@ -36,7 +36,7 @@ from opforge.frontend.rules.search import Search
 from .finding import CONVERT, OPFORGE, Finding, label
 from .own_nodes import NO_PARSER, operator_findings, own_keys, package_findings, plain_types
 
-# Element types of ONNX that the parser's table lacks.
+# Element types of ONNX that are missing in the parser's table.
 _UNKNOWN_TYPES = {word for word in DTYPE_WORDS.values() if word.endswith("fnuz") or word in {"uint4", "float4e2m1"}}
 _UNKNOWN_TYPES |= {"int2", "uint2", "float8e8m0"}
 
@@ -46,7 +46,7 @@ def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Fin
 
     Args:
         source: The model.
-        environment: Environment variables. Packages that they name are checked too.
+        environment: Environment variables; packages in them are checked too.
 
     Raises:
         UserError: The graph is malformed: a duplicate name, a cycle, or an undefined value.
@@ -67,7 +67,7 @@ def check_model(source: SourceModel, environment: Mapping[str, str]) -> list[Fin
 
 
 def _of_ge(finding: Finding) -> Finding:
-    """Return a finding without the code of a parser; ATC has operators of GE that could be custom operators."""
+    """Return a finding without the code of a parser; operators of GE in ATC could be custom operators."""
     is_known = finding.code == NO_PARSER
     return replace(finding, code=OPFORGE, level="warning" if is_known else finding.level)
 
@@ -75,7 +75,7 @@ def _of_ge(finding: Finding) -> Finding:
 def _parser_findings(
     view: GraphView, context: Context, search: Search, ours: Mapping[tuple[str, str], str], stays: Collection[str]
 ) -> Iterator[Finding]:
-    """Check what ATC's ONNX parser reads."""
+    """Check the parts that ATC's ONNX parser reads."""
     # A conversion changes a model only if a rule matches.
     is_rewritten = bool(search.placements)
     reasons = {(scope.number, number): reason.text for scope, number, _, reason in search.refusals}
@@ -179,7 +179,7 @@ def _names(view: GraphView) -> Iterator[Finding]:
     for scope in view.scopes:
         if not is_read_by_atc(scope):
             continue
-        # ATC parses a subgraph with names of its own.
+        # ATC parses a subgraph with separate names.
         inputs, seen = set(scope.input_names), set[str]()
         for number, node in enumerate(scope.body.node):
             if node.name and (node.name in seen or node.name in inputs):

@@ -20,7 +20,7 @@ class Finding:
     Attributes:
         node: The node, input or output.
         code: Error code of ATC, "silent" if ATC drops or changes something without an error, or `OPFORGE` if ATC's
-            parser accepts the node and only opforge refuses it.
+            parser accepts the node and only opforge rejects it.
         cause: The problem.
         fix: The fix.
         level: "error", or "warning" for a problem of some versions or options of ATC.

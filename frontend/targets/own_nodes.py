@@ -22,7 +22,7 @@ from opforge.package.doctor.cann_environment import CUSTOM_PATH, OPP_PATH, CannE
 
 from .finding import CONVERT, OPFORGE, Finding, label
 
-# Found no parser; the parser or the IO mapping refuses; shape inference refuses.
+# Codes: no parser found; the parser or the IO mapping rejects; shape inference rejects.
 NO_PARSER, PARSER, SHAPES = "E13010", "E19999", "EZ9999"
 
 
@@ -70,7 +70,7 @@ def _attribute_names(spec: OpSpec) -> set[str]:
 
 
 def _refusing_part(context: Context, scope: Scope, node: NodeProto, spec: OpSpec) -> str:
-    """Return the code with which ATC refuses a custom node, or `OPFORGE` if ATC's parser accepts it."""
+    """Return the code with which ATC rejects a custom node, or `OPFORGE` if ATC's parser accepts it."""
     own = normal_domain(node.domain), node.op_type
     if any(version_problem(key, scope.opsets) for key in onnx_keys(spec) if (key.domain, key.op_type) == own):
         return NO_PARSER
@@ -87,7 +87,7 @@ def _refusing_part(context: Context, scope: Scope, node: NodeProto, spec: OpSpec
     except Unmatched:
         return PARSER
     missing = [tensor.name for tensor in spec.inputs if not tensor.optional and tensor.name not in given]
-    # With unknown shapes and dtypes, only constraints of attributes can be broken: those that the plugin checks.
+    # With unknown shapes and dtypes, only constraints of attributes can be violated, which the plugin checks.
     if missing or check(spec, Call(dict.fromkeys(given), attrs=attrs), with_outputs=False) is not None:
         return PARSER
     shapes = {name: context.types.of(scope, value).shape for name, value in given.items()}

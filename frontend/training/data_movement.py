@@ -22,7 +22,7 @@ def _fused_matmul(builder: NodeBuilder, a: Value, b: Value) -> Value:
 
 
 def _turned(builder: NodeBuilder, value: Value, side: str) -> Value:
-    """Return an operand: `transBatch` moves its first axis behind the batch, `trans` then swaps the last two."""
+    """Return a transposed operand: `transBatch` moves its first axis after the batch, `trans` swaps the last two."""
     is_batch, is_turned = builder.attribute(f"transBatch{side}", 0), builder.attribute(f"trans{side}", 0)
     if not is_batch and not is_turned:
         return value
@@ -37,7 +37,7 @@ def _turned(builder: NodeBuilder, value: Value, side: str) -> Value:
 
 @formula("Scale")
 def _scale(builder: NodeBuilder, x: Value, scale: Value) -> Value:
-    """Return one number, which may be of another type than what it scales."""
+    """Return the scaled value; the scale is one number, which may have another type."""
     if builder.is_known(scale):
         factor = builder.number(float(builder.known(scale).item()))
     else:
@@ -47,7 +47,7 @@ def _scale(builder: NodeBuilder, x: Value, scale: Value) -> Value:
 
 @formula("GatherGrad")
 def _gather_grad(builder: NodeBuilder, shape: Value, indices: Value, dy: Value) -> Value:
-    """Add up along one axis; all axes of the indices become that one."""
+    """Add along one axis; all axes of the indices become that one."""
     dims = builder.sizes(shape)
     axis = builder.attribute("axis", 0) % max(len(dims), 1)
     sizes = whole(indices.dims)
@@ -89,7 +89,7 @@ def _slice_grad(
     axes: Value | None = None,
     steps: Value | None = None,
 ) -> Value:
-    """Put the slice back onto zeros, one axis after the other."""
+    """Insert the slice into zeros, one axis after another."""
     dims = builder.sizes(shape)
     first, last = builder.known(starts).tolist(), builder.known(ends).tolist()
     places = builder.known(axes).tolist() if axes else list(range(len(first)))
@@ -101,7 +101,7 @@ def _slice_grad(
         if (size := dims[axis]) is None:
             raise Unmatched(f"needs a known dim {axis}; {shown(shape.name)} is {dims}; {REPAIR}")
         taken[axis] = range(size)[slice(begin, end, width)]
-        # A stop before the first element is written as a very small end, which Python reads the same way.
+        # A stop before the first element is a very small end, as in Python.
         part[axis] = len(taken[axis])
     result = dy
     for axis, picked in taken.items():
@@ -124,7 +124,7 @@ def _slice_grad(
 
 @formula("ConcatTraining")
 def _concat_training(builder: NodeBuilder, *parts: Value) -> list[Value]:
-    """Their concatenation, and how long each is."""
+    """Return the concatenation, and the length of each part."""
     axis = builder.attribute("axis", 0)
     joined = builder.op("Concat", *parts, axis=axis)
     if len(builder.node.output) < 2 or not builder.node.output[1]:

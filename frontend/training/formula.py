@@ -27,7 +27,7 @@ _formulas: list[Formula] = []
 
 
 def formula(*op_types: str, domain: str = MICROSOFT) -> Callable[[_Function], _Function]:
-    """Make a rule of a function that computes the outputs of a node from a builder and the inputs of the node."""
+    """Return a rule for a function that computes the outputs of a node from a builder and the inputs of the node."""
 
     def register(function: _Function) -> _Function:
         _formulas.append(Formula(function, *((domain, op_type) for op_type in op_types)))
@@ -46,7 +46,7 @@ class Formula(Rule):
 
     group = "lower_training"
     is_hinted = False
-    # A rule that leads to a custom operator takes the node first.
+    # A rule with a custom operator is tried first.
     priority = 1
 
     def __init__(self, function: Callable[..., Result], *keys: tuple[str, str]) -> None:
@@ -61,7 +61,7 @@ class Formula(Rule):
         return _formulas
 
     def check(self, context: Context, scope: Scope, number: int) -> Match:
-        """Match a node of the main graph that ATC has no parser for and whose outputs the formula can make."""
+        """Match a node of the main graph without a parser in ATC whose outputs the formula can compute."""
         node = scope.node(number)
         domain = normal_domain(node.domain)
         if scope.function is not None or is_registered(domain, node.op_type, scope.opsets.get(domain, 0)):
@@ -74,19 +74,19 @@ class Formula(Rule):
         nodes = self._nodes(builder)
         for position, made in enumerate(nodes):
             made.name = f"{node_name(node, node.op_type)}/{made.op_type}_{position}"
-        # If the formula makes the first output, that is no flag, and the new contents become further outputs.
+        # If the formula computes the first output, it is not a flag, and the new contents become further outputs.
         is_flag = bool(builder.overwritten) and not any(node.output[0] in made.output for made in nodes)
         updates = tuple(_updated(context, scope, *item) for item in builder.overwritten.items())
         around = ExtraNodes(before=tuple(nodes), flag=node.output[0] if is_flag else "", updates=updates)
         return Match((number,), around=around)
 
     def _nodes(self, builder: NodeBuilder) -> list[NodeProto]:
-        """Return the nodes that make the outputs of a node, without those without readers."""
+        """Return the nodes that compute the outputs of a node, without those without readers."""
         arguments = self._arguments(builder)
         try:
             answer = self._function(*arguments)
         except (ArithmeticError, LookupError, ValueError) as error:
-            # A formula expects a well-formed node: ranks, lists as long as the rank, strides that are not 0.
+            # A formula requires a valid node: ranks, lists as long as the rank, strides other than 0.
             raise Unmatched(f"is malformed: {first_line(error)}") from error
         results = [answer] if isinstance(answer, Value) or answer is None else list(answer)
         renamed = _output_names(builder, results)
@@ -116,7 +116,7 @@ class Formula(Rule):
 
 
 def _output_names(builder: NodeBuilder, results: Sequence[Value | None]) -> dict[str, str]:
-    """Return names that new values get: those of the outputs of the node; adds the casts and copies that this needs."""
+    """Return the new names of values: those of the outputs of the node; add the required casts and copies."""
     view, scope = builder.context.view, builder.scope
     made = {name for node in builder.nodes for name in node.output}
     if made.intersection(builder.overwritten):

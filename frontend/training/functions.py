@@ -45,7 +45,7 @@ def _gelu(builder: NodeBuilder, x: Value) -> Value:
 
 @formula("GeluGrad")
 def _gelu_grad(builder: NodeBuilder, dy: Value, x: Value) -> Value:
-    """Phi(x) + x phi(x), of the normal distribution."""
+    """Return Phi(x) + x phi(x), of the normal distribution."""
     density = builder.op("Exp", -0.5 * x * x) * sqrt(0.5 / pi)
     return dy * (0.5 * (1.0 + builder.op("Erf", x * sqrt(0.5))) + x * density)
 
@@ -133,10 +133,10 @@ def _require_kept_axes(x: Value, *statistics: Value) -> None:
             )
 
 
-# onnxruntime puts it into the domain of the standard.
+# onnxruntime uses the standard domain for it.
 @formula("SimplifiedLayerNormalization", domain="")
 def _rms_norm(builder: NodeBuilder, x: Value, scale: Value) -> list[Value]:
-    """Return a layer normalization that takes no mean away, with the inverse root that its gradient reads."""
+    """Return a layer normalization without subtracting the mean, with the inverse root that its gradient reads."""
     if x.type.dtype in ("float16", "bfloat16"):
         raise Unmatched(f"needs float32 or float64; {shown(x.name)} is {x.type}")
     inner = range(builder.attribute("axis", -1) % x.rank, x.rank)
@@ -178,7 +178,7 @@ def _batch_norm(builder: NodeBuilder, x: Value, scale: Value, bias: Value, mean:
 def _batch_norm_grad(_: NodeBuilder, dy: Value, x: Value, scale: Value, mean: Value, inv_std: Value) -> list[Value]:
     """With h = (x - mean) inv_std: scale inv_std (dY - mean(dY) - h mean(dY h)).
 
-    What becomes BatchNormElemtBackward does not come here; nor what may become it, once type and channels are known.
+    Nodes that become BatchNormElemtBackward, or may do so once type and channels are known, are excluded.
     """
     if x.type.dtype is None or not x.dim(1):
         raise Unmatched(f"needs a known type and channels; {shown(x.name)} is {x.type}; {REPAIR}")
@@ -198,7 +198,7 @@ def _cross_entropy_grad(
     ignored: Value | None = None,
     bias: Value | None = None,
 ) -> Value:
-    """(softmax - one_hot) times weight of the label times dY; for a mean over the sum of these weights."""
+    """Return (softmax - one_hot) * weight of the label * dY; for a mean, divided by the sum of these weights."""
     rank, classes = log_prob.rank, log_prob.dim(1)
     hot = builder.op("OneHot", labels, _like_labels(builder, labels, classes), builder.numbers([0.0, 1.0]), axis=1)
     reduction = builder.attribute("reduction", "mean")
@@ -216,10 +216,10 @@ def _cross_entropy_grad(
             factor = builder.op("Where", is_ignored, 0.0, factor)
         if reduction == "mean":
             total = factor.sum(range(rank - 1))
-            # Where all labels are ignored, there is no gradient.
+            # If all labels are ignored, there is no gradient.
             factor = factor / builder.op("Where", builder.op("Equal", total, 0.0), 1.0, total)
         gradient = gradient * factor.unsqueeze(1)
-    # A constant dY stays out of arithmetic with other constants, which ATC would drop.
+    # A constant dY is not combined with other constants, which ATC would drop.
     gradient = gradient * (dy.unsqueeze(1) if reduction == "none" and dy.type.shape != () else dy)
     return gradient if bias is None else gradient + bias.reshape(*log_prob.dims)
 
@@ -233,7 +233,7 @@ def _count(builder: NodeBuilder, log_prob: Value, labels: Value) -> Value | floa
 
 
 def _like_labels(builder: NodeBuilder, labels: Value, number: int) -> Value:
-    """Return a number of the type of the labels."""
+    """Return a number in the type of the labels."""
     word = labels.type.dtype
     if word not in ("int32", "int64"):
         raise Unmatched(f"needs labels of int32 or int64; {shown(labels.name)} has {word}")
@@ -244,7 +244,7 @@ def _like_labels(builder: NodeBuilder, labels: Value, number: int) -> Value:
 def _cross_entropy(
     builder: NodeBuilder, scores: Value, labels: Value, weight: Value | None = None, ignored: Value | None = None
 ) -> list[Value]:
-    """Return the standard loss, its ignored label an attribute."""
+    """Return the standard loss with the ignored label as an attribute."""
     more = {} if ignored is None else {"ignore_index": int(builder.known(ignored).item())}
     reduction = builder.attribute("reduction", "mean")
     return builder.ops("SoftmaxCrossEntropyLoss", 2, scores, labels, weight, reduction=reduction, **more)
@@ -254,14 +254,14 @@ def _cross_entropy(
 def _dropout_grad(
     builder: NodeBuilder, dy: Value, mask: Value, ratio: Value | None = None, _training: Value | None = None
 ) -> Value:
-    """Scale the kept elements by 1 / (1 - ratio); onnxruntime does so outside of training too."""
+    """Scale the kept elements by 1 / (1 - ratio); onnxruntime does so also outside of training."""
     share = 0.5 if ratio is None else float(builder.known(ratio).item())
     return builder.op("Where", mask, dy / (1.0 - share), 0.0)
 
 
 @formula("DivGrad")
 def _div_grad(builder: NodeBuilder, dy: Value, a: Value, b: Value) -> list[Value | None]:
-    """Sums of dY / B and -dY A / B^2 over what A and B were repeated along."""
+    """Return the sums of dY / B and -dY A / B^2 over the broadcast axes of A and B."""
     has_a, has_b = (any(builder.node.output[place : place + 1]) for place in range(2))
     return [
         _unrepeated(dy / b, dy, a, b) if has_a else None,
@@ -270,7 +270,7 @@ def _div_grad(builder: NodeBuilder, dy: Value, a: Value, b: Value) -> list[Value
 
 
 def _unrepeated(value: Value, result: Value, part: Value, other: Value) -> Value:
-    """Return the sum of a value of the shape of `result` to the shape of `part`, which was combined with `other`."""
+    """Return the sum of a value of the shape of `result` to the shape of `part`, an operand combined with `other`."""
     first, offset = result.rank - part.rank, other.rank - part.rank
     for axis, dim in enumerate(part.dims):
         place = axis + offset
@@ -281,7 +281,7 @@ def _unrepeated(value: Value, result: Value, part: Value, other: Value) -> Value
     return value.sum(range(first)).sum(repeated, keepdims=True)
 
 
-# ATC has no parser for the norms of opset 18, in which formulas are written.
+# ATC has no parser for the norms of opset 18, the opset of formulas.
 @formula("ReduceL1", domain="")
 def _reduce_l1(builder: NodeBuilder, x: Value, axes: Value | None = None) -> Value:
     return _norm(builder, builder.op("Abs", x), axes)
@@ -291,7 +291,7 @@ def _reduce_l1(builder: NodeBuilder, x: Value, axes: Value | None = None) -> Val
 def _reduce_l2(builder: NodeBuilder, x: Value, axes: Value | None = None) -> Value:
     if x.type.dtype not in FLOATS:
         raise Unmatched(f"needs a known float type; {shown(x.name)} is {x.type}")
-    # ATC's ReduceSumSquare has no input for axes.
+    # ATC's ReduceSumSquare has no axes input.
     return builder.op("Sqrt", _norm(builder, x * x, axes))
 
 

@@ -37,7 +37,7 @@ def _split_training(x: Array, sizes: Array, *, axis: int = 0) -> tuple[Array, ..
     return tuple(np.split(x, np.cumsum(sizes)[:-1].tolist(), axis))
 
 
-# By domain and type of the node.
+# By domain and node type.
 REFERENCE: dict[tuple[str, str], Function] = {
     ("com.microsoft", "GatherGrad"): _gather_grad,
     ("com.microsoft", "BatchNormalizationGrad"): _batch_norm_grad,

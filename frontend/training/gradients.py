@@ -33,7 +33,7 @@ class LowerBatchNormalizationGrad(Rule):
     pattern = microsoft.BatchNormalizationGrad("dy", "x", "scale", "mean", "invstd", _any_output=True)
 
     def check(self, context: Context, scope: Scope, number: int) -> Match:
-        """Match a float32 gradient whose rank and channels are known."""
+        """Match a float32 gradient with known rank and channels."""
         node = scope.node(number)
         found = self.pattern.match(context, scope, number)
         if not node.output[0]:
@@ -104,7 +104,7 @@ class LowerConvGrad(Rule):
     name = "LowerConvGrad"
     operator = "ConvTbcBackward"
     group = "lower_training"
-    # The standard forbids pads beside auto_pad, and onnxruntime's gradient reads them all the same.
+    # The standard forbids pads with auto_pad, but onnxruntime's gradient reads them.
     pattern = microsoft.ConvGrad(
         op.Transpose("dy", perm=_TO_BCT),
         op.Transpose("x", perm=_TO_BCT),

@@ -8,7 +8,7 @@ from opforge.frontend.rules.node_builder import NodeBuilder, Value
 
 from .formula import formula
 
-# Inputs that nodes write over, in the order of their outputs behind the flag; a comparison of models needs them.
+# Inputs that nodes write over, in the order of their outputs after the flag; used for comparing models.
 OVERWRITTEN = {"AdamWOptimizer": (2, 4, 5), "InPlaceAccumulatorV2": (0,), "SGDOptimizerV2": (1,)}
 
 
@@ -16,7 +16,7 @@ OVERWRITTEN = {"AdamWOptimizer": (2, 4, 5), "InPlaceAccumulatorV2": (0,), "SGDOp
 def _accumulate(
     builder: NodeBuilder, buffer: Value, gradient: Value, overwrite: Value | None = None
 ) -> list[Value | None]:
-    """Return the sum so far, or the gradient alone where a new sum starts."""
+    """Return the sum so far, or only the gradient if a new sum starts."""
     builder.require_only_reader(buffer)
     total = buffer + gradient
     if overwrite is not None:
@@ -38,9 +38,9 @@ def _adam(
     seconds: Value,
     signal: Value | None = None,
 ) -> None:
-    """AdamW: moments m and v, then the step rate m / sqrt(v), both moments freed of their start at zero.
+    """Return AdamW: moments m and v, then the step rate m / sqrt(v), with bias-corrected moments.
 
-    Mode 0 (PyTorch) shrinks the weight first and adds epsilon to the corrected root, mode 1 (Hugging Face) shrinks it
+    Mode 0 (PyTorch) decays the weight first and adds epsilon to the corrected root; mode 1 (Hugging Face) decays it
     last and adds epsilon to the root before its correction.
     """
     alpha, beta = builder.attribute("alpha", 0.9), builder.attribute("beta", 0.999)
@@ -48,7 +48,7 @@ def _adam(
     mode, is_corrected = builder.attribute("adam_mode", 0), builder.attribute("correct_bias", 1)
     if mode not in (0, 1):
         raise Unmatched(f"has adam_mode {mode}, expected 0 or 1")
-    # What is the same for all weights is computed once; the root is corrected by its factor and that of epsilon.
+    # Common values of all weights are computed once; the root is corrected by its factor and that of epsilon.
     pace: Value = rate
     small: Value | float = epsilon
     kept = 1.0 - rate * decay if decay else None

@@ -15,12 +15,12 @@ Function = Callable[..., tuple[Array, ...]]
 
 
 def as_float64(array: Array) -> NDArray[np.float64]:
-    """Return the numbers in the type in which everything here is computed."""
+    """Return the numbers in float64, the type of all computations here."""
     return array.astype(np.float64)
 
 
 def _elementwise(function: Callable[..., Array]) -> Function:
-    """Return a formula over wide numbers whose result has the type of the first one."""
+    """Return a formula over float64 numbers whose result has the type of the first one."""
 
     def run(*values: Array, **attributes: Any) -> tuple[Array, ...]:
         result: Array = function(*map(as_float64, values), **attributes)
@@ -57,7 +57,7 @@ def _quick_slope(x: Array, alpha: float) -> Array:
 
 
 def _jacobian(y: Array, dy: Array, axis: int, *, is_log: bool, is_flat: bool) -> Array:
-    """Multiply dY by the Jacobian matrix of a softmax or its logarithm, one row after the other."""
+    """Multiply dY by the Jacobian matrix of a softmax or its logarithm, row by row."""
     place = axis % y.ndim
     if not y.size:
         return dy
@@ -158,7 +158,7 @@ def _cross_entropy_grad(
     ignore_index: int | None = None,
     output_type: int = 0,
 ) -> tuple[Array, ...]:
-    """Gradient of the scores, one label after the other."""
+    """Return the gradient of the scores, label by label."""
     index = ignore_index if ignored is None else int(ignored.item())
     result = np.zeros(log_prob.shape)
     total = 0.0
@@ -172,7 +172,7 @@ def _cross_entropy_grad(
         grad = np.exp(as_float64(log_prob)[column])
         grad[label] -= 1
         result[column] = grad * factor * float(dy[place] if dy.ndim else dy)
-    # Where all labels are ignored, there is no gradient.
+    # If all labels are ignored, there is no gradient.
     result = result / (total or 1.0) if reduction == "mean" else result
     result = result if bias is None else result + bias.reshape(result.shape)
     return (result.astype(_dtype(output_type, log_prob)),)
@@ -203,20 +203,20 @@ def _cross_entropy(
 
 
 def _dtype(output_type: int, like: Array) -> np.dtype[Any]:
-    """Return the type that a node asks for, or that of an array."""
+    """Return the type that a node requests, or that of an array."""
     return helper.tensor_dtype_to_np_dtype(output_type) if output_type else like.dtype
 
 
 def _dropout_grad(
     dy: Array, mask: Array, ratio: Array | None = None, _training: Array | None = None
 ) -> tuple[Array, ...]:
-    """Gradient of a dropout; onnxruntime does not look at the mode."""
+    """Return the gradient of a dropout; onnxruntime ignores the mode."""
     share = 0.5 if ratio is None else float(ratio.item())
     return ((dy * mask / (1 - share)).astype(dy.dtype),)
 
 
 def _fused_matmul(a: Array, b: Array, **attributes: Any) -> tuple[Array, ...]:
-    """Return a product of operands whose axes are turned first."""
+    """Return a product of operands whose axes are transposed first."""
     operands = []
     for side, value in (("A", a), ("B", b)):
         turned = np.moveaxis(as_float64(value), 0, -2) if attributes.get(f"transBatch{side}") else as_float64(value)
@@ -358,9 +358,9 @@ _TRAINING: Mapping[str, Function] = {
     "TanhGrad": _elementwise(lambda dy, y: dy * (1 - y * y)),
     "Trilu": _trilu,
 }
-# By domain and type of the node.
+# By domain and node type.
 REFERENCE: Mapping[tuple[str, str], Function] = {
     **{("com.microsoft", op_type): function for op_type, function in _TRAINING.items()},
-    # onnxruntime puts it into the domain of the standard.
+    # onnxruntime uses the standard domain for it.
     ("", "SimplifiedLayerNormalization"): _rms_norm,
 }

@@ -21,13 +21,13 @@ from .formula import formula
 
 @dataclass(frozen=True)
 class _Windows:
-    """A convolution of `large` by W to `small`: forward, or backward where it was a transposed one.
+    """A convolution of `large` by W to `small`: forward, or backward for a transposed one.
 
     Attributes:
         large: The tensor that the windows cover.
         small: One element for each window.
         sizes: Spatial dims of `small`.
-        unread: How many elements of `large` lie behind the last window, by axis.
+        unread: Number of elements of `large` after the last window, by axis.
         options: Attributes of the convolution.
     """
 
@@ -62,10 +62,10 @@ class _Windows:
         return _Windows(large, small, sizes, unread, options)
 
     def kernel_grad(self) -> Value:
-        """Return a convolution of `large` by `small` in which stride and dilation change places."""
+        """Return a convolution of `large` by `small` with stride and dilation swapped."""
         (batch, *_), rank, group = self.large.dims, len(self.sizes), self.options["group"]
         size, channels = self.large.dims[2:], self.large.dim(1) // group
-        # Batch and channels change places, within each group.
+        # Batch and channels are swapped, within each group.
         turned = self.large.reshape(batch, group, channels, *size).transpose(2, 1, 0, *range(3, rank + 3))
         taps = self.large.builder.op(
             "Conv",
@@ -100,14 +100,14 @@ def _conv_transpose_grad(builder: NodeBuilder, dy: Value, x: Value, w: Value) ->
 
 # Limits the tables of a MaxPoolGrad to 128 MiB.
 _MAX_POSITIONS = 1 << 24
-# The indices count along rows.
+# The indices count row by row.
 _POOL = Operators().MaxPool("x", storage_order=0, _any_output=True)
 
 
 def _window_positions(pool: NodeBuilder, size: Sequence[int], outs: Sequence[int]) -> NDArray[np.int64]:
     """Return the positions that each window of a pooling reads, in a flattened map: one row for each window.
 
-    A tap in the padding repeats the first tap of its window inside the map, so that the first maximum stays the same.
+    A tap in the padding repeats the first tap of its window inside the map, so that the first maximum does not change.
 
     Args:
         pool: The node with the attributes.
@@ -139,10 +139,10 @@ def _window_positions(pool: NodeBuilder, size: Sequence[int], outs: Sequence[int
     return result.reshape(prod(outs), prod(kernel))
 
 
-# onnxruntime puts it into the domain of the standard.
+# onnxruntime uses the standard domain for it.
 @formula("MaxPoolGrad", domain="")
 def _max_pool_grad(builder: NodeBuilder, dy: Value, indices: Value) -> Value:
-    """Add each element at the first maximum of its window, found again: ATC's MaxPool has no indices."""
+    """Add each element at the first maximum of its window, which is searched again: ATC's MaxPool has no indices."""
     found = _POOL.match(builder.context, builder.scope, indices.name)
     pool, x = found.maker(indices.name), Value(builder, found.names["x"])
     size, outs = ([value.dim(axis) for axis in range(2, x.rank)] for value in (x, dy))
@@ -162,9 +162,9 @@ def _max_pool_grad(builder: NodeBuilder, dy: Value, indices: Value) -> Value:
 
 @formula("AveragePoolGrad", domain="")
 def _average_pool_grad(builder: NodeBuilder, dy: Value) -> Value:
-    """Each element goes in equal parts to those of its window: a transposed convolution with ones, channels apart.
+    """Distribute each element equally over its window: a transposed convolution with ones, by channel.
 
-    Only the type of the result says how large the pooled tensor was.
+    Only the type of the result contains the size of the pooled tensor.
     """
     dx = Value(builder, builder.node.output[0])
     axes, rank = range(2, dx.rank), dx.rank - 2
@@ -172,12 +172,12 @@ def _average_pool_grad(builder: NodeBuilder, dy: Value) -> Value:
     kernel = builder.attribute("kernel_shape", [1] * rank)
     strides, dilations = (builder.attribute(name, [1] * rank) for name in ("strides", "dilations"))
     pads, auto = builder.attribute("pads", [0] * 2 * rank), builder.attribute("auto_pad", "NOTSET")
-    # onnxruntime's gradient knows neither dilations nor the paddings of SAME_UPPER and SAME_LOWER.
+    # onnxruntime's gradient supports neither dilations nor the paddings of SAME_UPPER and SAME_LOWER.
     if dilations != [1] * rank or auto not in ("NOTSET", "VALID"):
         raise Unmatched(f"has dilations {dilations}, auto_pad {shown(auto)}, expected neither")
     starts = [stride * np.arange(out) - pad for stride, out, pad in zip(strides, outs, pads, strict=False)]
     counts = [np.minimum(s + k, n) - np.maximum(s, 0) for s, k, n in zip(starts, kernel, size, strict=True)]
-    # How far the last window reaches behind the padding; negative where elements lie behind it.
+    # Distance of the end of the last window after the padding; negative if elements are after it.
     beyond = [int(starts[i][-1]) + kernel[i] - size[i] - pads[rank + i] for i in range(rank)]
     if any(c.min() < 1 for c in counts) or any(abs(b) >= s for b, s in zip(beyond, strides, strict=True)):
         raise Unmatched(f"has a dY of {outs} for windows over {size}, expected that of an AveragePool")

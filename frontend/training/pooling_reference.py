@@ -57,7 +57,7 @@ def _conv_transpose_grad(dy: Array, x: Array, w: Array, **attributes: Any) -> tu
 
 
 def _pooled(dy: Array, **attributes: Any) -> list[int]:
-    """Spatial dims of what was pooled, as far as windows read it."""
+    """Return the spatial dims of the pooled tensor that windows read."""
     rank = dy.ndim - 2
     pads = attributes.get("pads", [0] * 2 * rank)
     strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
@@ -68,7 +68,7 @@ def _pooled(dy: Array, **attributes: Any) -> list[int]:
 def _max_pool_grad(
     dy: Array, indices: Array, *, size: Sequence[int] | None = None, **attributes: Any
 ) -> tuple[Array, ...]:
-    """Gradient of a `MaxPool` of a tensor with the spatial dims `size`; None where nothing says them."""
+    """Return the gradient of a `MaxPool` of a tensor with the spatial dims `size`; None if they are unknown."""
     size = _pooled(dy, **attributes) if size is None else size
     result = np.zeros((*dy.shape[:2], *size))
     for place in np.ndindex(dy.shape):
@@ -77,7 +77,7 @@ def _max_pool_grad(
 
 
 def _average_pool_grad(dy: Array, *, size: Sequence[int] | None = None, **attributes: Any) -> tuple[Array, ...]:
-    """Return the same of an `AveragePool`, one window after the other."""
+    """Return the gradient of an `AveragePool`, window by window."""
     size = _pooled(dy, **attributes) if size is None else size
     kernel, rank = attributes["kernel_shape"], len(size)
     pads, strides = attributes.get("pads", [0] * 2 * rank), attributes.get("strides", [1] * rank)
@@ -91,11 +91,11 @@ def _average_pool_grad(dy: Array, *, size: Sequence[int] | None = None, **attrib
     return (result.astype(dy.dtype),)
 
 
-# By domain and type of the node; a function with the parameter `size` gets the spatial dims of its result.
+# By domain and node type; a function with the parameter `size` gets the spatial dims of its result.
 REFERENCE: Mapping[tuple[str, str], Function] = {
     ("com.microsoft", "ConvGrad"): _conv_grad,
     ("com.microsoft", "ConvTransposeGrad"): _conv_transpose_grad,
-    # onnxruntime puts them into the domain of the standard.
+    # onnxruntime uses the standard domain for them.
     ("", "AveragePoolGrad"): _average_pool_grad,
     ("", "MaxPoolGrad"): _max_pool_grad,
 }

@@ -1,6 +1,6 @@
 """Join the two graphs of onnxruntime-training: the gradients and the step of the optimizer.
 
-The optimizer takes its tensors as sequences that the runtime fills; only the training graph says which they are.
+The optimizer has its tensors as sequences that the runtime fills; only the training graph identifies them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from opforge.frontend.ir.scope import normal_domain
 from .formula import MICROSOFT
 
 _GRADIENT = "_grad"
-# How many inputs of an optimizer come before its sequences, and the suffixes of the moments that these hold behind
-# the parameters and the sums of gradients.
+# Number of inputs of an optimizer before its sequences, and the suffixes of the moments, which follow the parameters
+# and the sums of gradients in these.
 _SEQUENCES: dict[str, tuple[int, tuple[str, ...]]] = {
     "AdamWOptimizer": (2, (".first", ".second")),
     "SGDOptimizerV2": (1, ()),
@@ -23,13 +23,13 @@ _SEQUENCES: dict[str, tuple[int, tuple[str, ...]]] = {
 
 
 def training_step(training: ModelProto, optimizer: ModelProto, where: str) -> ModelProto:
-    """Return a training graph with the node of an optimizer behind it, on sequences of all its parameters.
+    """Return a training graph followed by the node of an optimizer, on sequences of all its parameters.
 
     Moments are inputs called `<parameter>.first` and `<parameter>.second`. The gradients are the sums in the buffers
-    after this run, as onnxruntime-training hands them over. `where` is the prefix of messages.
+    after this run, as in onnxruntime-training. `where` is the prefix of messages.
 
     Raises:
-        UserError: One of them is no such graph, or a name of one is taken in the other.
+        UserError: One of them is not such a graph, or a name exists in both.
     """
     step = ModelProto()
     step.CopyFrom(training)
@@ -79,7 +79,7 @@ def _gradient(node: NodeProto) -> str:
 
 
 def _sum(node: NodeProto) -> str:
-    """Return the output of a sum of gradients; give it a name, because onnxruntime-training writes none."""
+    """Return the output of a sum of gradients; name it, because onnxruntime-training writes no name."""
     if not any(node.output[1:]):
         node.output[1:] = [f"{node.input[0]}_updated"]
     return node.output[1]

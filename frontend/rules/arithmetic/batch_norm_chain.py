@@ -20,7 +20,7 @@ from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.pattern import Operators
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
-# What float32 leaves of equal numbers that were computed in different ways.
+# Tolerance of float32 for equal numbers that were computed differently.
 _CLOSE = 1e-6
 _HALF = Fraction(1, 2)
 op = Operators()
@@ -30,9 +30,9 @@ _WIDENED = op.Cast("narrow", to=TensorProto.FLOAT)
 class FuseBatchNormChain(Rule):
     """`(dy - mean_dy - (x - mean) * invstd^2 * mean_dy_xmu) * invstd * weight` -> `BatchNormElemtBackward`.
 
-    The formula is read as a sum of products, so that order, brackets and spelling of its nodes do not matter. This is
-    the one rule whose pattern has node types alone: declared patterns would have to list every such spelling. The sums
-    may be divided by a number or by a value, or be means already; the second one may hold a factor of invstd.
+    The formula is matched as a sum of products, independent of order, brackets and spelling of its nodes. This is the
+    only rule whose pattern has only node types, because declared patterns would have to list every spelling. The sums
+    may be divided by a number or by a value, or be means already; the second one may contain a factor of invstd.
     """
 
     name = "FuseBatchNormChain"
@@ -42,7 +42,7 @@ class FuseBatchNormChain(Rule):
     pattern = op.Mul(...) | op.Sub(...) | op.Add(...) | op.Div(...)
 
     def check(self, context: Context, scope: Scope, number: int) -> Match:
-        """Match four products whose factors play the roles of the formula, all shapes known."""
+        """Match four products with the roles of the formula and known shapes."""
         node = scope.node(number)
         if len(node.input) != 2 or len(node.output) != 1 or not _could_be(context.algebra, scope, node.output[0]):
             raise Unrelated
@@ -68,7 +68,7 @@ def _could_be(algebra: Algebra, scope: Scope, name: str) -> bool:
 
 
 def _scaled(context: Context, scope: Scope, name: str) -> Iterator[str]:
-    """Return the result of the only reader of a value, if that multiplies the value by a factor."""
+    """Yield the product if the only reader of a value multiplies it by a factor."""
     number = context.view.only_reader(scope, name)
     if number is not None:
         reader = scope.node(number)
@@ -78,7 +78,7 @@ def _scaled(context: Context, scope: Scope, name: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Attempt:
-    """One way to give the roles of the formula to products; `doubts` counts what speaks against it."""
+    """One assignment of roles to products; `doubts` counts the contradictions."""
 
     grad_out: Product
     input: Product
@@ -92,13 +92,13 @@ class _Attempt:
 
 @dataclass
 class _RoleAssignment:
-    """Assigns values to roles, and creates missing values.
+    """Assigns values to roles, and adds nodes for missing values.
 
     Attributes:
         context: The model.
         scope: Graph of the formula.
-        root: Number of the node that makes the result.
-        before: Nodes that make values which the model does not have.
+        root: Number of the node that computes the result.
+        before: Nodes that compute missing values.
         types: Their types.
     """
 
@@ -112,7 +112,7 @@ class _RoleAssignment:
         self._result = self.scope.node(self.root).output[0]
         self._terms = list(products(self.context.algebra.terms(self.scope, self._result)))
         self._shape = self._known_shape()
-        # Dividing by what the formula itself divides by brings no zero that was not there.
+        # A division by a value that the formula divides by causes no new division by zero.
         self._divisors = {symbol for product in self._terms for symbol, power in product.exponents if power < 0}
 
     def match(self) -> Match:
@@ -131,7 +131,7 @@ class _RoleAssignment:
         raise Unmatched(min(reasons, key=lambda entry: entry[0])[1])
 
     def _attempts(self, dy_term: Product, x_term: Product, mean_dy: Product, mean: Product) -> Iterator[_Attempt]:
-        """Yield every way to give the roles, the likeliest first."""
+        """Yield every assignment of roles, the most probable first."""
         (dy,), (x,) = ((Product(1.0, frozenset([(s, Fraction(1))])) for s in _full(term)) for term in (dy_term, x_term))
         scale = dy_term / dy
         slope = -(x_term / x) / scale
@@ -147,12 +147,12 @@ class _RoleAssignment:
             doubts = sum(s != symbol for s in divided)
             yield _Attempt(dy, x, invstd, weight, of_dy, of_product, of_x, doubts)
             if weight.exponents:
-                # The gradient may have been multiplied by the weight before it was summed.
+                # The gradient may be multiplied by the weight before the sum.
                 means = of_dy * weight, of_product * weight
                 yield _Attempt(dy * weight, x, invstd, Product(1.0), means[0], means[1], of_x, doubts + 1)
 
     def _known_shape(self) -> tuple[int, ...]:
-        """Return the shape of the result, which that of every symbol has to fit."""
+        """Return the shape of the result, which must match that of every symbol."""
         known = self.context.types.of(self.scope, self._result)
         shape = tuple(dim for dim in known.shape or () if dim is not None)
         if known.shape is None or len(shape) < max(len(known.shape), 2):
@@ -172,19 +172,19 @@ class _RoleAssignment:
         return shape
 
     def _data(self, product: Product, role: str) -> str:
-        """Return the value of full shape that is a product."""
+        """Return the full-shape value of a product."""
         name = self.context.algebra.name_of(self.scope, product)
         if name is None or self.context.types.of(self.scope, name).shape != self._shape:
             raise Unmatched(f"no value of the graph is {role}")
         return name
 
     def _vector(self, product: Product, role: str, divisors: Sequence[Symbol] = ()) -> str:
-        """Return a product as a vector over the channels; nodes are added when the graph has none.
+        """Return a product as a vector over the channels; add nodes if the graph does not have it.
 
         Args:
-            product: What it is.
+            product: The product.
             role: For messages.
-            divisors: Symbols that it may be divided by, beside those that the formula divides by.
+            divisors: Allowed divisors, in addition to those of the formula.
         """
         known = self.context.algebra.name_of(self.scope, product)
         if known is not None and _long(self.context.types.of(self.scope, known)) == self._channels:
@@ -193,7 +193,7 @@ class _RoleAssignment:
         for symbol, power in sorted(product.exponents, key=lambda entry: (entry[0].axis == SCALAR, -entry[1])):
             if abs(power) not in (1, _HALF) or (power < 0 and symbol not in {*divisors, *self._divisors}):
                 raise Unmatched(f"{role} would be {shown(symbol.name)} to the power of {power}")
-            # One vector comes first: what it is multiplied by may be one number.
+            # A vector is first, because its factor may be a single number.
             is_number = result is not None and symbol.axis == SCALAR
             if is_number and len(self._known_type(symbol.name).shape or ()) > 1:
                 raise Unmatched(f"{role} would have the axes of {shown(symbol.name)}")
@@ -217,7 +217,7 @@ class _RoleAssignment:
         return self.types.get(name) or self.context.types.of(self.scope, name)
 
     def _number(self, value: float) -> str:
-        """Return a constant counter; whole numbers are kept exactly."""
+        """Return a constant counter; integers are exact."""
         whole = round(value)
         is_whole = _is(value, whole) and 0 < whole < 2**24
         name = self.context.value_names.fresh("counter")
@@ -281,7 +281,7 @@ class _RoleAssignment:
         casts = [cast for cast in found if cast is not None]
         narrow = [cast.type("narrow").dtype for cast in casts]
         reader = self.context.view.only_reader(self.scope, result)
-        # float32 between halves is how the operator computes anyway.
+        # float32 computation for float16 data equals that of the operator.
         if reader is not None and narrow in (["float16"] * len(roles), ["bfloat16"] * len(roles)):
             last = self.scope.node(reader)
             if last.op_type == "Cast" and DTYPE_WORDS.get(int_attribute(last, "to") or 0) == narrow[0]:
@@ -317,5 +317,5 @@ def _is(value: float, expected: float) -> bool:
 
 
 def _long(known: ValueType) -> list[int | None] | None:
-    """Return the dims that are not 1."""
+    """Return the dims other than 1."""
     return None if known.shape is None else [dim for dim in known.shape if dim != 1]

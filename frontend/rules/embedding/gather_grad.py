@@ -36,7 +36,7 @@ class MapGatherGrad(Rule):
         rows = int(shape[0])
         if (values := context.constants.find(scope, indices)) is not None:
             require_rows(values, rows)
-        # The gradient and the table have one type, as has the parameter whose shape is read.
+        # The gradient and the table have one type, which is also that of the parameter whose shape is read.
         owner, _ = scope.find(found.names["shape"]) or (scope, number)
         table = _SHAPE.find(context, owner, found.names["shape"])
         names = [grad, node.output[0], *(table.names.values() if table else ())]

@@ -30,9 +30,9 @@ from opforge.frontend.rules.pattern import (
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 op = Operators()
-# The comparison that holds where another one does not.
+# The negated comparison of each comparison.
 _OPPOSITES = {"Equal": "NotEqual", "GreaterOrEqual": "Less", "Less": "GreaterOrEqual"}
-# Element types that hold a number of rows.
+# Element types for a number of rows.
 _COUNTING = (
     TensorProto.FLOAT,
     TensorProto.FLOAT16,
@@ -90,7 +90,7 @@ class _Zeros(Pattern):
         value = constants.find(found.scope, name)
         if value is not None and not value.any():
             return value.shape
-        # Tables are larger than what is evaluated.
+        # Tables are larger than the limit for evaluation.
         owner, maker = found.scope.find(name) or (found.scope, 0)
         tensor = owner.initializer(name) if maker == INITIALIZER else None
         if tensor is None or is_external(tensor) or not _is_zero(tensor):
@@ -103,14 +103,14 @@ class _Mask(Pattern):
     """A conjunction of index >= 0, index < rows and index != padding; the numbers are captured by comparison.
 
     Attributes:
-        is_negated: Whether rows are kept where it does not hold.
+        is_negated: Whether rows are kept if the condition is false.
     """
 
     is_negated: bool
 
     def read(self, found: Found, name: str) -> None:
         waiting = [(name, self.is_negated)]
-        # Each condition once: few nodes can make very many paths.
+        # Each condition is matched once, because few nodes can have very many paths.
         known = set(waiting)
         while waiting:
             condition, is_negated = waiting.pop()
@@ -139,7 +139,7 @@ class _Mask(Pattern):
 
 
 def _masked(value: Like, fill: float) -> Pattern:
-    """Return a value with another number in the rows that a mask leaves out, or the value itself."""
+    """Return a value with another number in the rows that a mask excludes, or the value itself."""
     where = op.Where(_Mask(is_negated=True).named("mask"), fill, value)
     return where | op.Where(_Mask(is_negated=False).named("mask"), value, fill) | value
 
@@ -152,7 +152,7 @@ _SCATTER_ND = op.ScatterND(_Zeros(2), (_COLUMN | _FIXED).named("position"), _UPD
 _SCATTER = _SCATTER_ND | op.ScatterElements(
     _Zeros(2), (op.Expand(_COLUMN, "") | _FIXED).named("position"), _UPDATES, reduction="add", axis=0
 )
-# How often each index occurs is counted by a scatter of ones.
+# The number of occurrences of each index is a scatter of ones.
 _ADDED = op.ScatterND(_Zeros(1), "position", _masked("ones", 0), reduction="add")
 _COUNTS = Through(
     _masked(op.GatherND(_ADDED, _COLUMN, batch_dims=0), 1), op.Cast("", to=_COUNTING), op.Unsqueeze("", ...)
@@ -168,10 +168,10 @@ class Scatter:
         grad: The rows.
         indices: The index of each row.
         rows: Rows of the table.
-        padding: Index that is left out; -1 for none.
+        padding: The excluded index; -1 for none.
         is_scaled: Whether each row is divided by the number of equal indices.
-        seen: Numbers of the matched nodes in front.
-        around: Makes the indices if the scatter has them in another form.
+        seen: Numbers of the matched nodes before the scatter.
+        around: Nodes that compute the indices if the scatter has them in another form.
         values: The indices if they are constant.
     """
 
@@ -185,15 +185,15 @@ class Scatter:
     values: NDArray[np.generic] | None
 
 
-# Several rules ask for the same scatter.
+# Several rules analyze the same scatter.
 _READ: WeakKeyDictionary[Context, dict[tuple[int, int], Scatter]] = WeakKeyDictionary()
 
 
 def read_scatter(context: Context, scope: Scope, number: int) -> Scatter:
-    """Find out which rows a `ScatterND` or `ScatterElements` node adds.
+    """Return the rows that a `ScatterND` or `ScatterElements` node adds.
 
     Raises:
-        Unmatched: It computes anything else.
+        Unmatched: It computes something else.
     """
     known = _READ.setdefault(context, {})
     if (scope.number, number) not in known:
@@ -258,7 +258,7 @@ def _clip_limits(found: Found) -> tuple[float, float]:
 
 
 def _require_column(found: Found) -> None:
-    """Require a mask with one condition per row, which repeats no row."""
+    """Require a mask with one condition per row."""
     condition, before, after = (found.type(name) for name in ("mask", "data", "updates"))
     shape = condition.shape or ()
     if before.shape is None or before != after or len(shape) != len(before.shape) or shape[-1:] != (1,):
@@ -269,7 +269,7 @@ def _require_column(found: Found) -> None:
 
 
 def _scaled(found: Found, rows: int, padding: int) -> Found | None:
-    """Return the division of the rows by how often their indices occur; None if there is none."""
+    """Return the division of the rows by the number of equal indices; None if there is none."""
     same = {name: found.names[name] for name in ("index", "position")}
     count = _SCALED.find(found.context, found.scope, found.names["data"], **same)
     if count is None:
@@ -280,7 +280,7 @@ def _scaled(found: Found, rows: int, padding: int) -> Found | None:
     conditions = (
         per_row and shape is not None and len(per_row) == len(shape) and per_row[-1] == 1,
         low <= 0 and rows - 1 <= high,
-        # What the operator leaves out need not be counted.
+        # Rows that the operator excludes need not be counted.
         count.constants.get("Less", rows) == rows and count.constants.get("NotEqual", padding) == padding,
         count.constants["table"].tolist() == [rows] and ones is not None and np.all(ones == 1),
     )

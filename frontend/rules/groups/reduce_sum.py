@@ -18,7 +18,7 @@ _SQUEEZE = op.Squeeze("total", axes=[1])
 class FuseEqualGroups(Rule):
     """`ReduceSum` over axis 1 of a [G, C, H] value -> `GroupedBiasAddGrad`.
 
-    A kept axis is put back by `Unsqueeze`, unless one `Squeeze` drops it anyway. On request only: a sum over the middle
+    `Unsqueeze` adds a kept axis again, unless one `Squeeze` drops it anyway. On request only: a sum over the middle
     axis is common in models that add no grouped bias.
     """
 
@@ -28,7 +28,7 @@ class FuseEqualGroups(Rule):
     pattern = op.ReduceSum("grad_y", axes=[1])
 
     def check(self, context: Context, scope: Scope, number: int) -> Match:
-        """Match rank 3, more than one group, float data and axis 1 alone."""
+        """Match rank 3, more than one group, float data and only axis 1."""
         node = scope.node(number)
         source = next(iter(node.input), "")
         type_ = require_type(context, scope, source, self.operator, rank=3)

@@ -17,21 +17,21 @@ from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 op, aten = Operators(), Operators(ATEN_DOMAIN)
 _EXPANDED = op.Expand("rows", "")
-# The number of a row's group is how many groups end at or before it: all groups, less those that end behind it.
+# The group of a row is the number of groups that end at or before it: all groups, minus those that end after it.
 _ENDS = op.CumSum("lengths", 0, reverse=0, exclusive=0).named("ends")
 _ROWS = op.Range(0, op.Squeeze(op.Gather(_ENDS, -1), ...), 1)
 _BEHIND = op.ReduceSum(op.Cast(op.Less(_ROWS, op.Unsqueeze(_ENDS, axes=[1]))), axes=[0])
 _GROUP = op.Unsqueeze(op.Reshape(op.Sub(Constant("count"), _BEHIND), ""), ...)
 _WRITTEN_OUT = op.Reshape(op.GatherND(Constant("groups"), _GROUP, batch_dims=0), "")
-# The forms with values to repeat have them as a second input.
+# Forms with repeated values have them as a second input.
 _REPEATED = aten.repeat_interleave("lengths") | aten.ATen("lengths", operator="repeat_interleave") | _WRITTEN_OUT
 
 
 class FuseSortedGroups(Rule):
-    """A scatter that adds rows onto zeros, with ids that ascend, -> `GroupedBiasAddGrad`.
+    """A scatter that adds rows onto zeros, with ascending ids -> `GroupedBiasAddGrad`.
 
-    The ids ascend if they are constants that do, or if they are made by `repeat_interleave` of the sizes of the groups,
-    by name or in the nodes that PyTorch's exporter writes for it.
+    The ids ascend if they are ascending constants, or the result of `repeat_interleave` of the group sizes, by name or
+    in the nodes of PyTorch's exporter.
     """
 
     name = "FuseSortedGroups"
@@ -41,7 +41,7 @@ class FuseSortedGroups(Rule):
     pattern = op.ScatterND(...) | op.ScatterElements(...)
 
     def check(self, context: Context, scope: Scope, number: int) -> Match:
-        """Match rows of a matrix, one id for each; everything else is left to the rule for any order."""
+        """Match rows of a matrix, one id for each; the rule for unsorted ids handles other cases."""
         try:
             found = read_scatter(context, scope, number)
         except Unmatched as reason:

@@ -75,7 +75,7 @@ def _shape(found: Found, name: str) -> tuple[int | None, ...]:
 
 
 def _require_row(part: Found, name: str, row: tuple[int | None, ...]) -> None:
-    """Require a value to be the sum of the rows of a part; a part of one row is its own sum."""
+    """Require a value to be the sum of the rows of a part; for a part of one row, the part itself."""
     if _shape(part, name) != row:
         raise Unmatched(f"{shown(name)} is {list(_shape(part, name))}, expected one row {list(row)}")
     if None in row and any(part.scope.node(number).op_type == "Reshape" for number in part.nodes):
@@ -96,7 +96,7 @@ def _require_row(part: Found, name: str, row: tuple[int | None, ...]) -> None:
 
 
 def _rows(found: Found) -> tuple[str, list[int]]:
-    """Return the matrix that the parts are all rows of, and where each part ends."""
+    """Return the matrix that consists of the parts, and the end of each part."""
     nodes = [part.scope.node(part.nodes[-1]) for part in found.parts]
     if len({part.nodes[-1] for part in found.parts}) == 1 and nodes[0].op_type != "Slice":
         return nodes[0].input[0], _split_ends(found, nodes[0])
@@ -114,7 +114,7 @@ def _split_ends(found: Found, node: NodeProto) -> list[int]:
     try:
         sizes = found.context.constants.numbers(found.scope, node, "split", 1)
     except Unmatched:
-        # onnxruntime computes the sizes; they are in the types of the parts.
+        # onnxruntime computes the sizes at run time; they are in the types of the parts.
         sizes = None
     rows: list[int | None] = [*sizes] if sizes else [_shape(part, part.names["part"])[0] for part in found.parts]
     known = [size for size in rows if size is not None]

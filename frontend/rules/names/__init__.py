@@ -1,1 +1,1 @@
-"""Rules for nodes that have the name of an operator or of a function of PyTorch."""
+"""Rules for nodes with the name of an operator or of a PyTorch function."""

@@ -1,4 +1,4 @@
-"""Map nodes that are functions of PyTorch to custom operators."""
+"""Map nodes of PyTorch functions to custom operators."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ATEN = "ATen"
 
 
 class MapTorch(Rule):
-    """A function of PyTorch as a node -> our operator.
+    """A node of a PyTorch function -> custom operator.
 
-    aten functions come as `org.pytorch.aten::name` or as `org.pytorch.aten::ATen {operator = name}`, those of other
-    namespaces under their own domain. Scalars are inputs there.
+    aten functions are nodes `org.pytorch.aten::name` or `org.pytorch.aten::ATen {operator = name}`; functions of other
+    namespaces have a separate domain. Scalars are inputs there.
 
     Args:
         forms: The schemas of one function.
@@ -37,7 +37,7 @@ class MapTorch(Rule):
         (first, *_) = forms
         self.name = first.label
         self.operator = first.operator
-        # A node of aten may also have its function in an attribute.
+        # A node of aten may have its function in an attribute.
         is_aten = first.namespace == "aten"
         kinds = [(ATEN_DOMAIN, first.name), (ATEN_DOMAIN, ATEN)] if is_aten else [(first.namespace, first.name)]
         self.pattern = any_node(*kinds)

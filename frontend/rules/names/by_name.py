@@ -16,7 +16,7 @@ from opforge.frontend.rules.rule import Match, Rule
 
 
 class MapByName(Rule):
-    """A node with a name of an operator -> that operator; inputs and outputs stand in the order of the spec.
+    """A node with a name of an operator -> that operator; inputs and outputs are in the order of the spec.
 
     Args:
         spec: The operator.
@@ -35,7 +35,7 @@ class MapByName(Rule):
         return [cls(spec, key) for spec in specs.values() for key in source_keys(spec)]
 
     def check(self, context: Context, scope: Scope, number: int) -> Match:
-        """Match the exact version, the arity and the attributes; the operator's own rules are checked by the caller."""
+        """Match the exact version, the arity and the attributes; the caller checks the constraints of the operator."""
         node = scope.node(number)
         spec = context.specs[self.operator]
         if problem := version_problem(self._key, scope.opsets):

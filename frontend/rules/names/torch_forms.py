@@ -12,7 +12,7 @@ from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.section_parts import TorchTarget
 from opforge.frontend.ir.reason import Unmatched
 
-# An argument: an array, the name of a value, a node of a graph.
+# An argument: an array, a value name, or a graph node.
 Argument = TypeVar("Argument")
 
 
@@ -23,11 +23,11 @@ class TorchForm:
     Attributes:
         namespace: "aten", "npu".
         name: Name of the function, without overload.
-        operator: op type of our operator.
+        operator: op type of the custom operator.
         args: Parameter of the custom operator by argument of the schema, in order; "" for an argument only checked.
-        attrs: Attributes of the custom operator that the schema has no argument for.
-        demands: Values that arguments must have, because the custom operator supports no others.
-        ones: Parameters of the custom operator that the schema has no argument for and that are [1.0] then.
+        attrs: Attributes of the custom operator without an argument in the schema.
+        demands: Required values of arguments, because the custom operator supports no others.
+        ones: Parameters of the custom operator without an argument in the schema, whose value is [1.0].
     """
 
     namespace: str
@@ -42,7 +42,7 @@ class TorchForm:
     def of(
         cls, spec: OpSpec, target: TorchTarget, demands: Mapping[str, AttrValue] | None = None, ones: Sequence[str] = ()
     ) -> TorchForm:
-        """Return the schema that a spec describes."""
+        """Return the schema of a spec."""
         namespace, name, _overload = target.target.split(".")
         return cls(namespace, name, spec.op_type, target.args, target.attrs, demands or {}, tuple(ones))
 
@@ -67,7 +67,7 @@ class TorchForm:
         if is_repeated or len(args) > len(names) or not set(given) <= set(names):
             return None
         optional = {tensor.name for tensor in spec.inputs if tensor.optional}
-        # All arguments up to the last one that may not be left out.
+        # All arguments up to the last required one.
         least = max(n for n, parameter in enumerate(self.args.values(), start=1) if parameter not in optional)
         if not all(name in given for name in names[:least]):
             return None
@@ -115,7 +115,7 @@ class BoundCall(Generic[Argument]):
 
 
 def torch_forms(specs: Iterable[OpSpec]) -> dict[tuple[str, str], list[TorchForm]]:
-    """Return forms by namespace and name; those of one name differ in their arguments."""
+    """Return forms by namespace and name; forms of one name differ in their arguments."""
     found: dict[tuple[str, str], list[TorchForm]] = {}
     for spec in specs:
         forms = [TorchForm.of(spec, target) for target in spec.torch.targets]
@@ -131,7 +131,7 @@ def bound_call(
     args: Sequence[Argument],
     kwargs: Mapping[str, Argument] = MappingProxyType({}),
 ) -> BoundCall[Argument] | None:
-    """Return a call by the first form that its arguments fit; None if no form fits."""
+    """Return a call by the first matching form; None if no form matches."""
     calls = (form.bind(spec, args, kwargs) for form in forms)
     return next((call for call in calls if call is not None), None)
 

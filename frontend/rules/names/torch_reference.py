@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 
 def _as_float64(array: Array) -> NDArray[np.float64]:
-    """Return the numbers in the type in which everything here is computed."""
+    """Return the numbers in float64, the type of all computations here."""
     return array.astype(np.float64)
 
 
@@ -43,7 +43,7 @@ def _batch_norm(
     sum_dy_xmu: Array,
     count: Array | None = None,
 ) -> tuple[Array, ...]:
-    """`batch_norm_backward_elemt`; without `count` the old schema, whose sums are means already."""
+    """Compute `batch_norm_backward_elemt`; without `count`, use the old schema, whose sums are already means."""
     total = 1.0 if count is None else float(_as_float64(count).sum())
     inner = [1] * (x.ndim - 2)
     m, s, a, b = (_as_float64(v).reshape(-1, *inner) for v in (mean, invstd, sum_dy, sum_dy_xmu))
@@ -81,7 +81,7 @@ def _nsa(g: Array, x: Array, w: Array, block: Array, stride: Array, ends: Array 
     return dx.astype(x.dtype), dw.astype(w.dtype)
 
 
-# By domain and type of the node.
+# By domain and node type.
 REFERENCE: dict[tuple[str, str], Callable[..., tuple[Array, ...]]] = {
     (ATEN_DOMAIN, "embedding_dense_backward"): _embedding,
     (ATEN_DOMAIN, "embedding_backward"): _embedding,
