@@ -21,6 +21,10 @@ DTYPE_WORDS = {
 }
 # Types of attributes in REG_OP and OpDef -> types of drafts; specs have no lists of texts.
 ATTR_TYPES = {kind.ge: kind.name for kind in ATTR_KINDS.values()} | {"ListString": "list_string"}
+# A number; ("dim", input, index); ("attr", index).
+Dim = int | tuple[str, int] | tuple[str, int, int]
+# The input whose shape an output has, or the dimensions.
+Shape = int | tuple[Dim, ...]
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ class OperatorDraft:
         fields: The tiling data.
         structures: The structures of tiling data as C++ fields by name, in the order of their definition.
         structure: The one that the operator has.
-        shapes: The outputs that have the shape of an input, as positions (output, input).
+        shapes: The shapes of outputs, by position: that of an input, or dimensions.
         tiling: Further lines of the section `tiling`, from an imported kernel.
         rules: Sentences that became constraints.
         notes: Statements that did not become a part of the draft.
@@ -138,7 +142,7 @@ class OperatorDraft:
     fields: tuple[FieldDraft, ...] = ()
     structures: tuple[tuple[str, str], ...] = ()
     structure: str = ""
-    shapes: tuple[tuple[int, int], ...] = ()
+    shapes: tuple[tuple[int, Shape], ...] = ()
     tiling: tuple[str, ...] = ()
     rules: tuple[RuleDraft, ...] = ()
     notes: tuple[Note, ...] = ()

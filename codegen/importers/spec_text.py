@@ -23,7 +23,7 @@ from opforge.codegen.expr.attr_kinds import ATTR_KINDS
 from opforge.codegen.printing import escaped
 from opforge.codegen.spec.parts import TilingSpec
 
-from .draft import OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, TensorDraft
+from .draft import OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, Shape, TensorDraft
 from .dtype_keys import DtypeKeys
 
 _DEFAULT_FORMATS = {"ND", ""}
@@ -202,14 +202,45 @@ class _Writer:
             lines.append(f"# - {len(self._notes) - _MOST_NOTES} more statements")
         return lines
 
-    def _shape(self, tensor: TensorDraft, number: int) -> str:
-        if tensor.ranks and tensor.ranks[0] == tensor.ranks[1]:
-            letters = itertools.islice("abcdefgh", tensor.ranks[0])
-            return f"[{', '.join(f'S{number}{letter}' for letter in letters)}]"
-        return f"['*S{number}']"
+    def _letters(self, number: int) -> tuple[str, bool]:
+        """Return the letters of the first dimensions of an input, and whether it can have more dimensions."""
+        ranks = self._draft.inputs[number].ranks
+        if ranks and ranks[0] == ranks[1]:
+            return "abcdefgh"[: ranks[0]], False
+        used = (dim for _, dims in self._draft.shapes if isinstance(dims, tuple) for dim in dims)
+        last = max(
+            (dim[2] for dim in used if isinstance(dim, tuple) and len(dim) == 3 and dim[1] == number), default=-1
+        )
+        return "abcdefgh"[: last + 1], True
+
+    def _shape(self, number: int) -> str:
+        letters, has_more = self._letters(number)
+        symbols = [f"S{number + 1}{letter}" for letter in letters] + ([f"'*S{number + 1}'"] if has_more else [])
+        return f"[{', '.join(symbols)}]"
+
+    def _dims(self, shape: Shape | None) -> str | None:
+        """Return the shape of an output; None if the source does not state it, or a spec cannot."""
+        if shape is None:
+            return None
+        inputs = self._draft.inputs
+        if isinstance(shape, int):
+            is_known = shape < len(inputs) and inputs[shape].option != OPTIONAL
+            return self._shape(shape) if is_known else None
+        found = []
+        for dim in shape:
+            if isinstance(dim, int):
+                found.append(str(dim))
+            elif len(dim) == 3:
+                is_known = dim[1] < len(inputs) and inputs[dim[1]].option != OPTIONAL
+                letter = self._letters(dim[1])[0][dim[2] :][:1] if is_known else ""
+                found.append(f"S{dim[1] + 1}{letter}" if letter else "")
+            else:
+                attr = self._draft.attrs[dim[1]] if dim[1] < len(self._draft.attrs) else None
+                found.append(self._name(attr) if attr and attr.type == "int" else "")
+        return f"[{', '.join(found)}]" if all(found) else None
 
     def _cases(self) -> list[str]:
-        shapes = {self._name(t): self._shape(t, number) for number, t in enumerate(self._draft.inputs, 1)}
+        shapes = {self._name(t): self._shape(number) for number, t in enumerate(self._draft.inputs)}
         like = next((t for t in self._draft.inputs if t.option != OPTIONAL), None)
         rules = dict(self._draft.shapes)
         unknown = []
@@ -217,11 +248,11 @@ class _Writer:
             if source := self._draft.in_place.get(output.name):
                 shapes[self._name(output)] = shapes[self._name(source)]
                 continue
-            of = self._draft.inputs[rules[number]] if rules.get(number, len(shapes)) < len(shapes) else None
-            if of is None or of.option == OPTIONAL:
-                unknown.append(self._names[_key(self._draft, output)])
-                of = like
-            shapes[self._names[_key(self._draft, output)]] = shapes[self._name(of)] if of else "[1]"
+            dims = self._dims(rules.get(number))
+            if dims is None:
+                unknown.append(self._name(output))
+                dims = shapes[self._name(like)] if like else "[1]"
+            shapes[self._name(output)] = dims
         entries = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
         comment = "# These are the shapes of the shape inference of the source."
         if unknown:
@@ -286,14 +317,11 @@ class _Writer:
         if any(t.is_value_dependent for t in self._draft.inputs):
             return []
         symbols = []
-        for number, tensor in enumerate(self._draft.inputs, 1):
-            if tensor.ranks and tensor.ranks[0] == tensor.ranks[1]:
-                symbols += [
-                    f"S{number}{letter}: {size}"
-                    for letter, size in zip("abcdefgh"[: tensor.ranks[0]], itertools.cycle((4, 8)), strict=False)
-                ]
-            else:
-                symbols.append(f"S{number}: [4, 8]")
+        for number in range(len(self._draft.inputs)):
+            letters, has_more = self._letters(number)
+            sizes = itertools.cycle((4, 8))
+            symbols += [f"S{number + 1}{letter}: {size}" for letter, size in zip(letters, sizes, strict=False)]
+            symbols += [f"S{number + 1}: [4, 8]"] if has_more else []
         attrs = [f"{self._name(attr)}: {_EXAMPLES[attr.type]}" for attr in self._attrs if attr.default is None]
         dtypes = dict.fromkeys(d for output in self._draft.outputs for d in output.dtypes if d in _TOLERANCES)
         lines = ["tests:"]

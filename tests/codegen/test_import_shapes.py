@@ -19,6 +19,7 @@ public:
         this->Input("rows").ParamType(REQUIRED).DataType({ge::DT_INT32}).Format({ge::FORMAT_ND});
         this->Output("y").ParamType(REQUIRED).DataType({ge::DT_FLOAT}).Format({ge::FORMAT_ND});
         this->Output("mask").ParamType(REQUIRED).DataType({ge::DT_FLOAT}).Format({ge::FORMAT_ND});
+        this->Attr("size").AttrType(OPTIONAL).Int(4);
         this->AICore().AddConfig("ascend910b");
     }
 };
@@ -51,6 +52,16 @@ static ge::graphStatus Shapes(gert::InferShapeContext* context)
 IMPL_OP_INFERSHAPE(PickRows).InferDataType(Types).InferShape(Shapes);
 }
 """
+LOOPS = """
+    size_t n = x->GetDimNum();
+    y->SetDimNum(n);
+    for (size_t i = 0; i < n; i++) { y->SetDim(i, x->GetDim(i)); }
+    mask->SetDimNum(x->GetDimNum());
+    for (size_t i = 0; i < x->GetDimNum(); ++i) {
+        int64_t d = x->GetDim(i);
+        mask->SetDim(i, d);
+    }
+"""
 REFUSES = 'OP_CHECK_IF(x->GetDimNum() > LIMIT, OP_LOGE(context, "n = 9"), return ge::GRAPH_FAILED);'
 
 
@@ -63,8 +74,9 @@ def spec_of(tmp_path):
         folder.mkdir(exist_ok=True)
         (folder / "pick_rows_def.cpp").write_text(OP_DEF)
         (folder / "pick_rows_infershape.cpp").write_text(infer)
-        write_project(read_sources([folder]).drafts, tmp_path / "made")
-        file = tmp_path / "made" / "op_proto" / "pick_rows.yaml"
+        made = tmp_path / f"made{len(list(tmp_path.iterdir()))}"
+        write_project(read_sources([folder]).drafts, made)
+        file = made / "op_proto" / "pick_rows.yaml"
         (spec,) = load_specs([file])
         return file.read_text(), spec.cases[0].shapes
 
@@ -79,6 +91,44 @@ def test_copies_become_shapes(spec_of):
     assert "# - line 20: pick_rows_infershape.cpp: shape inference: check OP_CHECK_IF(x->GetDimNum() > LIMIT" in text
 
 
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        ("y->SetScalar(); mask->SetDimNum(0);", {"y": (), "mask": ()}),
+        (
+            "y->SetDimNum(2); y->SetDim(0, 3); const int64_t n = rows->GetDim(1); y->SetDim(1, n); *mask = *rows;",
+            {"y": (3, "S2b"), "mask": ("S2a", "S2b", "*S2"), "rows": ("S2a", "S2b", "*S2"), "x": ("*S1",)},
+        ),
+        (
+            "mask->SetDimNum(0); mask->AppendDim(x->GetDim(0)); mask->AppendDim(LIMIT); *y = *x;",
+            {"mask": ("S1a", 8), "x": ("S1a", "*S1"), "y": ("S1a", "*S1")},
+        ),
+        (
+            "auto a = context->GetAttrs(); auto size = a->GetInt(0); y->SetDimNum(1); y->SetDim(0, *size); *mask = *x;",
+            {"y": ("size",), "mask": ("*S1",)},
+        ),
+        (LOOPS, {"y": ("*S1",), "mask": ("*S1",)}),
+        ("y->SetDimNum(2); y->SetDim(0, 1); *y = *x; mask->SetScalar();", {"y": ("*S1",), "mask": ()}),
+    ],
+)
+def test_dimensions_become_shapes(statements, expected, spec_of):
+    body = INFER.replace("STATEMENT", statements)
+    text, shapes = spec_of(body.replace("    *y = *rows;\n    *mask = *x;\n", ""))
+    assert "# These are the shapes of the shape inference of the source." in text
+    assert {name: shapes[name] for name in expected} == expected
+
+
+def test_a_function_of_the_source_is_followed(spec_of):
+    called = "static ge::graphStatus Copy(gert::InferShapeContext* context, size_t from, size_t to)\n{\n"
+    called += "    auto given = context->GetInputShape(from);\n    auto result = context->GetOutputShape(to);\n"
+    called += "    *result = *given;\n    return GRAPH_SUCCESS;\n}\n"
+    text, shapes = spec_of(called + INFER.replace("STATEMENT", "*y = *x; return Copy(context, ROWS, kMask);"))
+    assert (shapes["y"], shapes["mask"]) == (shapes["x"], shapes["rows"])
+    again = called.replace("*result = *given;\n    return GRAPH_SUCCESS;", "return Copy(context, from, to);")
+    text, _ = spec_of(again + INFER.replace("STATEMENT", "return Copy(context, ROWS, kMask);"))
+    assert "# The source states no shape of y, mask: replace it." in text
+
+
 def test_elementwise_inference_of_cann_is_the_first_input(spec_of):
     text, shapes = spec_of("IMPL_OP_INFERSHAPE(PickRows).InferShape(Ops::Base::InferShape4Elewise);")
     assert shapes["y"] == shapes["x"]
@@ -88,7 +138,13 @@ def test_elementwise_inference_of_cann_is_the_first_input(spec_of):
 @pytest.mark.parametrize(
     "statement",
     [
-        "y->SetDimNum(2);",
+        "y->SetDimNum(n > 0 ? 2 : 1);",
+        "y->SetDim(0, 2);",
+        "Change(*y);",
+        "for (size_t i = 0; i < x->GetDimNum(); i++) { y->SetDim(i, x->GetDim(i)); }",
+        "y->SetDimNum(x->GetDim(0));",
+        "y->AppendDim(x->GetDim(0));",
+        "mask->SetDim(-1, 2);",
         "if (x->GetDimNum() == 0) { *mask = *rows; return ge::GRAPH_SUCCESS; }",
         "if (x->GetDimNum() == 0) { return ge::GRAPH_SUCCESS; }",
         "OP_CHECK_IF(!Broadcast(x, mask), OP_LOGE(context, text), return ge::GRAPH_FAILED);",
