@@ -206,4 +206,4 @@ def test_a_planted_error_is_found(kernels, planted, record_planted):
     found = kernels.launch(planted.name, a, b, d)["findings"]
     assert found
     record_planted(planted.name, found[0])
-    assert (found[0]["kind"], planted.says in found[0]["message"]) == (planted.kind, True), found
+    assert (found[0]["kind"], planted.message in found[0]["message"]) == (planted.kind, True), found
