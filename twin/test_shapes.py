@@ -1,4 +1,4 @@
-"""Run the test shapes of operators after a build, with the checks of strict mode.
+"""Run the test shapes of operators after a build, at the level `strict`.
 
 `python -m opforge.twin.test_shapes` is the process that runs them. `check` starts it, because a new kernel can end or
 block its process.

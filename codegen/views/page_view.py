@@ -67,12 +67,13 @@ class PageView:
             for name, product in PRODUCTS.items()
             for device in product.devices
         ]
-        self.products = _table([["device", "SoC", "state"], *states])
+        self.products = _table([["product series", "product", "state"], *states])
         self.has_stars = bool(spec.program.stars)
         sources = [part.source for part in _parts(spec) if isinstance(part, Fold)]
         self.has_steps = any(isinstance(source, HostList) and source.of_steps for source in sources)
         self.has_cores = Attribute(CORES, Kind.INT) in _parts(spec)
         self.has_kernel = has_kernel
+        self.has_groups = len(self._groups) > 1
         self.has_chinese = any(parameter.chinese for parameter in spec.parameters)
         self.example = example_of(op)
 
@@ -187,7 +188,7 @@ class PageView:
         return _table([["label", "status", "constraint"], *rows])
 
     def _sentence(self, constraint: Constraint) -> Code:
-        in_case = ", in a case whose condition is true" if len(self._spec.cases) > 1 else ""
+        in_case = ", in the first case whose condition is true" if len(self._spec.cases) > 1 else ""
         rules = {
             "required": f"{_listed([t.name for t in self._spec.tensors if not t.optional])} must not be null",
             "dtypes": "the dtypes are those of the table of parameters",
@@ -240,7 +241,7 @@ def _state(spec: OpSpec, product: str, device: str, *, has_kernel: bool) -> str:
     if not has_kernel:
         return "no kernel in this version: the call checks the arguments and fails"
     is_undocumented = device in spec.undocumented_devices
-    return "kernel, tested on the CPU twin only; not in the CANN document" if is_undocumented else "kernel"
+    return "kernel; the CANN document does not list this product series" if is_undocumented else "kernel"
 
 
 def _product_groups(spec: OpSpec) -> list[ProductGroup]:

@@ -91,10 +91,10 @@ def test_page_is_complete(operators, name):
         assert all(words in row[2] for words in re.split(r"{\w+}", constraint.expected or ""))
         assert all(product in row[2] for product in constraint.products)
     assert {str(status) for status in STATUSES} < {row[0] for row in rows_of(text, "status")}
-    rows = rows_of(text, "device")
+    rows = rows_of(text, "product series")
     assert [row[:2] for row in rows] == [[device, name] for name, p in PRODUCTS.items() for device in p.devices]
     assert [row[1] for row in rows if row[2] != "not supported"] == [row[1] for row in rows if row[1] in spec.products]
-    outside = {row[0] for row in rows if "tested on the CPU twin only; not in the CANN document" in row[2]}
+    outside = {row[0] for row in rows if row[2] == "kernel; the CANN document does not list this product series"}
     assert outside == set(spec.undocumented_devices)
     assert len(code_of(page, "math")) == spec.formula.count(";") + 1 + bool(spec.forward_formula)
     messages = [words for statement in spec.document for words in (statement.says, statement.reason)]
@@ -146,14 +146,14 @@ def test_a_forward_formula_is_checked(grouped):
 
 def test_products_that_are_not_built_are_named_so(operators):
     for spec in operators.values():
-        for row in rows_of(plain(page_of(spec)), "device"):
+        for row in rows_of(plain(page_of(spec)), "product series"):
             is_unbuilt = row[1] in spec.products and row[1] not in spec.built_products
             assert row[2].startswith("documented, not built") == is_unbuilt
 
 
 def test_the_devices_of_nsa_are_those_of_its_document(operators):
-    states = {row[0]: row[2] for row in rows_of(plain(page_of(operators["nsa_compress_grad"])), "device")}
-    outside = "kernel, tested on the CPU twin only; not in the CANN document"
+    states = {row[0]: row[2] for row in rows_of(plain(page_of(operators["nsa_compress_grad"])), "product series")}
+    outside = "kernel; the CANN document does not list this product series"
     assert states.pop("Atlas A2 training") == "kernel"
     others = ("Atlas 800I A2 inference", "A200I A2 Box", "Atlas A3 training", "Atlas A3 inference")
     assert [states.pop(device) for device in others] == [outside] * 4

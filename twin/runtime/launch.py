@@ -52,7 +52,7 @@ def launch(
         tiling_key: Selects the branch of TILING_KEY_IS.
         soc: SoC that the twin emulates.
         task_type: Task type of a kernel that declares none: AIV_ONLY, MIX_AIC_1_2, ...
-        strict: Find uninitialised reads and races (strict mode); False is fast mode.
+        strict: Find uninitialised reads and races (level strict); False selects level fast.
         level: Checks that are on: strict, device or fast (twin/check_levels.json); default: as `strict` says.
         seed: Seed of the order of blocks and of undefined memory; 0 selects a new seed in each call.
         threads: Number of parallel blocks; 0 means one per core.

@@ -111,7 +111,7 @@ def run(
         out_dtypes: dtypes of outputs that differ from the inferred ones.
         outputs: Arrays (strided ones too) to write into, instead of fresh ones; None is a null pointer.
         function: aclnn function; default: the first one that has a parameter for every given attribute.
-        strict: Find uninitialised reads and races (strict mode); False is fast mode.
+        strict: Find uninitialised reads and races (level strict); False selects level fast.
         level: Checks that are on: strict, device or fast (twin/check_levels.json); default: as `strict` says.
         seed: Seed of the order of blocks and of undefined memory; 0 selects a new seed in each call.
         threads: Number of parallel blocks; 0 means one per core.

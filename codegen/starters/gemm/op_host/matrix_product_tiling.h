@@ -18,7 +18,7 @@ constexpr Plan<MatrixProductTilingData> PlanMatrixProduct(const MatrixProductPro
     constexpr int64_t kMaxElements = int64_t{1} << 58;  // byte offsets stay far below 2^63
     constexpr int64_t kMaxSide = 128;                   // of a tile: two of them fit into L0C
     constexpr int64_t kMaxDepth = 512;                  // longer rows are not faster
-    constexpr int64_t kSlots = 4;                       // in L1: two steps in flight, of x and of weight
+    constexpr int64_t kSlots = 4;                       // in L1: two buffers of x and two of weight
 
     Plan<MatrixProductTilingData> plan;
     plan.blockNum = 1;

@@ -17,7 +17,7 @@ constexpr Plan<ScatterSumTilingData> PlanScatterSum(const ScatterSumProblem& pro
     constexpr int64_t kMaxElements = int64_t{1} << 58;  // byte offsets stay far below 2^63
     constexpr int64_t kElementBytes = 4;
     constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kElementBytes;
-    constexpr int64_t kBuffers = 3;              // two rows in flight, one row of zeros
+    constexpr int64_t kBuffers = 3;              // two buffers of a row, one row of zeros
     constexpr int64_t kMinCoreElements = 2048;   // less work does not justify another core
     constexpr int64_t kMaxTileElements = 16384;  // longer bursts are not faster
 

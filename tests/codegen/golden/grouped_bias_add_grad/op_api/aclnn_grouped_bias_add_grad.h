@@ -10,7 +10,7 @@ extern "C" {
 
 /// First phase of aclnnGroupedBiasAddGrad: checks the arguments, plans the work and returns the required workspace
 /// size.
-/// Sum the rows of grad_y in each group. The result is the gradient of a bias that is added to each group.
+/// Sums the rows of grad_y in each group. The result is the gradient of a bias that is added to each group.
 ///
 /// @param [in] gradY: Gradient of the output of the forward operator.
 /// @param [in] groupIdxOptional: Non-decreasing ends or non-negative lengths of the groups. Values are clamped to the

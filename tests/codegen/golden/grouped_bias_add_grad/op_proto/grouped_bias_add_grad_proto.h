@@ -7,7 +7,7 @@
 
 namespace ge {
 
-/// Sum the rows of grad_y in each group. The result is the gradient of a bias that is added to each group.
+/// Sums the rows of grad_y in each group. The result is the gradient of a bias that is added to each group.
 /// grad_bias[g, h] = sum(grad_y[i, h], start(g) <= i < end(g))
 /// @param grad_y required input: Gradient of the output of the forward operator.
 /// @param group_idx optional input: Non-decreasing ends or non-negative lengths of the groups. Values are clamped to
