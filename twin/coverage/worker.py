@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.importers.tiling.structures import code_of
 from opforge.codegen.printing import first_line
 from opforge.codegen.project import BUILTIN_ROOT, Project
 
@@ -23,7 +24,7 @@ from .compile import Options, compile_example, compile_kernels
 from .compiler_text import first_error, missing_names
 from .confine import restrict_files
 from .discover import Source, structures
-from .op_sources import code_of, number_header
+from .op_sources import number_header
 from .program_run import REPORT, Place, Result, copy_folder, read_beginning
 
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/proc", "/sys", "/dev")

@@ -75,7 +75,8 @@ std::vector<Finding> Merge(std::vector<Finding> findings)
     }
     for (const auto& [key, value] : seen) {
         if (value.second > 0) {
-            merged[value.first].message += Text(" (and in ", value.second, value.second == 1 ? " more block)" : " more blocks)");
+            merged[value.first].message +=
+                Text(" (and in ", value.second, value.second == 1 ? " more block)" : " more blocks)");
         }
     }
     return merged;
