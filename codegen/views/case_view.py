@@ -104,8 +104,9 @@ class ConstraintView:
         self.status = constraint.status
         self.subject = constraint.subject
         self.camel = lower_camel(constraint.subject) if constraint.subject else ""
+        # Texts, and expressions whose values are part of the message.
         self.expected = [
-            cpp_string(piece) if isinstance(piece, str) else Code(f"BlankText({cpp_expression(piece, op.cpp_names)})")
+            (cpp_string(piece), False) if isinstance(piece, str) else (cpp_expression(piece, op.cpp_names), True)
             for piece in constraint.pieces
         ]
         self.condition = cpp_expression(constraint.check, op.cpp_names)

@@ -35,17 +35,18 @@ class SkeletonView:
             for view, tensor in zip(op.tensors, spec.tensors, strict=True)
         ]
 
-    def _parameter(self, spec: OpSpec, position: int) -> Code:
+    def _parameter(self, spec: OpSpec, position: int) -> tuple[Code, Code]:
+        """Return the kind and the name of a template parameter."""
         items = [key.template[position] for key in spec.tiling.keys if position < len(key.template)]
         if all(isinstance(item, bool) for item in items):
-            return Code(f"bool kFlag{position}")
+            return Code("bool"), Code(f"kFlag{position}")
         if all(isinstance(item, int) for item in items):
-            return Code(f"int64_t kNumber{position}")
+            return Code("int64_t"), Code(f"kNumber{position}")
         name = f"T{position}" if self._types else "T"
         words = frozenset(item for item in items if isinstance(item, str))
         self._choices[words] = name
         self._types |= dict.fromkeys(words or {""}, name)
-        return Code(f"typename {name}")
+        return Code("typename"), Code(name)
 
     def _type(self, spec: OpSpec, tensor: TensorSpec, view: TensorView) -> str:
         """Return the parameter that selects the dtype; else the only dtype or the macro of the build."""
