@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol
 from pygls.uris import from_fs_path, to_fs_path
 
 from opforge.codegen import editor
@@ -14,11 +19,38 @@ from opforge.codegen.printing import escaped
 
 from .version import version_text
 
-server = LanguageServer("opforge", version_text(), text_document_sync_kind=types.TextDocumentSyncKind.Full)
+_MOST_DIAGNOSTICS = 1000
+# The library sends errors to the editor, and logs them with tracebacks too.
+logging.getLogger("pygls").setLevel(logging.CRITICAL)
+
+
+class _Protocol(LanguageServerProtocol):  # type: ignore[misc]
+    """The protocol of the library; it also answers requests whose parameters are wrong."""
+
+    def structure_message(self, data: Any) -> Any:
+        """Return a message as an object, or answer it with an error."""
+        try:
+            return super().structure_message(data)
+        except JsonRpcException as error:
+            if isinstance(data.get("id"), int | str) and "method" in data:
+                self._send_response(data["id"], error=error.to_response_error())
+            raise
+
+
+server = LanguageServer(
+    "opforge",
+    version_text(),
+    text_document_sync_kind=types.TextDocumentSyncKind.Full,
+    protocol_cls=_Protocol,
+)
 
 
 def _text(uri: str) -> str:
-    text: str = server.workspace.get_text_document(uri).source
+    """Return the text of a document; a document that is not open is a file, which may not exist."""
+    try:
+        text: str = server.workspace.get_text_document(uri).source
+    except (OSError, ValueError):
+        return ""
     return text
 
 
@@ -27,7 +59,7 @@ def publish(params: types.DidOpenTextDocumentParams | types.DidChangeTextDocumen
     uri = params.text_document.uri
     text = _text(uri)
     diagnostics = []
-    for problem in editor.problems_in(text):
+    for problem in islice(editor.problems_in(text), _MOST_DIAGNOSTICS):
         start = types.Position(problem.place.line - 1, problem.place.column - 1)
         diagnostics.append(
             types.Diagnostic(

@@ -13,6 +13,7 @@ from .spec.model import OpSpec
 from .spec.yaml_nodes import Path, Place, Problem, dotted
 
 _LINE = re.compile(r"( *)((?:- +)*)(?:([\w-]+) *:(?= |$))?")
+_MOST_COLUMNS = 2000
 _WORD = re.compile(r"\w+")
 _VALUE = re.compile(r"(\w+): +(\[[^\]{}]*)?[\"']?\w*$")
 
@@ -32,7 +33,12 @@ def message_of(problem: Problem) -> str:
 
 def completions(text: str, line: int, column: int) -> list[str]:
     """Return the words that the schema allows at a position, counted from 0: keys, or the values of a key."""
+    if line < 0 or column < 0 or len(text) > MOST_SPEC_BYTES:
+        return []
     lines = text.splitlines()
+    column = min(column, len(lines[line]) if line < len(lines) else _MOST_COLUMNS)
+    if column > _MOST_COLUMNS:
+        return []
     before = lines[line][:column] if line < len(lines) else " " * column
     if (value := _VALUE.search(before)) is not None:
         start = value.start(1)
@@ -46,7 +52,7 @@ def completions(text: str, line: int, column: int) -> list[str]:
 def hover(text: str, line: int, column: int) -> str | None:
     """Return the description of the tensor at a position, or of all tensors at the operator type."""
     lines = text.splitlines()
-    if line >= len(lines) or len(text) > MOST_SPEC_BYTES:
+    if not 0 <= line < len(lines) or len(text) > MOST_SPEC_BYTES:
         return None
     word = next((w[0] for w in _WORD.finditer(lines[line]) if w.start() <= column <= w.end()), "")
     spec, _ = read_text(text)
@@ -60,7 +66,7 @@ def hover(text: str, line: int, column: int) -> str | None:
 def definitions(file: FilePath, text: str, line: int) -> list[FilePath]:
     """Return the existing kernel (from `op_type`) and plan (from `op_type` and `tiling`) of a spec."""
     lines = text.splitlines()
-    if line >= len(lines) or len(text) > MOST_SPEC_BYTES:
+    if not 0 <= line < len(lines) or len(text) > MOST_SPEC_BYTES:
         return []
     section = next((match[0] for one in reversed(lines[: line + 1]) if (match := re.match(r"\w+", one))), "")
     spec, _ = read_text(text)

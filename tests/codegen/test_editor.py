@@ -116,3 +116,50 @@ def test_a_server_without_pygls_is_one_message():
     assert done.returncode == 3
     assert done.stderr.count("\n") == 1
     assert "pip install 'opforge[lsp]'" in done.stderr
+
+
+@pytest.mark.parametrize(("line", "column"), [(10**9, 0), (0, 10**9), (2**31 - 1, 2**31 - 1), (-1, -1), (3, 4_000)])
+def test_positions_out_of_range_have_no_result(line, column, spec):
+    file, text = spec
+    text = f"{text}\n{'x' * 5_000}\n"
+    assert isinstance(editor.completions(text, line, column), list)
+    assert editor.hover(text, line, column) is None
+    assert editor.definitions(file, text, line) in ([], editor.definitions(file, text, 0))
+    assert editor.completions("x" * 3_000_000 + " ", 0, 3_000_000) == []
+
+
+@pytest.mark.skipif(not HAS_PYGLS, reason="pygls is not installed: pip install 'opforge[lsp]'")
+def test_wrong_messages_get_answers_and_the_session_continues(tmp_path):
+    def request(number: int, method: str, uri: str, line: object) -> dict[str, object]:
+        params = {"textDocument": {"uri": uri}, "position": {"line": line, "character": 0}}
+        return {"id": number, "method": f"textDocument/{method}", "params": params}
+
+    absent, uri = (tmp_path / "absent.yaml").as_uri(), (tmp_path / "many.yaml").as_uri()
+    document = {"uri": uri, "languageId": "yaml", "version": 1, "text": "a: 1\n" * 3_000}
+    messages: list[dict[str, object]] = [
+        {"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}},
+        {"method": "initialized", "params": {}},
+        request(2, "hover", uri, -1),
+        request(3, "completion", uri, "first"),
+        {"id": 4, "method": "textDocument/definition"},
+        {"id": 5, "method": "textDocument/unknown", "params": {}},
+        *(
+            request(number, method, absent, 0)
+            for number, method in ((6, "hover"), (7, "completion"), (8, "definition"))
+        ),
+        {"method": "textDocument/didOpen", "params": {"textDocument": document}},
+    ]
+    wrong = [b"{]", b"[1]", b"null", b"\xff", b"[" * 50_000]
+    sent = b"".join(map(_framed, messages))
+    sent += b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in wrong)
+    sent += b"".join(map(_framed, ({"id": 9, "method": "shutdown"}, {"method": "exit"})))
+    command = [sys.executable, "-m", "opforge.cli", "lsp"]
+    done = subprocess.run(command, input=sent, capture_output=True, timeout=120, check=False, env=os.environ)
+    assert (done.returncode, done.stderr) == (0, b"")
+    got = _messages(done.stdout)
+    answers = {message["id"]: message for message in got if "id" in message}
+    codes = {number: message["error"]["code"] for number, message in answers.items() if "error" in message}
+    assert codes == {2: -32602, 3: -32602, 4: -32602, 5: -32601}
+    assert set(answers) == set(range(1, 10))
+    (published,) = [m["params"] for m in got if m.get("method") == "textDocument/publishDiagnostics"]
+    assert 0 < len(published["diagnostics"]) <= 1_000
