@@ -22,7 +22,7 @@ from typing import Annotated
 import typer
 from script import command
 
-from opforge.codegen.data.names import op_type_refusal
+from opforge.codegen.data.names import op_type_problem
 from opforge.codegen.errors import UserError
 from opforge.codegen.importers.compare import differences
 from opforge.codegen.importers.draft import OperatorDraft
@@ -45,7 +45,7 @@ def _kind(text: str) -> str:
 
 def _generated(draft: OperatorDraft, scratch: Path) -> OperatorDraft:
     """Return the OpDef that is generated from the draft of a source and read again."""
-    if op_type_refusal(draft.op_type):  # a built-in operator; a project has a copy with another name
+    if op_type_problem(draft.op_type):  # a built-in operator; a project has a copy with another name
         draft = replace(draft, op_type=f"{draft.op_type}Custom")
     _, specs = project_files([draft])
     file = scratch / "op.yaml"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opforge.codegen.data.names import op_type_refusal, suggest
+from opforge.codegen.data.names import op_type_problem, suggest
 from opforge.codegen.spec.loader import load_specs, with_suffix
 from opforge.codegen.spec.model import OpSpec
 
@@ -65,7 +65,7 @@ def load_one(names: Sequence[Path]) -> OpSpec:
     if len(names) > 1:
         raise UserError(f"SPEC: got {len(names)} specs, expected one")
     name = str(names[0]) if names else ""
-    is_type = op_type_refusal(name) is None and not is_file(Path(name))
+    is_type = op_type_problem(name) is None and not is_file(Path(name))
     specs = [spec for spec, _ in load([] if is_type else names, "").specs]
     if is_type:
         types = {spec.op_type: spec for spec in specs}

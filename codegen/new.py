@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from opforge.codegen.data.names import op_type_refusal, snake_case, suggest
+from opforge.codegen.data.names import op_type_problem, snake_case, suggest
 
 from .errors import UserError
 from .files import TEMPORARY_PREFIX
@@ -74,7 +74,7 @@ def project_texts(name: str, starter: str) -> dict[str, str]:
     """
     if starter not in starters():
         raise UserError(f"--starter: got {shown(starter)}; {suggest(starter, starters())}")
-    if refusal := op_type_refusal(name):
+    if refusal := op_type_problem(name):
         raise UserError(f"NAME: {refusal}")
     own = _texts(_STARTERS / starter)
     original = operator_of(starter)

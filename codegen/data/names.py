@@ -87,7 +87,7 @@ def _refusal(got: str, form: re.Pattern[str], example: str, words: frozenset[str
     if {got, camel} & _KEYWORDS:
         return f"got {got!r}, a keyword of C++ or Python; expected another name, as in {_other(got, form)!r}"
     if {got, camel} & words:
-        return own_word_refusal(got, _other(got, form))
+        return own_word_problem(got, _other(got, form))
     if len(got) > 64:
         return f"got a name of {len(got)} characters, expected at most 64"
     return None
@@ -98,12 +98,12 @@ def _other(got: str, form: re.Pattern[str]) -> str:
     return snake if form.fullmatch(snake) else camel
 
 
-def own_word_refusal(got: str, other: str) -> str:
+def own_word_problem(got: str, other: str) -> str:
     """Return the message that generated code already uses a name, with a free one."""
     return f"got {got!r}, which generated code uses; expected another name, as in {other!r}"
 
 
-def op_type_refusal(got: str) -> str | None:
+def op_type_problem(got: str) -> str | None:
     """Return why `got` cannot be an op type, or None."""
     if refusal := _refusal(got, _OP_TYPE, "CamelCase without '_', as in 'ScaledAdd'", _OP_WORDS):
         return refusal
@@ -112,32 +112,32 @@ def op_type_refusal(got: str) -> str | None:
     return None
 
 
-def parameter_refusal(got: str) -> str | None:
+def parameter_problem(got: str) -> str | None:
     """Return why `got` cannot name an input, output, case or tiling field, or None."""
     return _refusal(got, _SNAKE, _SNAKE_EXAMPLE, _PARAMETER_WORDS)
 
 
-def attribute_refusal(got: str) -> str | None:
+def attribute_problem(got: str) -> str | None:
     """Return why `got` cannot name an attribute, or None."""
     return _refusal(got, _SNAKE, _SNAKE_EXAMPLE, _ATTRIBUTE_WORDS)
 
 
-def ir_name_refusal(got: str) -> str | None:
+def ir_name_problem(got: str) -> str | None:
     """Return why `got` cannot be a name in the graph IR, or None."""
     return _refusal(got, _IR, "an identifier, as in 'grad_y' or 'outputGrad'", _RESERVED)
 
 
-def tensor_ir_refusal(got: str) -> str | None:
+def tensor_ir_problem(got: str) -> str | None:
     """Return why `got` cannot name a tensor in the graph IR, or None; generated code uses it with a suffix."""
     is_plain = _IR.fullmatch(got) and len(got) <= 64 and got not in _MACROS
-    return None if is_plain else ir_name_refusal(got) or own_word_refusal(got, _other(got, _IR))
+    return None if is_plain else ir_name_problem(got) or own_word_problem(got, _other(got, _IR))
 
 
-def camel_refusal(got: str) -> str | None:
+def camel_problem(got: str) -> str | None:
     """Return why `got` cannot name a parameter of a C function, or None."""
     return _refusal(got, _LOWER_CAMEL, "camelCase, as in 'gradY'", _ACLNN_WORDS)
 
 
-def symbol_refusal(got: str) -> str | None:
+def symbol_problem(got: str) -> str | None:
     """Return why `got` cannot be the symbol of a dimension, or None."""
     return _refusal(got, _SYMBOL, "a capital and letters or digits, as in 'T'", _MACROS)

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from opforge.codegen.data.dtypes import DTYPES
-from opforge.codegen.data.names import suggest, symbol_refusal
+from opforge.codegen.data.names import suggest, symbol_problem
 
 from .attr_kinds import ATTR_KINDS
 from .operators import BY_NODE
@@ -74,7 +74,7 @@ _LISTS_OF_INTEGERS = ("list_int", "list_bool")
 
 
 @dataclass(frozen=True)
-class Scope:
+class ExprNames:
     """The names that an expression may use.
 
     Attributes:
@@ -113,7 +113,7 @@ class ExprError(ValueError):
     """A text is not an expression; the message has the actual and the expected text."""
 
 
-def parse(text: str, scope: Scope) -> Expr:
+def parse(text: str, scope: ExprNames) -> Expr:
     """Parse one expression.
 
     Raises:
@@ -134,7 +134,7 @@ def parse(text: str, scope: Scope) -> Expr:
         raise ExprError(f"got {text!r}, which is nested too deeply") from error
 
 
-def parse_kind(text: str, scope: Scope, kinds: Sequence[Kind]) -> Expr:
+def parse_kind(text: str, scope: ExprNames, kinds: Sequence[Kind]) -> Expr:
     """Parse an expression with a result of one of some kinds, or raise ExprError."""
     expression = parse(text, scope)
     if expression.kind not in kinds:
@@ -162,7 +162,7 @@ _INSTEAD: Mapping[type[ast.AST], str] = {
 
 
 class _Parser:
-    def __init__(self, text: str, scope: Scope) -> None:
+    def __init__(self, text: str, scope: ExprNames) -> None:
         self._text = text
         self._scope = scope
         self._variables: list[str] = []
@@ -326,7 +326,7 @@ class _Parser:
 
     def _fold(self, function: Literal["sum", "all", "list"], kind: Kind, node: ast.Call) -> Expr:
         name, of, body = self._comprehension(function, node)
-        if refusal := symbol_refusal(name):
+        if refusal := symbol_problem(name):
             raise self._refuse(refusal.removeprefix("got "))
         if name in {*self._variables, *self._scope.symbols, *self._scope.stars}:
             raise self._refuse(f"{name!r} again, which has another meaning; expected another letter")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opforge.codegen.data.names import ir_name_refusal, suggest
+from opforge.codegen.data.names import ir_name_problem, suggest
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 
@@ -155,7 +155,7 @@ class _Reader:
         if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name) or len(name) > 64:
             self.refuse(f"{where}.name", f"got {shown(name)}, expected an identifier, as in 'x'", name)
             return ""
-        if refusal := ir_name_refusal(name):
+        if refusal := ir_name_problem(name):
             self.refuse(f"{where}.name", refusal, name)
         return name
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from opforge.codegen.data.names import op_type_refusal, snake_case
+from opforge.codegen.data.names import op_type_problem, snake_case
 from opforge.codegen.errors import UserError
 from opforge.codegen.new import common_texts, write_texts
 from opforge.codegen.printing import shown
@@ -78,7 +78,7 @@ def project_files(drafts: Sequence[OperatorDraft]) -> tuple[dict[str, str], dict
         UserError: An operator has a name that no spec can have.
     """
     for draft in drafts:
-        if refusal := op_type_refusal(draft.op_type):
+        if refusal := op_type_problem(draft.op_type):
             raise UserError(f"{refusal}; choose one with --as", draft.place)
         for what, group in (("input", draft.inputs), ("output", draft.outputs)):
             if len(group) > _MOST_TENSORS:

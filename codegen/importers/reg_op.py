@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 
-from opforge.codegen.data.names import parameter_refusal, snake_case
+from opforge.codegen.data.names import parameter_problem, snake_case
 from opforge.codegen.spec.field_types import SCALARS
 
 from .cpp_tree import Source
@@ -199,9 +199,9 @@ def _field(macro: str, arguments: list[str], line: int) -> FieldDraft | None:
     if kind is None or len(arguments) < 2:
         return None
     name = snake_case(arguments[-1])
-    if parameter_refusal(name):
+    if parameter_problem(name):
         name = f"{name.strip('_')}_value"
-    if parameter_refusal(name):
+    if parameter_problem(name):
         return None
     if macro == "TILING_DATA_FIELD_DEF":
         return FieldDraft(name, kind, None, line)

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 from opforge.codegen.data.dtypes import FORMATS
 from opforge.codegen.data.names import (
-    attribute_refusal,
-    camel_refusal,
-    ir_name_refusal,
+    attribute_problem,
+    camel_problem,
+    ir_name_problem,
     lower_camel,
-    parameter_refusal,
+    parameter_problem,
     snake_case,
-    tensor_ir_refusal,
+    tensor_ir_problem,
 )
 from opforge.codegen.data.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS
@@ -50,7 +50,7 @@ def spec_names(draft: OperatorDraft) -> dict[str, str]:
     names: dict[str, str] = {}
     parameters: list[TensorDraft | AttrDraft] = [*draft.inputs, *draft.attrs, *draft.outputs]
     for parameter in parameters:
-        refusal = attribute_refusal if isinstance(parameter, AttrDraft) else parameter_refusal
+        refusal = attribute_problem if isinstance(parameter, AttrDraft) else parameter_problem
         name = "_".join(re.findall("[a-z0-9]+", snake_case(parameter.name)))[:_MOST_NAME].strip("_") or "value"
         if name[0].isdigit():
             name = f"value_{name}"
@@ -179,7 +179,7 @@ class _Writer:
         """Return the key `ir`, if the name in the graph IR differs."""
         if self._name(parameter) == parameter.name:
             return []
-        judge = tensor_ir_refusal if isinstance(parameter, TensorDraft) else ir_name_refusal
+        judge = tensor_ir_problem if isinstance(parameter, TensorDraft) else ir_name_problem
         if refusal := judge(parameter.name):
             self._note(parameter.line, f"name {parameter.name} in the graph IR: {refusal}")
             return []
@@ -285,7 +285,7 @@ class _Writer:
         for parameter in parameters:
             is_a_name = re.fullmatch(f"[a-z][A-Za-z0-9]{{0,{_MOST_NAME}}}", parameter.c_name)
             name = parameter.c_name if is_a_name else self._c_name(parameter)
-            name = _free_name(name, "Value", "", camel_refusal, c_names)
+            name = _free_name(name, "Value", "", camel_problem, c_names)
             c_names[name] = self._name(parameter)
             if isinstance(parameter, AttrDraft) and parameter.c_type:
                 types.append(f"{name}: {parameter.c_type}")

@@ -22,7 +22,7 @@ from opforge.codegen.expr.program import (
     Work,
     limit_of,
 )
-from opforge.codegen.expr.syntax import ExprError, Scope, parse_kind
+from opforge.codegen.expr.syntax import ExprError, ExprNames, parse_kind
 from opforge.codegen.expr.tree import (
     BoolLiteral,
     Expr,
@@ -61,7 +61,7 @@ def compile_spec(spec: SpecData) -> tuple[Program, list[tuple[Path, str]]]:
     return program, compiler.problems
 
 
-def _parsed(text: str, scope: Scope, kinds: Sequence[Kind]) -> Expr:
+def _parsed(text: str, scope: ExprNames, kinds: Sequence[Kind]) -> Expr:
     expression = parse_kind(text, scope, kinds)
     if reason := why_never(expression):
         raise ExprError(f"in {text!r}: {reason}")
@@ -83,8 +83,8 @@ class _Compiler:
     def _problem(self, path: Path, message: str) -> None:
         self.problems.append((path, message))
 
-    def _scope(self, tensors: Collection[str], symbols: Collection[str] = ()) -> Scope:
-        return Scope(
+    def _scope(self, tensors: Collection[str], symbols: Collection[str] = ()) -> ExprNames:
+        return ExprNames(
             symbols=set(symbols) - self._stars,
             stars=set(symbols) & self._stars,
             attributes=self._attributes,
@@ -141,7 +141,7 @@ class _Compiler:
                 symbol = dim.removeprefix("*") if is_star else dim
                 if not _BARE.fullmatch(symbol) or symbol in self._attributes or symbol in found:
                     continue
-                if refusal := names.symbol_refusal(symbol):
+                if refusal := names.symbol_problem(symbol):
                     self._problem((*path, "shapes", tensor, position), refusal)
                 known_as_star = symbol in self._stars
                 known_as_dim = any(symbol in certain for certain in self._certain.values()) and not known_as_star

@@ -104,27 +104,27 @@ def _plan(text: str) -> str:
 
 
 def _op_type(text: str) -> str:
-    return _accept(text, names.op_type_refusal(text))
+    return _accept(text, names.op_type_problem(text))
 
 
 def _parameter(text: str) -> str:
-    return _accept(text, names.parameter_refusal(text))
+    return _accept(text, names.parameter_problem(text))
 
 
 def _attribute(text: str) -> str:
-    return _accept(text, names.attribute_refusal(text))
+    return _accept(text, names.attribute_problem(text))
 
 
 def _ir_name(text: str) -> str:
-    return _accept(text, names.ir_name_refusal(text))
+    return _accept(text, names.ir_name_problem(text))
 
 
 def _tensor_ir(text: str) -> str:
-    return _accept(text, names.tensor_ir_refusal(text))
+    return _accept(text, names.tensor_ir_problem(text))
 
 
 def _camel(text: str) -> str:
-    return _accept(text, names.camel_refusal(text))
+    return _accept(text, names.camel_problem(text))
 
 
 def _chinese(text: str) -> str:

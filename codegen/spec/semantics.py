@@ -69,7 +69,7 @@ class Violation:
         return f"{self.op_type}: {self.parameter}: got {self.got}, expected {self.expected} [{self.label}]"
 
 
-class ShapeRefusal(ValueError):  # noqa: N818  # it is an answer, not a mistake
+class ShapeInferenceError(ValueError):
     """The outputs cannot be inferred, because the call violates a constraint."""
 
     def __init__(self, violation: Violation) -> None:
@@ -104,12 +104,12 @@ def infer(spec: OpSpec, call: Call, *, with_checks: bool = True) -> dict[str, Te
         with_checks: Whether every constraint must hold, or only those that shapes need.
 
     Raises:
-        ShapeRefusal: The call violates a constraint on known values.
+        ShapeInferenceError: The call violates a constraint on known values.
     """
     checker = _Checker(spec, call, with_outputs=False, dtypes_of=None)
     violation = checker.violation(with_checks=with_checks)
     if violation is not None:
-        raise ShapeRefusal(violation)
+        raise ShapeInferenceError(violation)
     return {
         output.name: TensorType(checker.output_shape(output.name), output_dtype(spec, output, call.dtypes))
         for output in spec.outputs

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from opforge.codegen.data.dtypes import DTYPES
-from opforge.codegen.data.names import lower_camel, own_word_refusal, snake_case, suggest
+from opforge.codegen.data.names import lower_camel, own_word_problem, snake_case, suggest
 from opforge.codegen.expr.formula import FormulaError, latex_lines
 
 from .document import check_document
@@ -48,7 +48,7 @@ def _check_names(spec: OpSpec, problems: Problems) -> None:
     check_unique(problems, "the name", [((s, i, "name"), lower_camel(p.name)) for s, i, p in parameters])
     copies = {f"{lower_camel(output.name)}Dense" for output in spec.outputs}
     problems += [
-        ((section, index, "name"), own_word_refusal(p.name, f"{p.name}_value"))
+        ((section, index, "name"), own_word_problem(p.name, f"{p.name}_value"))
         for section, index, p in parameters
         if lower_camel(p.name) in copies
     ]
@@ -215,7 +215,7 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
                 expected = f"expected {shared[of].name!r} only: the output is in its memory"
                 problems.append(((*path, name), f"got {of!r}, {expected}"))
             if name in copies:
-                problems.append(((*path, name, KEY), own_word_refusal(name, f"{name}Value")))
+                problems.append(((*path, name, KEY), own_word_problem(name, f"{name}Value")))
             used.append(of)
         problems.extend(
             (path, f"{name!r} is missing, expected a parameter for it") for name in needed if name not in used

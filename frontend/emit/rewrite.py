@@ -35,7 +35,7 @@ def rewrite(state: State) -> State:
         rewriter.apply(lowering)
         view = GraphView(model, state.view.where)
         lowered = (*before.lowered, *map(_lowered, lowering))
-        made = before.made.union(node.name for entry in lowering for node in entry.around.before)
+        made = before.made.union(node.name for entry in lowering for node in entry.extra_nodes.before)
         return replace(state, view=view, context=context.over(view), is_new=True, rewritten=Rewritten(lowered, made))
     is_new = state.is_new or any(
         p.scope.node(p.nodes[-1]).domain != onnx_key(p.call.spec, domain).domain for p in placements
@@ -47,7 +47,7 @@ def rewrite(state: State) -> State:
 
 def _lowered(entry: Replacement) -> Lowered:
     node = entry.scope.node(entry.nodes[-1])
-    into = [made.op_type for made in entry.around.before if made.op_type != "Constant"]
+    into = [made.op_type for made in entry.extra_nodes.before if made.op_type != "Constant"]
     return Lowered(node_name(node, node.op_type), key_text(node), into)
 
 
@@ -110,10 +110,10 @@ class Rewriter:
 
     def _replace(self, entry: Replacement) -> str:
         """Replace the nodes of one match; return the name of the custom node; "" if there is none."""
-        scope, around, last = self.view.scopes[entry.scope.number], entry.around, entry.nodes[-1]
+        scope, extra_nodes, last = self.view.scopes[entry.scope.number], entry.extra_nodes, entry.nodes[-1]
         for number in entry.nodes:
             self._reads.change(scope, scope.node(number).input, -1)
-        new = (*around.before, *around.after)
+        new = (*extra_nodes.before, *extra_nodes.after)
         self._reads.change(scope, (name for node in new for name in node.input), 1)
         node = scope.node(last)
         if not isinstance(entry, Placement) and len(new) == 1 and new[0].output == node.output:
@@ -127,7 +127,7 @@ class Rewriter:
         for extra in new:
             extra.name = extra.name or self._node_names.fresh(f"{node.name}_{extra.op_type}")
         if new or not own:
-            self._new.setdefault(scope.number, {})[last] = [*around.before, *own, *around.after]
+            self._new.setdefault(scope.number, {})[last] = [*extra_nodes.before, *own, *extra_nodes.after]
         self._replaced.setdefault(scope.number, set()).update(entry.nodes[:-1] if own else entry.nodes)
         return name
 
@@ -187,19 +187,21 @@ class Rewriter:
 
 def _update_outputs(graph: GraphProto, entry: Replacement) -> None:
     """Declare the new contents of overwritten inputs as outputs, instead of the flag."""
-    if not entry.around.updates:
+    if not entry.extra_nodes.updates:
         return
     given = {value.name for value in graph.output}
-    new = [value for value in entry.around.updates if value.name not in given]
+    new = [value for value in entry.extra_nodes.updates if value.name not in given]
     places = [
-        place for place, value in enumerate(graph.output) if entry.around.flag and value.name == entry.around.flag
+        place
+        for place, value in enumerate(graph.output)
+        if entry.extra_nodes.flag and value.name == entry.extra_nodes.flag
     ]
     if places:
         outputs = [*graph.output[: places[0]], *new, *graph.output[places[0] + 1 :]]
-    elif entry.around.flag:
+    elif entry.extra_nodes.flag:
         return
     else:
-        outputs = [*graph.output, *entry.around.updates]
+        outputs = [*graph.output, *entry.extra_nodes.updates]
     leaving = {value.name for value in outputs}
     declared = [value for value in graph.value_info if value.name not in leaving]
     for target, values in ((graph.output, outputs), (graph.value_info, declared)):

@@ -1,7 +1,7 @@
 """Express values of a graph as sums of products, independent of the order of their nodes.
 
-Only elementwise arithmetic is analyzed; other values are symbols. A vector along one axis may be reshaped, so each
-symbol stores the axis, counted from the end, along which it varies where it is used.
+Only elementwise arithmetic is analyzed; other values are atoms. A vector along one axis may be reshaped, so each
+atom stores the axis, counted from the end, along which it varies where it is used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .reason import Unmatched
 from .scope import Scope, normal_domain
 from .value_types import ValueTypes
 
-# Limits; longer sums and deeper chains become a new symbol.
+# Limits; longer sums and deeper chains become a new atom.
 _MAX_TERMS = 8
 _MAX_DEPTH = 64
 _POWERS = {"Reciprocal": Fraction(-1), "Sqrt": Fraction(1, 2)}
@@ -29,7 +29,7 @@ SCALAR, FULL = -1, -2
 
 
 @dataclass(frozen=True)
-class Symbol:
+class Atom:
     """A value that is not analyzed further.
 
     Attributes:
@@ -41,8 +41,8 @@ class Symbol:
     axis: int
 
 
-# Exponent by symbol.
-Exponents = frozenset[tuple[Symbol, Fraction]]
+# Exponent by atom.
+Exponents = frozenset[tuple[Atom, Fraction]]
 # Coefficient by the exponents of a product; a sum of products.
 Terms = Mapping[Exponents, float]
 
@@ -50,37 +50,37 @@ _NOTHING: Exponents = frozenset()
 
 
 @dataclass(frozen=True)
-class Product:
-    """A number times powers of symbols."""
+class Monomial:
+    """A number times powers of atoms."""
 
     coefficient: float
     exponents: Exponents = _NOTHING
 
-    def __mul__(self, other: Product) -> Product:
+    def __mul__(self, other: Monomial) -> Monomial:
         exponents = dict(self.exponents)
-        for symbol, exponent in other.exponents:
-            exponents[symbol] = exponents.get(symbol, Fraction(0)) + exponent
-        left = frozenset((symbol, exponent) for symbol, exponent in exponents.items() if exponent)
-        return Product(self.coefficient * other.coefficient, left)
+        for atom, exponent in other.exponents:
+            exponents[atom] = exponents.get(atom, Fraction(0)) + exponent
+        left = frozenset((atom, exponent) for atom, exponent in exponents.items() if exponent)
+        return Monomial(self.coefficient * other.coefficient, left)
 
-    def __truediv__(self, other: Product) -> Product:
+    def __truediv__(self, other: Monomial) -> Monomial:
         return self * other**-1
 
-    def __pow__(self, exponent: int | Fraction) -> Product:
-        powers = frozenset((symbol, power * exponent) for symbol, power in self.exponents)
-        return Product(float(self.coefficient ** float(exponent)), powers)
+    def __pow__(self, exponent: int | Fraction) -> Monomial:
+        powers = frozenset((atom, power * exponent) for atom, power in self.exponents)
+        return Monomial(float(self.coefficient ** float(exponent)), powers)
 
-    def __neg__(self) -> Product:
-        return Product(-self.coefficient, self.exponents)
+    def __neg__(self) -> Monomial:
+        return Monomial(-self.coefficient, self.exponents)
 
-    def exponent(self, symbol: Symbol) -> Fraction:
-        """Return the power of a symbol; 0 if it does not occur."""
-        return dict(self.exponents).get(symbol, Fraction(0))
+    def exponent(self, atom: Atom) -> Fraction:
+        """Return the power of an atom; 0 if it does not occur."""
+        return dict(self.exponents).get(atom, Fraction(0))
 
 
-def products(terms: Terms) -> Iterator[Product]:
+def products(terms: Terms) -> Iterator[Monomial]:
     """Return the summands."""
-    return (Product(coefficient, exponents) for exponents, coefficient in terms.items())
+    return (Monomial(coefficient, exponents) for exponents, coefficient in terms.items())
 
 
 class Algebra:
@@ -103,7 +103,7 @@ class Algebra:
                 self._named.setdefault((scope.number, _plain(*products(self._known[key]))), name)
         return self._known[key]
 
-    def name_of(self, scope: Scope, product: Product) -> str | None:
+    def name_of(self, scope: Scope, product: Monomial) -> str | None:
         """Return an analyzed value of the graph that equals this product, with a checked shape."""
         return self._named.get((scope.number, _plain(product)))
 
@@ -121,7 +121,7 @@ class Algebra:
         return found
 
     def _is_symbol(self, scope: Scope, name: str) -> bool:
-        return any(symbol.name == name for powers in self._known.get((scope.number, name), {}) for symbol, _ in powers)
+        return any(atom.name == name for powers in self._known.get((scope.number, name), {}) for atom, _ in powers)
 
     def _symbol(self, scope: Scope, name: str) -> Terms:
         number = scope.makers.get(name, -1)
@@ -130,7 +130,7 @@ class Algebra:
             # Exporters insert one cast of a value for each reader.
             name = self._casts.setdefault((scope.number, node.input[0], int_attribute(node, "to")), name)
         axis = _axis(self._types.of(scope, name).shape)
-        return {frozenset([(Symbol(name, FULL if axis is None else axis), Fraction(1))]): 1.0}
+        return {frozenset([(Atom(name, FULL if axis is None else axis), Fraction(1))]): 1.0}
 
     def _read(self, scope: Scope, name: str, depth: int) -> Terms:
         if _axis(self._types.of(scope, name).shape) == SCALAR and (number := self._number(scope, name)) is not None:
@@ -174,14 +174,14 @@ class Algebra:
             return self._power(scope, node.input[0], first, Fraction(int(whole), 2)) if whole in range(-6, 7) else None
         if node.op_type in ("Add", "Sub"):
             sign = 1 if node.op_type == "Add" else -1
-            return _sum([*products(first), *(Product(sign) * product for product in products(second))])
+            return _sum([*products(first), *(Monomial(sign) * product for product in products(second))])
         if node.op_type == "Div":
             inverse = self._power(scope, node.input[1], second, Fraction(-1))
             return None if inverse is None else _product(first, inverse)
         return _product(first, second)
 
     def _power(self, scope: Scope, name: str, terms: Terms, exponent: Fraction) -> Terms | None:
-        """Return a power of a value; a sum becomes a symbol."""
+        """Return a power of a value; a sum becomes an atom."""
         if len(terms) != 1:
             terms = self._symbol(scope, name)
         (product,) = products(terms)
@@ -208,9 +208,9 @@ def _is_followed(node: NodeProto) -> bool:
     return normal_domain(node.domain) == "" and node.op_type in _FOLLOWED and bool(node.input) and all(node.input)
 
 
-def _along(exponents: Exponents, axis: int) -> Iterator[tuple[Symbol, Fraction]]:
-    for symbol, exponent in exponents:
-        yield (symbol if symbol.axis == SCALAR else Symbol(symbol.name, axis)), exponent
+def _along(exponents: Exponents, axis: int) -> Iterator[tuple[Atom, Fraction]]:
+    for atom, exponent in exponents:
+        yield (atom if atom.axis == SCALAR else Atom(atom.name, axis)), exponent
 
 
 def _axis(shape: tuple[int | None, ...] | None) -> int | None:
@@ -221,9 +221,9 @@ def _axis(shape: tuple[int | None, ...] | None) -> int | None:
     return SCALAR if not long else long[0] if len(long) == 1 else FULL
 
 
-def _plain(product: Product) -> Hashable:
+def _plain(product: Monomial) -> Hashable:
     """Return a key of a product that ignores its axes."""
-    return product.coefficient, frozenset((symbol.name, exponent) for symbol, exponent in product.exponents)
+    return product.coefficient, frozenset((atom.name, exponent) for atom, exponent in product.exponents)
 
 
 def _product(first: Terms, second: Terms) -> Terms | None:
@@ -232,7 +232,7 @@ def _product(first: Terms, second: Terms) -> Terms | None:
     return _sum([left * right for left in products(first) for right in products(second)])
 
 
-def _sum(summands: Iterable[Product]) -> Terms:
+def _sum(summands: Iterable[Monomial]) -> Terms:
     total: dict[Exponents, float] = {}
     for product in summands:
         total[product.exponents] = total.get(product.exponents, 0.0) + product.coefficient

@@ -13,7 +13,7 @@ from onnx.defs import OpSchema
 
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import AttrSpec, TensorSpec
-from opforge.codegen.spec.semantics import Call, ShapeRefusal, infer
+from opforge.codegen.spec.semantics import Call, ShapeInferenceError, infer
 
 from .attributes import ATTRIBUTE_TYPES, attribute_value, default_attributes, make_attribute
 from .op_names import OnnxKey, onnx_keys
@@ -107,7 +107,7 @@ def _infer(spec: OpSpec, context: onnx.shape_inference.InferenceContext) -> None
             attrs[attr.name] = attribute_value(given)
     try:
         types = infer(spec, Call(shapes=shapes, dtypes=dtypes, attrs=attrs))
-    except ShapeRefusal as refusal:
+    except ShapeInferenceError as refusal:
         raise onnx.shape_inference.InferenceError(f"{spec.op_type}: {refusal}") from refusal
     for position, tensor in enumerate(spec.outputs[: context.get_num_outputs()]):
         found = types[tensor.name]

@@ -16,7 +16,7 @@ from onnx import AttributeProto, FunctionProto, TensorProto
 
 from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.semantics import Call, ShapeRefusal, infer
+from opforge.codegen.spec.semantics import Call, ShapeInferenceError, infer
 
 from .attributes import int_attribute, read_attributes
 from .external import is_external
@@ -134,7 +134,7 @@ class _Ours:
         shapes, dtypes = ({n: t.shape for n, t in inputs.items()}, {n: t.dtype for n, t in inputs.items()})
         try:
             found = infer(self._spec, Call(shapes=shapes, dtypes=dtypes, attrs=attrs))[self._spec.outputs[0].name]
-        except ShapeRefusal:
+        except ShapeInferenceError:
             return None
         dims = None if found.shape is None else tuple(dim if dim >= 0 else None for dim in found.shape)
         return _typed(found.dtype, dims)

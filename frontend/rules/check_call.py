@@ -25,7 +25,7 @@ def checked(context: Context, scope: Scope, match: Match, call: OperatorCall, ru
         if problem := context.types.problem(scope, value):
             return Reason(f"{spec.op_type}: {parameter}: {problem}")
     types = {
-        parameter: call.around.types.get(value) or context.types.of(scope, value)
+        parameter: call.extra_nodes.types.get(value) or context.types.of(scope, value)
         for parameter, value in names.items()
         if value
     }
@@ -57,7 +57,7 @@ def checked(context: Context, scope: Scope, match: Match, call: OperatorCall, ru
         scope=scope,
         nodes=match.nodes,
         absorbed=match.absorbed,
-        around=call.around,
+        extra_nodes=call.extra_nodes,
         call=call,
         case=case,
         input_dtypes={name: word for name in inputs if (word := dtypes[name]) is not None},
@@ -76,8 +76,8 @@ def _judged(context: Context, spec: OpSpec, call: Call, inputs: Call) -> Judgeme
 
 
 def _host_list(context: Context, scope: Scope, call: OperatorCall, name: str) -> list[int]:
-    if name in call.around.constants:
-        return list(call.around.constants[name])
+    if name in call.extra_nodes.constants:
+        return list(call.extra_nodes.constants[name])
     return [int(value) for value in np.ravel(context.constants.value(scope, name))]
 
 

@@ -49,14 +49,14 @@ class OperatorCall:
         inputs: Value names in the order of the spec; "" for an absent optional one.
         attrs: Attributes with their values, including defaults.
         outputs: Value names in the order of the spec; "" for one without readers.
-        around: Standard nodes that are added with it.
+        extra_nodes: Standard nodes that are added with it.
     """
 
     spec: OpSpec
     inputs: tuple[str, ...]
     attrs: Mapping[str, AttrValue]
     outputs: tuple[str, ...]
-    around: ExtraNodes = field(default_factory=ExtraNodes)
+    extra_nodes: ExtraNodes = field(default_factory=ExtraNodes)
 
 
 @dataclass(frozen=True)
@@ -68,14 +68,14 @@ class Match:
         values: Value names by parameter name of the operator, inputs and outputs; absent ones are missing.
         attrs: Attributes by name; missing ones have their defaults.
         absorbed: Numbers of further nodes in the pattern; each is removed unless another node reads its outputs.
-        around: Standard nodes that are added with the new node.
+        extra_nodes: Standard nodes that are added with the new node.
     """
 
     nodes: tuple[int, ...]
     values: Mapping[str, str] = field(default_factory=dict)
     attrs: Mapping[str, AttrValue] = field(default_factory=dict)
     absorbed: tuple[int, ...] = ()
-    around: ExtraNodes = field(default_factory=ExtraNodes)
+    extra_nodes: ExtraNodes = field(default_factory=ExtraNodes)
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,14 @@ class Replacement:
         scope: Graph of the replaced nodes.
         nodes: Numbers of the replaced nodes; the new ones are inserted at the last one.
         absorbed: Numbers of further nodes in the pattern.
-        around: The new standard nodes.
+        extra_nodes: The new standard nodes.
     """
 
     rule: str
     scope: Scope
     nodes: tuple[int, ...]
     absorbed: tuple[int, ...]
-    around: ExtraNodes
+    extra_nodes: ExtraNodes
 
 
 @dataclass(frozen=True)
@@ -158,12 +158,12 @@ class Rule(ABC):
     def rewrite(self, context: Context, match: Match) -> OperatorCall | ExtraNodes:
         """Return the operator, or only standard nodes, that replace a match."""
         if not self.operator:
-            return match.around
+            return match.extra_nodes
         spec = context.specs[self.operator]
         return OperatorCall(
             spec=spec,
             inputs=tuple(match.values.get(tensor.name, "") for tensor in spec.inputs),
             attrs=default_attributes(spec) | dict(match.attrs),
             outputs=tuple(match.values.get(tensor.name, "") for tensor in spec.outputs),
-            around=match.around,
+            extra_nodes=match.extra_nodes,
         )

@@ -9,7 +9,7 @@ from onnx import NodeProto
 
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.semantics import Call, ShapeRefusal, check, infer
+from opforge.codegen.spec.semantics import Call, ShapeInferenceError, check, infer
 from opforge.frontend.emit.atc_compat import is_read_by_atc
 from opforge.frontend.ir.attributes import read_attributes
 from opforge.frontend.ir.graph import GraphView
@@ -95,7 +95,7 @@ def _refusing_part(context: Context, scope: Scope, node: NodeProto, spec: OpSpec
     known = {name: values for name, values in lists.items() if values is not None}
     try:
         infer(spec, Call(shapes, attrs=attrs, values=known))
-    except ShapeRefusal:
+    except ShapeInferenceError:
         return SHAPES
     return OPFORGE
 

@@ -77,8 +77,8 @@ class Formula(Rule):
         # If the formula computes the first output, it is not a flag, and the new contents become further outputs.
         is_flag = bool(builder.overwritten) and not any(node.output[0] in made.output for made in nodes)
         updates = tuple(_updated(context, scope, *item) for item in builder.overwritten.items())
-        around = ExtraNodes(before=tuple(nodes), flag=node.output[0] if is_flag else "", updates=updates)
-        return Match((number,), around=around)
+        extra_nodes = ExtraNodes(before=tuple(nodes), flag=node.output[0] if is_flag else "", updates=updates)
+        return Match((number,), extra_nodes=extra_nodes)
 
     def _nodes(self, builder: NodeBuilder) -> list[NodeProto]:
         """Return the nodes that compute the outputs of a node, without those without readers."""

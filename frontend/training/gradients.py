@@ -90,7 +90,7 @@ class LowerBatchNormalizationGrad(Rule):
                 "counter": count,
                 "grad_input": node.output[0],
             },
-            around=ExtraNodes(
+            extra_nodes=ExtraNodes(
                 tuple(before),
                 tuple(after),
                 {sum_dy: vector, dot: vector, count: ValueType("int32", (1,)), dy: known},

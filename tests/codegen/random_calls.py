@@ -6,7 +6,7 @@ import random
 
 from opforge.codegen.data.dtypes import FORMATS
 from opforge.codegen.data.products import PRODUCTS
-from opforge.codegen.spec.semantics import Call, ShapeRefusal, infer
+from opforge.codegen.spec.semantics import Call, ShapeInferenceError, infer
 
 SIZES = [0, 1, 2, 3, 16, 32, 255, 2048, 2049, 2**31, 2**40, 2**62, -1]
 NUMBERS = [0, 1, 2, 3, 4, -1, -2, 16, 17, 32, 48, 2**31, 2**62, -(2**63)]
@@ -112,7 +112,7 @@ class Calls:
         known = {name: shape for name, shape in shapes.items() if name in inputs}
         try:
             types = infer(self.spec, Call(known, {}, attrs), with_checks=False)
-        except ShapeRefusal:
+        except ShapeInferenceError:
             return {}
         return {name: type_.shape for name, type_ in types.items()}
 

@@ -3,9 +3,9 @@
 import pytest
 
 from opforge.codegen.expr.expr_text import expr_text
-from opforge.codegen.expr.syntax import Scope, parse
+from opforge.codegen.expr.syntax import ExprNames, parse
 
-SCOPE = Scope(
+SCOPE = ExprNames(
     symbols={"N", "K"}, stars={"S"}, attributes={"pad": "int", "fast": "bool"}, tensors={"x", "ends"}, lists={"ends"}
 )
 

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from opforge.cli.main import app
-from opforge.codegen.data.names import attribute_refusal, camel_refusal, op_type_refusal
+from opforge.codegen.data.names import attribute_problem, camel_problem, op_type_problem
 from opforge.twin.lint.cann_api import api
 
 NAMESPACES = {"AscendC", "domi", "ge", "gert", "op", "ops", "optiling"}
@@ -22,7 +22,7 @@ def test_no_parameter_hides_a_name_of_the_template(root, template):
     used = set(re.findall(r"(?<![.>:\w])[a-z][A-Za-z0-9]*\b(?!\s*(?:\(|::))", code)) - {"op"}
     assert used >= {"executor", "stream", "workspaceSize", "aclnnStatus"}
     assert used >= {"call", "status", "uniqueExecutor"} or template.endswith(".h.j2")
-    assert sorted(name for name in used if camel_refusal(name) is None) == []
+    assert sorted(name for name in used if camel_problem(name) is None) == []
 
 
 def test_no_attribute_may_be_called_like_a_local_beside_it(root):
@@ -33,7 +33,7 @@ def test_no_attribute_may_be_called_like_a_local_beside_it(root):
         code = re.sub(r"if \(const (MaybeViolation|Logic) [^\n]*", "", text)
         names |= set(re.findall(r"(?:[A-Z]\w*[*&]?|aclnnStatus|std::string) ([a-z]\w*)(?= =|;|,|\(|\))", code))
     assert names >= {"attrs", "call", "context", "error", "node", "place", "source", "status", "target"}
-    assert sorted(name for name in names if attribute_refusal(name) is None) == []
+    assert sorted(name for name in names if attribute_problem(name) is None) == []
 
 
 def test_no_operator_may_be_called_like_a_type_of_cann_or_of_the_shared_headers(root):
@@ -43,22 +43,22 @@ def test_no_operator_may_be_called_like_a_type_of_cann_or_of_the_shared_headers(
         declared = r"^(?:class|struct|enum class|using) ([A-Z]\w*)\b(?! *;)"
         names |= set(re.findall(declared, header.read_text(encoding="utf-8"), re.MULTILINE))
     assert names >= {"OpDef", "TPipe", "Tensor", "Operator", "Plan", "MaybeViolation"}
-    assert sorted(name for name in names if op_type_refusal(name) is None) == []
+    assert sorted(name for name in names if op_type_problem(name) is None) == []
 
 
 @pytest.mark.parametrize("name", ["Add", "Cast", "Slice", "GroupedBiasAddGrad"])
 def test_names_of_cann_functions_stay_usable(name):
-    assert op_type_refusal(name) is None
+    assert op_type_problem(name) is None
 
 
 @pytest.mark.parametrize("name", ["Class", "Exp", "Sqrt", "Index"])
 def test_no_kernel_may_be_called_like_a_word_or_function_of_c(name):
-    assert f"whose kernel would be called {name.lower()!r}" in op_type_refusal(name)
+    assert f"whose kernel would be called {name.lower()!r}" in op_type_problem(name)
 
 
 @pytest.mark.parametrize("name", sorted({*keyword.kwlist, *keyword.softkwlist} - {"type", "match"}))
 def test_no_attribute_may_be_called_like_a_keyword_of_python(name):
-    assert attribute_refusal(name) is not None
+    assert attribute_problem(name) is not None
 
 
 def test_specs_without_kernels_are_the_project(root, tmp_path, monkeypatch):

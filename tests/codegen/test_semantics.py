@@ -2,7 +2,7 @@
 
 import pytest
 
-from opforge.codegen.spec.semantics import Call, ShapeRefusal, TensorType, check, infer
+from opforge.codegen.spec.semantics import Call, ShapeInferenceError, TensorType, check, infer
 
 INDEXED = {"grad_y": (8, 6), "group_idx": (3,), "grad_bias": (3, 6)}
 EQUAL = {"grad_y": (3, 4, 6), "grad_bias": (3, 6)}
@@ -97,10 +97,10 @@ def test_inference(grouped, shapes, expected):
 
 
 def test_inference_rejects_known_violations(grouped):
-    with pytest.raises(ShapeRefusal) as caught:
+    with pytest.raises(ShapeInferenceError) as caught:
         infer(grouped, Call({"grad_y": (8, 6, 4), "group_idx": None}))
     assert caught.value.label == "C3"
-    with pytest.raises(ShapeRefusal, match="at most 2048 values"):
+    with pytest.raises(ShapeInferenceError, match="at most 2048 values"):
         infer(grouped, Call({"grad_y": (-1, 6), "group_idx": (4096,)}))
 
 
@@ -112,7 +112,7 @@ def test_an_attribute_beyond_64_bits_is_refused(grouped):
         violation = check(grouped, call)
         assert violation is not None
         assert (violation.message, violation.status) == (message, 161002)
-        with pytest.raises(ShapeRefusal) as caught:
+        with pytest.raises(ShapeInferenceError) as caught:
             infer(grouped, call, with_checks=False)
         assert str(caught.value) == message
 
@@ -122,14 +122,14 @@ def test_computed_dimensions(specimen):
     types = infer(specimen, Call(shapes, {"x": "float32"}, {"pad": 2}))
     assert types == {"y": TensorType((12, 32), "float32"), "count": TensorType((16,), "int64")}
     for pad, text in ((0, "result of D // pad,"), (2**62, r"result of N \+ 2\*pad \+ 1 - K,")):
-        with pytest.raises(ShapeRefusal, match=text):
+        with pytest.raises(ShapeInferenceError, match=text):
             infer(specimen, Call(shapes, {}, {"pad": pad}))
-    with pytest.raises(ShapeRefusal, match="= -85, expected a dimension of at least 0"):
+    with pytest.raises(ShapeInferenceError, match="= -85, expected a dimension of at least 0"):
         infer(specimen, Call({**shapes, "index": (100, 2)}, {}, {"pad": 2}))
 
 
 def test_a_missing_required_attribute_is_unknown(specimen):
     shapes = {"x": (10, 32), "scale": (10,), "index": (3, 2)}
-    with pytest.raises(ShapeRefusal, match="none of the cases"):
+    with pytest.raises(ShapeInferenceError, match="none of the cases"):
         infer(specimen, Call(shapes))
     assert infer(specimen, Call({"x": (4,), "index": (4, 4)}))["y"].shape == (64,)

@@ -176,7 +176,7 @@ class AclnnCall:
         raise UserError(f"{self.spec.op_type}: {name}: got dtype {shown(wanted[name])}, {_EXPECTED_DTYPE}")
 
     def _infer(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
-        from opforge.codegen.spec.semantics import Call, ShapeRefusal, TensorType, infer
+        from opforge.codegen.spec.semantics import Call, ShapeInferenceError, TensorType, infer
 
         shapes = {name: tuple(array.shape) for name, array in self.inputs.items()}
         dtypes = {name: array.dtype.name for name, array in self.inputs.items()}
@@ -184,7 +184,7 @@ class AclnnCall:
         # The function must reject a call that violates a constraint; its outputs are those of a call without
         # attributes, or have the right rank and one element.
         for attrs in (self.attrs, {}):
-            with suppress(ShapeRefusal):
+            with suppress(ShapeInferenceError):
                 types = types or infer(self.spec, Call(shapes, dtypes, attrs), with_checks=False)
         fallback = next((array.dtype for array in self.inputs.values()), np.dtype("float32"))
         known: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}

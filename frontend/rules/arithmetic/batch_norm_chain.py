@@ -10,7 +10,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
 from opforge.codegen.printing import shown
-from opforge.frontend.ir.algebra import FULL, SCALAR, Algebra, Product, Symbol, products
+from opforge.frontend.ir.algebra import FULL, SCALAR, Algebra, Atom, Monomial, products
 from opforge.frontend.ir.attributes import int_attribute
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Unmatched, Unrelated
@@ -54,8 +54,8 @@ class FuseBatchNormChain(Rule):
             raise Unmatched(f"resembles a gradient of batch normalization, but {reason}") from reason
 
 
-def _full(product: Product) -> list[Symbol]:
-    return [symbol for symbol, _ in product.exponents if symbol.axis == FULL]
+def _full(product: Monomial) -> list[Atom]:
+    return [atom for atom, _ in product.exponents if atom.axis == FULL]
 
 
 def _could_be(algebra: Algebra, scope: Scope, name: str) -> bool:
@@ -63,8 +63,8 @@ def _could_be(algebra: Algebra, scope: Scope, name: str) -> bool:
     terms = algebra.terms(scope, name)
     if len(terms) != 4:
         return False
-    full = [symbols for symbols in map(_full, products(terms)) if symbols]
-    return len(full) == 2 and all(len(symbols) == 1 for symbols in full) and full[0] != full[1]
+    full = [atoms for atoms in map(_full, products(terms)) if atoms]
+    return len(full) == 2 and all(len(atoms) == 1 for atoms in full) and full[0] != full[1]
 
 
 def _scaled(context: Context, scope: Scope, name: str) -> Iterator[str]:
@@ -80,13 +80,13 @@ def _scaled(context: Context, scope: Scope, name: str) -> Iterator[str]:
 class _Attempt:
     """One assignment of roles to products; `doubts` counts the contradictions."""
 
-    grad_out: Product
-    input: Product
-    invstd: Product
-    weight: Product
-    mean_dy: Product
-    mean_dy_xmu: Product
-    mean: Product
+    grad_out: Monomial
+    input: Monomial
+    invstd: Monomial
+    weight: Monomial
+    mean_dy: Monomial
+    mean_dy_xmu: Monomial
+    mean: Monomial
     doubts: int
 
 
@@ -113,7 +113,7 @@ class _RoleAssignment:
         self._terms = list(products(self.context.algebra.terms(self.scope, self._result)))
         self._shape = self._known_shape()
         # A division by a value that the formula divides by causes no new division by zero.
-        self._divisors = {symbol for product in self._terms for symbol, power in product.exponents if power < 0}
+        self._divisors = {atom for product in self._terms for atom, power in product.exponents if power < 0}
 
     def match(self) -> Match:
         data = [product for product in self._terms if _full(product)]
@@ -130,55 +130,57 @@ class _RoleAssignment:
         reasons = reasons or [(0, "no value is a factor of the scale and, squared, of the slope")]
         raise Unmatched(min(reasons, key=lambda entry: entry[0])[1])
 
-    def _attempts(self, dy_term: Product, x_term: Product, mean_dy: Product, mean: Product) -> Iterator[_Attempt]:
+    def _attempts(self, dy_term: Monomial, x_term: Monomial, mean_dy: Monomial, mean: Monomial) -> Iterator[_Attempt]:
         """Yield every assignment of roles, the most probable first."""
-        (dy,), (x,) = ((Product(1.0, frozenset([(s, Fraction(1))])) for s in _full(term)) for term in (dy_term, x_term))
+        (dy,), (x,) = (
+            (Monomial(1.0, frozenset([(s, Fraction(1))])) for s in _full(term)) for term in (dy_term, x_term)
+        )
         scale = dy_term / dy
         slope = -(x_term / x) / scale
         if _full(scale) or _full(slope):
             return
-        for symbol, power in sorted(scale.exponents, key=lambda entry: entry[0].name):
-            if abs(power) not in (1, _HALF) or slope.exponent(symbol) not in (power, 2 * power):
+        for atom, power in sorted(scale.exponents, key=lambda entry: entry[0].name):
+            if abs(power) not in (1, _HALF) or slope.exponent(atom) not in (power, 2 * power):
                 continue
-            invstd = Product(1.0, frozenset([(symbol, power)]))
+            invstd = Monomial(1.0, frozenset([(atom, power)]))
             weight = scale / invstd
             of_dy, of_product, of_x = -mean_dy / scale, slope / invstd**2, mean / (scale * slope)
             divided = (s for product in (of_dy, of_product, of_x) for s, power in product.exponents if power < 0)
-            doubts = sum(s != symbol for s in divided)
+            doubts = sum(s != atom for s in divided)
             yield _Attempt(dy, x, invstd, weight, of_dy, of_product, of_x, doubts)
             if weight.exponents:
                 # The gradient may be multiplied by the weight before the sum.
                 means = of_dy * weight, of_product * weight
-                yield _Attempt(dy * weight, x, invstd, Product(1.0), means[0], means[1], of_x, doubts + 1)
+                yield _Attempt(dy * weight, x, invstd, Monomial(1.0), means[0], means[1], of_x, doubts + 1)
 
     def _known_shape(self) -> tuple[int, ...]:
-        """Return the shape of the result, which must match that of every symbol."""
+        """Return the shape of the result, which must match that of every atom."""
         known = self.context.types.of(self.scope, self._result)
         shape = tuple(dim for dim in known.shape or () if dim is not None)
         if known.shape is None or len(shape) < max(len(known.shape), 2):
             raise Unmatched(f"{shown(self._result)} is {known}, expected a known shape of rank 2 or more")
         channel = len(shape) - 2
-        for symbol in sorted({s for product in self._terms for s, _ in product.exponents}, key=lambda s: s.name):
-            found = self.context.types.of(self.scope, symbol.name)
-            if symbol.axis == FULL:
+        for atom in sorted({s for product in self._terms for s, _ in product.exponents}, key=lambda s: s.name):
+            found = self.context.types.of(self.scope, atom.name)
+            if atom.axis == FULL:
                 fits = found.shape == shape
             else:
-                fits = symbol.axis == SCALAR or (symbol.axis == channel and _long(found) == [shape[1]])
+                fits = atom.axis == SCALAR or (atom.axis == channel and _long(found) == [shape[1]])
             if not fits:
                 raise Unmatched(
-                    f"{shown(symbol.name)} is {found} next to {list(shape)}, expected the same shape, or one"
+                    f"{shown(atom.name)} is {found} next to {list(shape)}, expected the same shape, or one"
                     " value per channel along axis 1"
                 )
         return shape
 
-    def _data(self, product: Product, role: str) -> str:
+    def _data(self, product: Monomial, role: str) -> str:
         """Return the full-shape value of a product."""
         name = self.context.algebra.name_of(self.scope, product)
         if name is None or self.context.types.of(self.scope, name).shape != self._shape:
             raise Unmatched(f"no value of the graph is {role}")
         return name
 
-    def _vector(self, product: Product, role: str, divisors: Sequence[Symbol] = ()) -> str:
+    def _vector(self, product: Monomial, role: str, divisors: Sequence[Atom] = ()) -> str:
         """Return a product as a vector over the channels; add nodes if the graph does not have it.
 
         Args:
@@ -190,14 +192,14 @@ class _RoleAssignment:
         if known is not None and _long(self.context.types.of(self.scope, known)) == self._channels:
             return self._flat(known, role)
         result = None
-        for symbol, power in sorted(product.exponents, key=lambda entry: (entry[0].axis == SCALAR, -entry[1])):
-            if abs(power) not in (1, _HALF) or (power < 0 and symbol not in {*divisors, *self._divisors}):
-                raise Unmatched(f"{role} would be {shown(symbol.name)} to the power of {power}")
+        for atom, power in sorted(product.exponents, key=lambda entry: (entry[0].axis == SCALAR, -entry[1])):
+            if abs(power) not in (1, _HALF) or (power < 0 and atom not in {*divisors, *self._divisors}):
+                raise Unmatched(f"{role} would be {shown(atom.name)} to the power of {power}")
             # A vector is first, because its factor may be a single number.
-            is_number = result is not None and symbol.axis == SCALAR
-            if is_number and len(self._known_type(symbol.name).shape or ()) > 1:
-                raise Unmatched(f"{role} would have the axes of {shown(symbol.name)}")
-            factor = symbol.name if is_number else self._flat(symbol.name, role)
+            is_number = result is not None and atom.axis == SCALAR
+            if is_number and len(self._known_type(atom.name).shape or ()) > 1:
+                raise Unmatched(f"{role} would have the axes of {shown(atom.name)}")
+            factor = atom.name if is_number else self._flat(atom.name, role)
             if abs(power) == _HALF:
                 factor = self._made("Sqrt", factor)
             if result is None:
@@ -252,7 +254,7 @@ class _RoleAssignment:
 
     def _values(self, attempt: _Attempt) -> dict[str, str]:
         """Return values by parameter of the operator."""
-        divisors = [symbol for symbol, _ in attempt.invstd.exponents]
+        divisors = [atom for atom, _ in attempt.invstd.exponents]
         if not _is(attempt.mean.coefficient, abs(attempt.mean.coefficient)):
             raise Unmatched("the mean is added, expected subtracted")
         values = {
@@ -267,7 +269,7 @@ class _RoleAssignment:
         for role, mean in (("sum_dy", attempt.mean_dy), ("sum_dy_xmu", attempt.mean_dy_xmu)):
             total = mean * count
             if not _is(total.coefficient, 1) or sum(power > 0 for _, power in total.exponents) != 1:
-                names = ", ".join(sorted(shown(symbol.name) for symbol, _ in total.exponents))
+                names = ", ".join(sorted(shown(atom.name) for atom, _ in total.exponents))
                 raise Unmatched(f"{role} would be {total.coefficient:g} times a product of {names}, expected one value")
             values[role] = self._vector(total, role, divisors)
         values["counter"] = _only_name(count) or self._number(count.coefficient)
@@ -293,23 +295,23 @@ class _RoleAssignment:
             tuple(nodes),
             values | {"grad_input": result},
             absorbed=tuple(sorted(absorbed)),
-            around=ExtraNodes(before=tuple(self.before), types=dict(self.types)),
+            extra_nodes=ExtraNodes(before=tuple(self.before), types=dict(self.types)),
         )
 
 
-def _count(mean_dy: Product, mean_dy_xmu: Product) -> Product:
+def _count(mean_dy: Monomial, mean_dy_xmu: Monomial) -> Monomial:
     """Return the divisor of both sums: one number or value."""
-    for symbol, power in mean_dy.exponents:
-        if symbol.axis == SCALAR and power == -1 and mean_dy_xmu.exponent(symbol) == -1:
-            return Product(1.0, frozenset([(symbol, Fraction(1))]))
+    for atom, power in mean_dy.exponents:
+        if atom.axis == SCALAR and power == -1 and mean_dy_xmu.exponent(atom) == -1:
+            return Monomial(1.0, frozenset([(atom, Fraction(1))]))
     first, second = mean_dy.coefficient, mean_dy_xmu.coefficient
     if first <= 0 or not _is(first, second):
         raise Unmatched(f"the two sums have the factors {first:g} and {second:g}, expected one positive number")
-    return Product(1 / first)
+    return Monomial(1 / first)
 
 
-def _only_name(product: Product) -> str:
-    return next((symbol.name for symbol, _ in product.exponents), "")
+def _only_name(product: Monomial) -> str:
+    return next((atom.name for atom, _ in product.exponents), "")
 
 
 def _is(value: float, expected: float) -> bool:

@@ -48,5 +48,5 @@ class MapGatherGrad(Rule):
             (number,),
             {"grad": grad, "indices": indices, "grad_weight": node.output[0]},
             {"num_weights": rows, "padding_idx": -1, "scale_grad_by_freq": False},
-            around=ExtraNodes(types={grad: ValueType(dtype, types[0].shape)}),
+            extra_nodes=ExtraNodes(types={grad: ValueType(dtype, types[0].shape)}),
         )

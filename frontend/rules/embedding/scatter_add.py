@@ -63,7 +63,7 @@ class FuseScatterAdd(Rule):
             {"grad": found.grad, "indices": found.indices, "grad_weight": scope.node(number).output[0]},
             {"num_weights": found.rows, "padding_idx": found.padding, "scale_grad_by_freq": found.is_scaled},
             found.seen,
-            found.around,
+            found.extra_nodes,
         )
 
 
@@ -171,7 +171,7 @@ class Scatter:
         padding: The excluded index; -1 for none.
         is_scaled: Whether each row is divided by the number of equal indices.
         seen: Numbers of the matched nodes before the scatter.
-        around: Nodes that compute the indices if the scatter has them in another form.
+        extra_nodes: Nodes that compute the indices if the scatter has them in another form.
         values: The indices if they are constant.
     """
 
@@ -181,7 +181,7 @@ class Scatter:
     padding: int
     is_scaled: bool
     seen: tuple[int, ...]
-    around: ExtraNodes
+    extra_nodes: ExtraNodes
     values: NDArray[np.generic] | None
 
 
@@ -233,12 +233,12 @@ def _read(context: Context, scope: Scope, number: int) -> Scatter:
     scaled = _scaled(found, rows, padding)
     grad = scaled.names["gradient"] if scaled else names["data"]
     seen = dict.fromkeys([*found.nodes[1:], *(scaled.nodes if scaled else ())])
-    source, around = names["index"], ExtraNodes()
+    source, extra_nodes = names["index"], ExtraNodes()
     if is_fixed and values is not None:
         source = context.value_names.fresh("indices")
         known = ValueType(values.dtype.name, values.shape)
-        around = ExtraNodes(before=(constant(source, values),), types={source: known})
-    return Scatter(grad, source, rows, padding, bool(scaled), tuple(seen), around, values)
+        extra_nodes = ExtraNodes(before=(constant(source, values),), types={source: known})
+    return Scatter(grad, source, rows, padding, bool(scaled), tuple(seen), extra_nodes, values)
 
 
 def _row_indices(values: NDArray[np.generic], updates: tuple[int | None, ...] | None) -> NDArray[np.generic]:

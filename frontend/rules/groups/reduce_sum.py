@@ -48,4 +48,4 @@ class FuseEqualGroups(Rule):
             raise Unmatched("the model does not import ai.onnx, which the restored axis needs")
         sums = context.value_names.fresh(f"{total}_groups")
         put_back = with_axes("Unsqueeze", sums, [1], total, opset, context.value_names)
-        return Match((number,), {"grad_y": source, "grad_bias": sums}, around=ExtraNodes(after=tuple(put_back)))
+        return Match((number,), {"grad_y": source, "grad_bias": sums}, extra_nodes=ExtraNodes(after=tuple(put_back)))

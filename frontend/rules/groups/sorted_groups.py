@@ -53,20 +53,20 @@ class FuseSortedGroups(Rule):
             grad, seen = expanded.names["rows"], (*seen, *expanded.nodes)
         if known.shape is None or len(known.shape) != 2 or found.padding != -1 or found.is_scaled:
             raise Unrelated
-        around = ExtraNodes()
+        extra_nodes = ExtraNodes()
         if found.values is not None:
             ends = _ends(found.values, found.rows)
             if ends is None or known.shape[0] not in (None, found.values.size):
                 raise Unrelated
             name = context.value_names.fresh("group_ends")
-            around = ExtraNodes((constant(name, ends),), (), {name: ValueType("int64", ends.shape)})
+            extra_nodes = ExtraNodes((constant(name, ends),), (), {name: ValueType("int64", ends.shape)})
         else:
             repeated = _REPEATED.find(context, scope, found.indices)
             if repeated is None or not _are_groups(repeated) or repeated.type("lengths").shape != (found.rows,):
                 raise Unrelated
             name, seen = repeated.names["lengths"], (*seen, *repeated.nodes)
         values = {"grad_y": grad, "group_idx": name, "grad_bias": scope.node(number).output[0]}
-        return Match((number,), values, {"group_idx_type": int(found.values is None)}, seen, around)
+        return Match((number,), values, {"group_idx_type": int(found.values is None)}, seen, extra_nodes)
 
 
 def _ends(ids: NDArray[np.generic], rows: int) -> NDArray[np.int64] | None:

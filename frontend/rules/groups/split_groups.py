@@ -57,7 +57,7 @@ class FuseSplitGroups(Rule):
             (*dict.fromkeys(each for part in found.parts for each in part.nodes), number),
             {"grad_y": source, "group_idx": name, "grad_bias": node.output[0]},
             {"group_idx_type": 0},
-            around=ExtraNodes(
+            extra_nodes=ExtraNodes(
                 (constant(name, np.array(ends, np.int64)),), (), {name: ValueType("int64", (len(ends),))}
             ),
         )

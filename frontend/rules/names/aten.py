@@ -69,12 +69,12 @@ class MapTorch(Rule):
         if missing:
             raise Unmatched(f"required input {', '.join(missing)} is absent")
         ones = {parameter: context.value_names.fresh(parameter) for parameter in form.ones}
-        around = ExtraNodes(
+        extra_nodes = ExtraNodes(
             before=tuple(constant(name, np.ones(1, np.float32)) for name in ones.values()),
             types=dict.fromkeys(ones.values(), ValueType("float32", (1,))),
         )
         results = {tensor.name: name for tensor, name in zip(spec.outputs, node.output, strict=False) if name}
-        return Match((number,), values | ones | results, attrs, around=around)
+        return Match((number,), values | ones | results, attrs, extra_nodes=extra_nodes)
 
 
 def _number(context: Context, scope: Scope, name: str, argument: str) -> object:
