@@ -16,7 +16,7 @@ PREBUILT = os.environ.get("OPFORGE_PREBUILT")
 
 
 class FreshBuild(build_py):
-    """Copies into an empty folder; setuptools would pack whatever an earlier build left in build/lib."""
+    """Copies into an empty folder; by default, setuptools packs remaining files of earlier builds in build/lib."""
 
     def run(self) -> None:
         """Remove the copy of an earlier build, then copy."""

@@ -8,7 +8,7 @@ MIB = 1 << 20
 
 
 class LimitError(Exception):
-    """A process was ended by a limit; the text says which, and how to raise it."""
+    """A process was ended by a limit; the text contains the limit and how to raise it."""
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def _show(sign: _Sign, terminal: int, ended: Event) -> None:
     pause = _began + _PATIENCE_SECONDS - time.monotonic()
     width = os.get_terminal_size(terminal).columns or sys.maxsize
     while not ended.wait(max(pause, 0.0)):
-        # Bypasses the buffer of Python, whose lock could be held while another process is forked.
+        # Bypasses the buffer of Python, whose lock could be locked while another process is forked.
         line = sign.line(time.monotonic() - _began)
         # A wrapped line could not be erased.
         os.write(terminal, _CLEAR + (line if len(line) < width else line[-width + 1 :]).encode(errors="replace"))

@@ -1,7 +1,7 @@
 // Two streams, strided tensors and wrong calls, as an application for CANN has them. A matrix of 1000 rows and 64
 // columns is uploaded in the background; one stream sums the rows of each group over columns 8 to 37, the other, which
 // waits for the upload by an event, over every second row of all columns. Neither view is copied by hand. At the end
-// four calls that must be refused. The same source builds with the CANN toolkit and, unchanged, with the CPU twin:
+// four calls that must be rejected. The same source builds with the CANN toolkit and, unchanged, with the CPU twin:
 //   eval "g++ examples/aclnn_streams.cpp $(opforge flags) -o build/streams" && build/streams
 #include <cmath>
 #include <cstdint>
@@ -126,7 +126,7 @@ int SumOnTwoStreams(aclrtStream first, aclrtStream second)
     return columns.Check("columns 8 to 37", matrix) + everySecondRow.Check("every second row", matrix);
 }
 
-/// A call that must be refused; `status` 0 stands for any error.
+/// A call that must be rejected; `status` 0 means any error.
 int Refused(const char* call, int got, int status)
 {
     std::printf("%s: refused with %d: %s\n", call, got, aclGetRecentErrMsg());

@@ -10,7 +10,8 @@ from floor import Floor
 
 WIDE = Target(bytes=1.03, eff=0.85, bal=1.1)
 NARROW = Target(bytes=1.03, eff=0.50, bal=1.1)
-# Only the device knows the ends of the groups, so cores share groups: list, rows and partial sums are loaded in turn.
+# The ends of the groups are known only on the device, so cores share groups: list, rows and partial sums are loaded in
+# turn.
 FLOOR = Floor(loads=3, stores=2, barriers=1)
 DTYPES = ("fp16", "bf16", "fp32")
 

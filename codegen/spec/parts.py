@@ -133,7 +133,7 @@ class AttrSpec(ParameterSpec):
 
 
 class CaseSpec(SpecModel):
-    """Shapes that hold under a condition; dims are integers or expressions over symbols."""
+    """Shapes under a condition; dims are integers or expressions over symbols."""
 
     name: Name
     when: Line = "true"
@@ -204,7 +204,8 @@ class TilingField(SpecModel):
 class TilingKey(SpecModel):
     """One tiling key and the arguments of the kernel class template it selects.
 
-    The first key whose `when` holds applies. Beside an own plan, the host code compares it with the key of the plan.
+    The first key whose `when` is true applies. With a hand-written plan, the host code compares it with the key of the
+    plan.
     """
 
     name: Annotated[str, form(r"^[A-Z][A-Za-z0-9]*$", "a name in CamelCase, as in 'FewRows'", 64)]
@@ -246,7 +247,7 @@ class TilingSpec(SpecModel):
         plan: A header of op_host/, or a shared plan (`shared_plans.SHARED_PLANS`); empty: `<op>_tiling.h`.
         work: The sizes that a shared plan needs, as expressions.
         architectures: The architectures (`__NPU_ARCH__`) that plan and kernel support.
-        data: The fields of the tiling data; those that a shared plan fills stand in front of them.
+        data: The fields of the tiling data; those of a shared plan precede them.
         structure: The tiling data of an own plan, if a header of the kernel defines it; `data` is empty then.
         constants: The integers of an own plan that `opforge tune` searches.
         own_entry: Whether the kernel header has the entry function, which reads the tiling data and selects a key.
@@ -319,7 +320,7 @@ class SpecData(SpecModel):
 
     @property
     def host_lists(self) -> tuple[TensorSpec, ...]:
-        """The inputs whose values the host knows."""
+        """The inputs with values on the host."""
         return tuple(tensor for tensor in self.inputs if tensor.host_values)
 
     @property

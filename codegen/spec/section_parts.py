@@ -174,15 +174,15 @@ class CallSpec(SpecModel):
 
 
 class StatementSpec(SpecModel):
-    """A statement of the CANN document, and whether it holds here.
+    """A statement of the CANN document, and whether the operator satisfies it.
 
     Attributes:
         subject: The parameter or the topic of the statement.
         says: The statement.
         support: Whether the operator implements it, accepts more, accepts less or differs; the key is `as`.
         reason: Why the operator differs.
-        at: Calls that succeed: at a limit, or beyond one that does not hold here.
-        past: Calls that are refused.
+        at: Calls that succeed: at a limit, or beyond one that the operator does not have.
+        past: Calls that are rejected.
     """
 
     subject: Line

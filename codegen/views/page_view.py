@@ -206,7 +206,7 @@ class PageView:
 
     @property
     def differences(self) -> Code:
-        """List the statements of the CANN document that do not hold here."""
+        """List the statements of the CANN document that the operator does not satisfy."""
         here = {"wider": "accepts more", "narrower": "accepts less", "different": "differs"}
         rows = [[s.subject, s.says, here[s.support], s.reason] for s in self._spec.document if s.support in here]
         return _table([["subject", "CANN document", "this operator", "reason"], *rows])

@@ -21,7 +21,7 @@ def requested(state: State) -> State:
     """Write the model in the opset of `--opset`, or in the one that training formulas use.
 
     Raises:
-        UserError: ATC does not know the version of the option, or the model cannot be written in it.
+        UserError: ATC does not support the version of the option, or the model cannot be written in it.
     """
     options, context = state.options, state.context
     if options.opset is not None and options.opset not in ATC_OPSETS:

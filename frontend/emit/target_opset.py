@@ -1,4 +1,4 @@
-"""Write a rewritten model in the newest opset that ATC knows."""
+"""Write a rewritten model in the newest opset that ATC supports."""
 
 from __future__ import annotations
 

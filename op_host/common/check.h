@@ -56,7 +56,7 @@ using MaybeViolation = std::optional<Violation>;
 struct Dimension {
     const char* text;
     Int value;
-    bool isOpen = false;  // it stands for any number of dimensions
+    bool isOpen = false;  // any number of dimensions
 };
 
 using Dimensions = std::vector<Dimension>;

@@ -157,7 +157,7 @@ def _lists(spec: OpSpec, inputs: Mapping[str, Array]) -> dict[str, list[int]]:
     return {t.name: [int(value) for value in inputs[t.name]] for t in spec.host_lists if t.name in inputs}
 
 
-# By identity of the spec, case and whether it is wide; specs live as long as the registered operators.
+# By identity of the spec, case and whether it is float64; specs exist as long as the registered operators.
 _bodies: dict[tuple[int, str, bool], ReferenceEvaluator] = {}
 
 

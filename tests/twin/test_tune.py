@@ -1,4 +1,4 @@
-"""Search constants of a plan: the fastest setting, settings that are refused, resuming, and wrong input."""
+"""Search constants of a plan: the fastest setting, rejected settings, resuming, and wrong input."""
 
 from __future__ import annotations
 

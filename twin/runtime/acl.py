@@ -68,7 +68,7 @@ RUNTIME_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 
 def _examine_fork() -> None:
-    """Handle a fork: the thread that holds the lock, if any, does not exist in the child."""
+    """Handle a fork: a thread that has locked the runtime does not exist in the child."""
     if _one_at_a_time.acquire(blocking=False):
         _one_at_a_time.release()
     else:

@@ -53,7 +53,7 @@ def launch(
         soc: SoC that the twin emulates.
         task_type: Task type of a kernel that declares none: AIV_ONLY, MIX_AIC_1_2, ...
         strict: Find uninitialised reads and races (level strict); False selects level fast.
-        level: Checks that are on: strict, device or fast (twin/check_levels.json); default: as `strict` says.
+        level: Active checks: strict, device or fast (twin/check_levels.json); default: the level of `strict`.
         seed: Seed of the order of blocks and of undefined memory; 0 selects a new seed in each call.
         threads: Number of parallel blocks; 0 means one per core.
         workspace_bytes: The size of the user part of the workspace, which begins at GetUserWorkspace.

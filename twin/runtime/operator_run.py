@@ -112,7 +112,7 @@ def run(
         outputs: Arrays (strided ones too) to write into, instead of fresh ones; None is a null pointer.
         function: aclnn function; default: the first one that has a parameter for every given attribute.
         strict: Find uninitialised reads and races (level strict); False selects level fast.
-        level: Checks that are on: strict, device or fast (twin/check_levels.json); default: as `strict` says.
+        level: Active checks: strict, device or fast (twin/check_levels.json); default: the level of `strict`.
         seed: Seed of the order of blocks and of undefined memory; 0 selects a new seed in each call.
         threads: Number of parallel blocks; 0 means one per core.
         storage_offset: Elements before each tensor in its storage: a tensor that is a part of another one can start at

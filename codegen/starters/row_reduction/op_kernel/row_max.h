@@ -58,7 +58,7 @@ private:
         results_.FreeTensor(results);
     }
 
-    /// Every result is the first element of its own block.
+    /// Every result is the first element of a separate block.
     __aicore__ inline void ReduceRow(const AscendC::LocalTensor<T>& result, const AscendC::LocalTensor<T>& row,
                                      int32_t width, bool isFirst)
     {
