@@ -147,7 +147,8 @@ case "$what" in
         [ "$all" = 0 ] || select=()
         [ "$cov" = 0 ] || select+=(--cov --cov-report=term)
         status=0
-        .venv/bin/python -m pytest -n "$jobs" --dist worksteal --durations=10 "${select[@]}" || status=$?
+        # One process more than jobs, because some tests wait for time limits.
+        .venv/bin/python -m pytest -n "$((jobs + 1))" --dist worksteal --durations=10 "${select[@]}" || status=$?
         # Each version of PyTorch and of onnxruntime has a separate environment.
         [ "$all" = 0 ] || .ci/versions torch || status=$?
         [ "$all" = 0 ] || .ci/versions onnxruntime || status=$?

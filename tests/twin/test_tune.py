@@ -14,6 +14,7 @@ import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT
 
+pytestmark = pytest.mark.long  # the fixture `first`
 STARTER = BUILTIN_ROOT / "codegen" / "starters" / "elementwise"
 # A tile of 32768 floats does not fit into UB. With a wrong factor, all cores work, but the results are wrong.
 SPEC = """tiling:
