@@ -150,14 +150,14 @@ def test_without_a_reference_kernel_and_body_are_compared(project, planted):
 
 
 def test_a_kernel_that_is_not_written_is_named(tmp_path, monkeypatch):
-    root = new_project("OtherMax", tmp_path / "other_max", "row_reduction")
-    (root / "op_kernel" / "other_max.h").unlink()
+    root = new_project("RowMax", tmp_path / "row_max", "row_reduction")
+    (root / "op_kernel" / "row_max.h").unlink()
     text = f'<ir_version: 8, opset_import: ["" : 18, "npu" : 1]> {MODELS["row_reduction"]}'
-    onnx.save(onnx.parser.parse_model(text.replace("RowMax", "OtherMax")), root / "m.onnx")
+    onnx.save(onnx.parser.parse_model(text), root / "m.onnx")
     monkeypatch.chdir(root)
     code, printed = convert()
     assert code == 0, printed
-    assert "node 'n' (OtherMax): kernel not run: OtherMax: op_kernel/other_max.h is missing; write it" in printed
+    assert "node 'n' (RowMax): kernel not run: RowMax: op_kernel/row_max.h is missing; write it" in printed
     assert "results of custom nodes that differ: 0 of 1: ONNX body with NumPy reference (1)" in printed
 
 
@@ -184,8 +184,8 @@ def test_a_call_that_the_plan_refuses_is_a_difference(tmp_path, monkeypatch):
 
 
 def test_a_wrong_kernel_and_an_absent_input(tmp_path, monkeypatch):
-    root = new_project("WrongAdd", tmp_path / "wrong_add", "elementwise")
-    kernel = root / "op_kernel" / "wrong_add.h"
+    root = new_project("ScaledAdd", tmp_path / "scaled_add", "elementwise")
+    kernel = root / "op_kernel" / "scaled_add.h"
     kernel.write_text(kernel.read_text().replace("AscendC::Add(z, z, y", "AscendC::Sub(z, z, y"))
     monkeypatch.chdir(root)
     cases = {"with_y": [], "without_y": []}
@@ -197,8 +197,8 @@ def test_a_wrong_kernel_and_an_absent_input(tmp_path, monkeypatch):
 
 
 def test_a_body_with_the_default_as_a_constant_needs_another_value(tmp_path, monkeypatch):
-    root = new_project("FixedAdd", tmp_path / "fixed_add", "elementwise")
-    spec = root / "op_proto" / "fixed_add.yaml"
+    root = new_project("ScaledAdd", tmp_path / "scaled_add", "elementwise")
+    spec = root / "op_proto" / "scaled_add.yaml"
     text = spec.read_text().replace("@alpha", "1.0").replace("value_float: float", "value_float")
     monkeypatch.chdir(root)
     spec.write_text(text)
@@ -206,7 +206,7 @@ def test_a_body_with_the_default_as_a_constant_needs_another_value(tmp_path, mon
     assert len(failures(spec_calls())) == 4
     spec.write_text(text.replace("attrs: {alpha: -2.5}, ", ""))
     message = "got tests with the default of alpha only, expected another value in tests.shapes"
-    assert cases_without_test() == [f"FixedAdd: onnx.bodies.without_y: {message}"]
+    assert cases_without_test() == [f"ScaledAdd: onnx.bodies.without_y: {message}"]
 
 
 def test_integers_beyond_53_bits_are_compared_exactly():
