@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 VENDOR = "opforge"
 TILING_LIBRARY = "libcust_opmaster_rt2.0.so"
+PLUGIN_LIBRARY = "libcust_onnx_parsers.so"
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ def host_libraries(project: Project, names: Collection[str], generated: Sequence
             link,
             exports,
         ),
-        Library(vendor / "framework" / "onnx" / "libcust_onnx_parsers.so", plugins, link),
+        Library(vendor / "framework" / "onnx" / PLUGIN_LIBRARY, plugins, link),
     ]
 
 
@@ -177,15 +178,18 @@ def build_project(
     ops: Sequence[str] | None = None,
     jobs: int = 0,
     report: Progress | None = None,
+    *,
+    plugin: bool = True,
 ) -> Operators:
     """Generate and compile the operators of a project for the twin.
 
     Args:
         project: The project folder.
         socs: chips of codegen/data/tables.json; one kernel per dtype column and SoC directory.
-        ops: Operator types whose kernels are compiled; default all. Host code is always complete.
+        ops: Operator types whose kernels are compiled; default all. Host code is that of all operators.
         jobs: Number of parallel compilers; 0 means one per core.
         report: Called with one line per compiled file.
+        plugin: Whether to compile the ONNX plugin too, which no call of an operator uses.
 
     Raises:
         UserError: A spec or an argument is wrong, a source does not compile, or the build folder cannot be written.
@@ -218,7 +222,8 @@ def build_project(
         _remove_old_kernels(project, {spec.name for spec in specs if not project.missing(spec.own_files)})
         kernels = [library for spec in complete for library in _kernel_units(project, spec, socs)]
         host = host_libraries(project, [spec.name for spec in every], generated)
-        compiled = build([*host, *kernels], scratch, jobs, report)
+        used = [library for library in host if plugin or library.path.name != PLUGIN_LIBRARY]
+        compiled = build([*used, *kernels], scratch, jobs, report)
         for library in kernels:
             require_device_code(library.path, library.units[0].label, runtime)
         _publish_headers(project, generated)

@@ -59,7 +59,7 @@ def prepare(op_types: Iterable[str], soc: str = DEFAULT_SOC, project: Project | 
             raise UserError(f"operator: got {shown(name)}, {place}; {suggest(str(name), specs)}")
     if not wanted:
         return
-    operators = build_project(project, [soc], wanted)
+    operators = build_project(project, [soc], wanted, plugin=False)
     _builds.update({(project, soc, name): _Built(specs[name], operators.opapi) for name in operators.op_types})
 
 

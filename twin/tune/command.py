@@ -92,7 +92,7 @@ def tune_command(
         make_inputs(spec, call.shapes, call.attrs, dtype, option=f"--case {call.name}" if call.name else "--shape")
     if json_out is not None:
         require_writable(json_out, project.spec_paths(), "report")
-    built = build_project(project, [soc], [op_type])
+    built = build_project(project, [soc], [op_type], plugin=False)
     if op_type in built.missing:
         raise UserError(f"{op_type}: {built.missing[op_type]} is missing; write it")
     job = Job(
