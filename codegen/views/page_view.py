@@ -241,7 +241,7 @@ def _state(spec: OpSpec, product: str, device: str, *, has_kernel: bool) -> str:
     if not has_kernel:
         return "no kernel in this version: the call checks the arguments and fails"
     is_undocumented = device in spec.undocumented_devices
-    return "kernel; the CANN document does not list this product series" if is_undocumented else "kernel"
+    return "kernel; not in the CANN document" if is_undocumented else "kernel"
 
 
 def _product_groups(spec: OpSpec) -> list[ProductGroup]:
