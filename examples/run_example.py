@@ -111,7 +111,9 @@ def model(scratch: Path) -> list[Row]:
     for name, report in after.reports:
         moved = f"{report.gm_bytes_read:,} bytes read + {report.gm_bytes_written:,} written"
         rows.append(
-            Row(f"traffic of {name}", f"{moved}, {report.blocks} cores; the minimum is {report.minimal_bytes:,}")
+            Row(
+                f"traffic of {name}", f"{moved}, {report.blocks} cores; minimum {report.minimal_bytes:,} bytes in total"
+            )
         )
     return rows + [compare(name, before.outputs[name], after.outputs[name]) for name in before.outputs]
 

@@ -21,7 +21,7 @@ _MOST_PHASES = 3
 _MOST_STEPS = 16
 _LEAST_TEXT = 20
 FIGURES = ("estimate_us", "launch_us", "bound_us", "eff", "bal", "bytes")
-_HEADS = ("estimate", "launch", "bound", "eff", "bal", "bytes", "DMAs", "blocks")
+_HEADS = ("estimate", "launch", "bound", "eff", "bal", "moved", "DMAs", "blocks")
 
 
 def estimate_table(cases: Sequence[Mapping[str, Any]]) -> Table:
