@@ -53,7 +53,7 @@ JSON = typer.Option(
 JSON_BESIDE_FILES = typer.Option(
     "--json",
     metavar="[FILE|-]",
-    help="Write the result as JSON to FILE, or to standard output for - or without a file.",
+    help="Write the result as JSON to FILE (*.json), or to standard output for - or without FILE.",
     parser=_path_or_stdout,
 )
 # Two words in the metavar: the option takes two arguments.
@@ -96,7 +96,7 @@ DOMAIN = typer.Option(
 
 def with_json_values(arguments: Sequence[str], parameters: Iterable[Any]) -> list[str]:
     """Return the arguments of a command with these parameters, with a value after each `--json`."""
-    is_careful = any(parameter.metavar == JSON_BESIDE_FILES.metavar for parameter in parameters)
+    is_careful = any(getattr(parameter, "help", "") == JSON_BESIDE_FILES.help for parameter in parameters)
     words = []
     for index, word in enumerate(arguments):
         words.append(word)

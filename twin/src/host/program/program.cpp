@@ -100,7 +100,8 @@ void opforgeTwinStartProgram(const char* soc, const char* level)
         return;
     }
     starter = getpid();
-    SetOption("soc", "OPFORGE_TWIN_SOC", soc, "a chip, as in Ascend910B1");
+    SetOption("soc", "OPFORGE_TWIN_SOC", soc,
+              opforge::twin::kernel::Text("a chip, as in ", opforge::twin::DefaultSoc().name).c_str());
     SetOption("level", "OPFORGE_TWIN_LEVEL", level, "strict, device or fast");
     SetOption("seed", "OPFORGE_TWIN_SEED", nullptr, "an integer from 0 to 18446744073709551615");
     DeviceMemory::Instance().MakeReadable();
