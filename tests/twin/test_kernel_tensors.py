@@ -98,7 +98,20 @@ UNTYPED = """
     Muls(d, copy, 2.0f, 64);
     queue.FreeBuffer(handle);
 """
+# A table in the global memory of the program.
+TABLE = "constexpr __gm__ float TABLE[64] = {3.0f, 5.0f};\n"
+CONSTANTS = """
+    GlobalTensor<float> table;
+    table.SetGlobalBuffer(const_cast<__gm__ float*>(TABLE), 64);
+    PipeBarrier<PIPE_MTE2>();
+    DataCopy(b, table, 64);
+    SetFlag<HardEvent::MTE2_V>(EVENT_ID1);
+    WaitFlag<HardEvent::MTE2_V>(EVENT_ID1);
+    Add(d, a, b, 64);
+"""
+STORE = "GlobalTensor<float> table; table.SetGlobalBuffer(const_cast<__gm__ float*>(TABLE)); DataCopy(table, a, 64);"
 PLANTED = [
+    Planted("stored_constant", "d = a + b;", f"d = a + b; {STORE}", "input_written", "constants of the kernel"),
     Planted("short_operand", "d = a + b;", "d = a + b[8];", "ub_out_of_range", "256 bytes"),
     Planted("odd_operand", "d = a + b;", "d.SetSize(56); d = a + b[1];", "ub_misaligned", "multiple of 32"),
     Planted("no_barrier", "d = a + b;", "d = a + b; d = d + b;", "race", "PipeBarrier<PIPE_V>"),
@@ -110,7 +123,7 @@ PLANTED = [
 
 
 def _source():
-    parts = [HEAD]
+    parts = [HEAD, TABLE]
     for index, (symbol, (_, dtypes)) in enumerate(OPERATORS.items()):
         for dtype in dtypes:
             parts += [_kernel(_name("op", index, dtype, n), f"d = a {symbol} b;", dtype, n) for n in COUNTS]
@@ -127,6 +140,7 @@ def _source():
             parts.append(_kernel(f"flag_{name}_{mode}", other, source, 48, result))
     parts.append(_kernel("flags", FLAGS, "float", 64))
     parts.append(_kernel("untyped", UNTYPED, "float", 64))
+    parts.append(_kernel("constants", CONSTANTS, "float", 64))
     parts += kernels_of(_kernel("NAME", "d = a + b;", "float", 64), "clean", PLANTED)
     return "".join(parts)
 
@@ -193,7 +207,14 @@ def test_saturation_replaces_infinities_and_nan(kernels, name, mode, prefix):
     np.testing.assert_array_equal(d.view(np.uint16), expected.view(np.uint16))
 
 
-@pytest.mark.parametrize(("name", "expected"), [("flags", lambda a: a + 1), ("untyped", lambda a: (a + 2) * 2)])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("flags", lambda a: a + 1),
+        ("untyped", lambda a: (a + 2) * 2),
+        ("constants", lambda a: a + np.array([3.0, 5.0] + [0.0] * 62, np.float32)),
+    ],
+)
 def test_flags_and_buffers_without_types(kernels, name, expected):
     a, b, d = _values(np.float32, 64, 1), np.zeros(64, np.float32), np.zeros(64, np.float32)
     kernels.run(name, a, b, d)

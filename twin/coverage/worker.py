@@ -215,22 +215,41 @@ def _test_sources(source: Source, made: Path) -> list[Path]:
         path = Path(source.root, source.test_header)
         # Lists: the macros of the header read tiling data in memory that is not protected.
         header = _including(path) if source.has_lists else _with_twin_macros(path)
-        header = number_header() + header + _aliases(source)
+        header += _aliases(source)
         dtypes = ""
     elif source.has_lists:
         header += _PLAIN_TILING
-    header = f'#include <cmath>\n#include <cstring>\n#include "kernel_operator.h"\n{header}'
+    api = '#include <cmath>\n#include <cstring>\n#include "kernel_operator.h"\n'
     for define in source.test_defines:
         name, _, value = define.partition("=")
         dtypes += f"#undef {name}\n#define {name} {_TYPE_NAMES.get(value, value or '1')}\n"
-    texts = {"tested": f"{header}{dtypes}{_kernel_include(kernel)}"}
-    own = (number_header() if source.test_header else "") if source.test_has_tiling else header
+    texts = {"tested": f"{api}{_numbers(source)}{header}{dtypes}{_kernel_include(kernel)}"}
+    own = _int4(source) + ("" if source.test_has_tiling else api + header)
     before = f'#include "tikicpulib.h"\n{own}#define __CCE_KT_TEST__ 1\n'
     for index, test in enumerate(source.tests):
         texts[f"test{index}"] = before + _without_host_headers(source, Path(source.root, test)) + _TEST_MAIN
     for name, text in texts.items():
         (made / f"{name}.cpp").write_text(text, encoding="utf-8")
     return [*(made / f"{name}.cpp" for name in texts), *_helpers(source)]
+
+
+def _numbers(source: Source) -> str:
+    """Return the macros of dtypes if a unit test sets the dtypes of its kernel.
+
+    Without them, all preprocessor conditions on dtypes are true, as in other builds of such tests.
+    """
+    return number_header() if "ORIG_DTYPE" in _header_text(source) + " ".join(source.test_defines) else ""
+
+
+def _int4(source: Source) -> str:
+    """Return the macro of a dtype that the header of a unit test may use without host headers."""
+    lines = number_header().splitlines() if "DT_INT4" in _header_text(source) else ()
+    return "".join(line + "\n" for line in lines if " DT_INT4 " in line)
+
+
+def _header_text(source: Source) -> str:
+    path = Path(source.root, source.test_header)
+    return path.read_text(encoding="utf-8", errors="replace") if source.test_header else ""
 
 
 def _kernel_include(kernel: Path) -> str:
@@ -241,7 +260,7 @@ def _kernel_include(kernel: Path) -> str:
 
 def _aliases(source: Source) -> str:
     """Names of the kernel for structures of tiling data that have another name in the header of its unit test."""
-    wanted, given = structures(source.tiling), structures(Path(source.root, source.test_header).read_text("utf-8"))
+    wanted, given = structures(source.tiling), structures(_header_text(source))
     plain = {_OF_TESTS.sub("", name): name for name in given}
     return "".join(f"using {name} = {plain[name]};\n" for name in sorted((wanted - given) & set(plain)))
 

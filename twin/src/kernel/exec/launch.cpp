@@ -1,6 +1,9 @@
 // The launch: maps arguments into the address space, runs blocks with the scheduler, and adds findings to the report.
 #include "opforge_twin/launch.h"
 
+#include <dlfcn.h>
+#include <link.h>
+
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -136,6 +139,38 @@ void WatchContents(const LaunchState& launch, Region& region, bool isKnown)
     }
 }
 
+/// Adds the constants of the library of the kernel, such as `constexpr __gm__` arrays, at their addresses. Compilers
+/// put them into writable segments, because `__gm__` is `volatile`.
+void MapConstants(LaunchState& launch)
+{
+    Dl_info library{};
+    const void* code = launch.request.function;
+    const bool isFound = code != nullptr && dladdr(code, &library) != 0;
+    std::pair<LaunchState*, const void*> found{&launch, isFound ? library.dli_fbase : nullptr};
+    dl_iterate_phdr(
+        [](dl_phdr_info* info, size_t /*size*/, void* context) {
+            auto& [state, base] = *static_cast<std::pair<LaunchState*, const void*>*>(context);
+            // Without the address of the kernel function, the kernel is in the program, which comes first.
+            if (base != nullptr && info->dlpi_addr != reinterpret_cast<uintptr_t>(base)) {
+                return 0;
+            }
+            for (const ElfW(Phdr)* header = info->dlpi_phdr; header < info->dlpi_phdr + info->dlpi_phnum; ++header) {
+                if (header->p_type == PT_LOAD && (header->p_flags & PF_X) == 0) {
+                    Region region;
+                    region.name = "constants of the kernel";
+                    region.base = info->dlpi_addr + header->p_vaddr;
+                    region.isPlaced = true;
+                    region.host = reinterpret_cast<uint8_t*>(region.base);
+                    region.bytes = header->p_memsz;
+                    region.writable = false;
+                    state->memory.Add(std::move(region));
+                }
+            }
+            return 1;
+        },
+        &found);
+}
+
 std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& tiling)
 {
     const LaunchRequest& request = launch.request;
@@ -169,6 +204,7 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
     blob.bytes = request.tiling.size();
     blob.writable = false;
     launch.tilingRegion = launch.memory.Add(std::move(blob));
+    MapConstants(launch);
     launch.memory.Reserve();
 
     std::vector<GmPointer> pointers;
