@@ -270,7 +270,7 @@ def test_launches_that_cannot_start(kernels):
     y = np.zeros(1, np.int32)
     for options, message in [
         ({"soc": "Ascend999"}, "tables.json"),
-        ({"soc": "Ascend910A"}, "arch 1001"),
+        ({"soc": "Ascend910A"}, "architecture 1001"),
         ({"blocks": 0}, "blockNum is 0"),
     ]:
         found = kernels.launch("endless", y, **options)["findings"]
