@@ -204,7 +204,7 @@ def test_ascend910_has_no_bfloat16(op_type):
     assert "got bfloat16, expected no bfloat16" in message
 
 
-def test_rules_of_ascend910_alone():
+def test_constraints_of_ascend910_only():
     single = conv_tbc(F32)[0]
     for kind in (0, 3):
         status, message = refused("ConvTbcBackward", single, {"cube_math_type": kind}, soc="Ascend910A")

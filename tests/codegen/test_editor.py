@@ -67,7 +67,7 @@ def test_invalid_spec_has_problems_and_no_results(text):
     assert isinstance(editor.completions(text, 3, 7), list)
 
 
-def test_definitions_are_the_kernel_and_an_own_plan():
+def test_definitions_are_the_kernel_and_the_plan():
     file = ROOT / "op_proto/grouped_bias_add_grad.yaml"
     text = file.read_text(encoding="utf-8")
     names = [str(path.relative_to(ROOT)) for path in editor.definitions(file, text, 0)]

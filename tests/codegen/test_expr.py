@@ -110,7 +110,7 @@ def test_divisors_and_lists():
             value_of("small", {"A": number})
 
 
-def test_unknown_decides_nothing_but_one_side_can():
+def test_unknown_operand_is_ignored_if_the_other_decides():
     assert value_of("A > 1") is None
     assert value_of("A > 1 or flag") is True
     assert value_of("A > 1 and not flag") is False

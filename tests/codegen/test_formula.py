@@ -31,7 +31,7 @@ NAMES = Names(outputs={"y", "grad_w"}, others={"x", "scale", "pad", "T"})
         ("grad_w[a] = sqrt(abs(x))", r"\mathrm{grad\_w}[a] = \sqrt{\lvert x \rvert}"),
     ],
 )  # fmt: skip
-def test_an_equation_is_printed_as_mathematicians_write_it(formula, latex):
+def test_equation_is_printed_in_mathematical_notation(formula, latex):
     assert latex_lines(formula, NAMES) == (latex,)
 
 

@@ -92,7 +92,7 @@ def generated_in(folder, *, umask=0o022, **changes):
     return {path.relative_to(gen).as_posix(): path.read_bytes() for path in gen.rglob("*") if path.is_file()}
 
 
-def test_bytes_depend_on_the_project_alone(project, tmp_path_factory):
+def test_bytes_depend_only_on_the_project(project, tmp_path_factory):
     """Another folder, time zone, locale, hash seed or umask gives the same bytes, including the manifest."""
     here = generated_in(project)
     assert len(here) > 30

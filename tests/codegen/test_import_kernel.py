@@ -179,7 +179,7 @@ def test_a_structure_that_the_host_cannot_include_is_a_problem(text, words, tmp_
     assert not any("structure" in line for line in found.draft.tiling)
 
 
-def test_a_kernel_needs_one_operator_and_no_check(tmp_path):
+def test_import_of_a_kernel_needs_one_operator_without_check(tmp_path):
     definition, kernel = write_source(tmp_path)
     two = [SOURCE, SOURCE | {"op": "SubRows"}]
     (definition / "add_rows.json").write_text(json.dumps(two))

@@ -600,13 +600,13 @@ def problems_of_text(folder, text):
     return [] if refusal is None else [line.removeprefix(f"{path}:").split(": ", 2)[1:] for line in refusal.split("\n")]
 
 
-def test_a_value_of_the_wrong_kind_makes_no_other_mistakes(tmp_path):
+def test_value_of_the_wrong_kind_causes_no_other_error(tmp_path):
     for where, kind in WRONG_KINDS:
         for place, message in problems_of_text(tmp_path, mutated(where, kind)):
             assert place.startswith(dotted(where)) or dotted(where).startswith(place), (where, kind, place, message)
 
 
-def test_a_value_of_the_wrong_kind_hides_no_other_mistake(tmp_path):
+def test_value_of_the_wrong_kind_hides_no_other_error(tmp_path):
     marks = {"constraints": ("label: C5", "label: C4", "'C4' again"), "": ("int64", "int46", "unknown type 'int46'")}
     for where, kind in WRONG_KINDS:
         for section, (old, new, expected) in marks.items():

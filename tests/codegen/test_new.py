@@ -86,7 +86,7 @@ def test_invalid_projects_are_rejected_in_one_line_without_files(arguments, mess
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_project_that_cannot_be_finished_leaves_nothing(tmp_path, monkeypatch):
+def test_failed_project_leaves_no_files(tmp_path, monkeypatch):
     written = []
 
     def fail_later(path, *arguments, **options):
@@ -103,7 +103,7 @@ def test_project_that_cannot_be_finished_leaves_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("starter", starters())
-def test_page_of_a_starter_lacks_nothing(starter, tmp_path):
+def test_page_of_a_starter_is_complete(starter, tmp_path):
     project = new_project("LeakyClip", tmp_path / "leaky_clip", starter)
     page = dict(render(load_specs([project / "op_proto" / "leaky_clip.yaml"])[0]))["docs/aclnnLeakyClip.md"]
     assert [part for part in ("```cpp", "```python", "## Determinism", "## ONNX") if part not in page] == []

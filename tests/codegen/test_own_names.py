@@ -25,7 +25,7 @@ def test_no_parameter_hides_a_name_of_the_template(root, template):
     assert sorted(name for name in used if camel_problem(name) is None) == []
 
 
-def test_no_attribute_may_be_called_like_a_local_beside_it(root):
+def test_no_attribute_has_the_name_of_a_local_variable(root):
     names = set()
     for template in ("_macros.j2", "infershape.cpp.j2", "l0.cpp.j2", "onnx_plugin.cpp.j2"):
         text = (root / "codegen" / "templates" / template).read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ def test_no_attribute_may_be_called_like_a_local_beside_it(root):
     assert sorted(name for name in names if attribute_problem(name) is None) == []
 
 
-def test_no_operator_may_be_called_like_a_type_of_cann_or_of_the_shared_headers(root):
+def test_no_operator_has_the_name_of_a_type_of_cann_or_shared_headers(root):
     spaces = [(entry["kind"], *entry["name"].rpartition("::")) for entries in api().values() for entry in entries]
     names = {name for kind, space, _, name in spaces if kind in TYPES and space in NAMESPACES and name[0].isupper()}
     for header in (*root.glob("op_host/common/*.h"), *root.glob("op_kernel/common/*.h")):
@@ -52,12 +52,12 @@ def test_names_of_cann_functions_stay_usable(name):
 
 
 @pytest.mark.parametrize("name", ["Class", "Exp", "Sqrt", "Index"])
-def test_no_kernel_may_be_called_like_a_word_or_function_of_c(name):
+def test_no_kernel_has_the_name_of_a_word_or_function_of_c(name):
     assert f"whose kernel would be called {name.lower()!r}" in op_type_problem(name)
 
 
 @pytest.mark.parametrize("name", sorted({*keyword.kwlist, *keyword.softkwlist} - {"type", "match"}))
-def test_no_attribute_may_be_called_like_a_keyword_of_python(name):
+def test_no_attribute_has_the_name_of_a_keyword_of_python(name):
     assert attribute_problem(name) is not None
 
 

@@ -144,7 +144,7 @@ def test_a_forward_formula_is_checked(grouped):
     assert ("forward_formula",) in dict(problems_of(wrong))
 
 
-def test_products_that_are_not_built_are_named_so(operators):
+def test_products_without_kernels_are_marked(operators):
     for spec in operators.values():
         for row in rows_of(plain(page_of(spec)), "product series"):
             is_unbuilt = row[1] in spec.products and row[1] not in spec.built_products

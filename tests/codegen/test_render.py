@@ -123,7 +123,7 @@ def test_a_changed_golden_file_is_noticed_and_rewritten(tmp_path):
     assert [path.name for path in tmp_path.rglob("*.h")] == ["b.h"]
 
 
-def test_no_machine_path_and_no_long_line(specimen, root):
+def test_files_contain_no_machine_path_and_no_long_line(specimen, root):
     for path, text in render(specimen):
         assert str(root) not in text, path
         assert text.endswith("\n"), path
@@ -210,7 +210,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_stays_text(specimen_path, tmp_path, text):
+def test_hostile_text_is_escaped(specimen_path, tmp_path, text):
     source = specimen_path.read_text(encoding="utf-8")
     quoted = "'" + text.replace("'", "''") + "'"
     source = re.sub(r"(?m)^summary: .*$", lambda _: f"summary: {quoted}", source)

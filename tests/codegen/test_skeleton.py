@@ -94,7 +94,7 @@ def test_skeleton_needs_neither_plan_nor_kernel(project):
         (["--op-suffix", "Custom"], "--op-suffix: got --skeleton also, expected one of them; omit one"),
     ],
 )
-def test_mistakes_are_refused_and_no_file_changes(project, arguments, message):
+def test_errors_are_rejected_and_no_file_changes(project, arguments, message):
     (project / "mine.h").write_text("mine")
     (project / "link.h").symlink_to("nowhere")
     before = sorted(project.rglob("*"))

@@ -34,7 +34,7 @@ def test_only_changes_are_written(tmp_path):
     assert (tmp_path / "d" / "b_1.h").read_text() == "new\n"
 
 
-def test_a_run_without_change_touches_nothing(tmp_path):
+def test_run_without_change_writes_no_file(tmp_path):
     files = tree({"a_1.h": "one\n"})
     write(files, tmp_path)
     for path in tmp_path.iterdir():
@@ -97,7 +97,7 @@ def test_links_do_not_lead_outside(tmp_path):
     assert snapshot(outside) == {"target.h": b"keep\n"}
 
 
-def test_a_hostile_manifest_removes_nothing_outside(tmp_path):
+def test_hostile_manifest_removes_no_file_outside(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (tmp_path / "victim.h").write_text("keep\n")

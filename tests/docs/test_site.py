@@ -81,7 +81,7 @@ def test_recorded_figures_are_on_the_site_with_their_commands(site):
         assert "estimates" in page.read_text()
 
 
-def test_no_link_is_dead_and_nothing_is_loaded_from_elsewhere(site):
+def test_pages_have_no_dead_links_and_load_no_external_files(site):
     pages, _ = site
     dead, count = [], 0
     for path, page in pages.items():

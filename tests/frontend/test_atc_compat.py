@@ -288,7 +288,7 @@ class Nodes(list):
     insert = None
 
 
-def test_nodes_are_inserted_all_at_once_and_stay_the_same_objects():
+def test_nodes_are_inserted_together_without_copies():
     old = [NodeProto(name=str(number)) for number in range(6)]
     new = {number: NodeProto(name=f"before {number}") for number in (0, 4, 5)}
     nodes = Nodes(old)

@@ -104,7 +104,7 @@ def test_two_dims_need_no_reshape(feed):
     assert [n.op_type for n in the_result(parse(body, head), feed).model.graph.node] == ["BatchNormElemtBackward"]
 
 
-def test_halves_that_are_widened_in_front_and_narrowed_behind(feed):
+def test_float16_data_widened_before_and_narrowed_after(feed):
     head = HEAD.replace("float[3", "float16[3")
     body = f"gw = Cast <to = 1> (g) xw = Cast <to = 1> (x) {PLAIN}".replace("(g, ma)", "(gw, ma)")
     body = body.replace("(x, mc)", "(xw, mc)").replace("y = Mul (r, f)", "wide = Mul (r, f) y = Cast <to = 10> (wide)")

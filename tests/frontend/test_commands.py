@@ -139,7 +139,7 @@ TARGETS = ["m.onnx", "../in/m.onnx", "hard.onnx", "link.onnx", "w.bin", "pipe", 
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_the_output_never_lands_on_something_else(plain, target):
+def test_output_never_replaces_another_file(plain, target):
     folder = plain.parent
     os.link(plain, folder / "hard.onnx")
     (folder / "link.onnx").symlink_to(plain)
@@ -224,7 +224,7 @@ def test_a_disk_that_is_too_small_is_one_line(plain, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["out.onnx", "out.air"])
-def test_a_file_size_limit_leaves_nothing(tmp_path, name):
+def test_file_size_limit_leaves_no_file(tmp_path, name):
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
     model = parse(INDEXED)
@@ -371,7 +371,7 @@ def test_external_data_does_not_leave_the_target_folder(plain):
 
 
 @pytest.mark.parametrize("step", ["write", "fsync", "replace"])
-def test_a_failure_while_writing_leaves_nothing(plain, monkeypatch, step):
+def test_failed_write_leaves_no_file(plain, monkeypatch, step):
     def fail(*args, **kwargs):
         raise OSError(28, "No space left on device")
 

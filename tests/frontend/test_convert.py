@@ -81,7 +81,7 @@ def run_everywhere(model, feed):
         ("ai.onnx", "NPUGroupedBiasAddGrad"),
     ],
 )
-def test_every_spelling_becomes_every_other(source, domain, target):
+def test_every_spelling_is_converted_to_every_other(source, domain, target):
     conversion = convert(parse(INDEXED.replace("npu.NPUGroupedBiasAddGrad", source)), domain=domain)
     (node,) = conversion.model.graph.node
     assert operators(conversion.model) == [target]
@@ -240,7 +240,7 @@ def test_an_opset_without_the_operators_of_the_body_gets_none(opset):
     onnx.checker.check_model(conversion.model, full_check=True)
 
 
-def test_a_model_that_imports_only_our_domain():
+def test_model_that_imports_only_the_opforge_domain():
     model = parse(EQUAL)
     del model.opset_import[0]
     run_everywhere(convert(model).model, {"x": np.ones((2, 4, 3), np.float32)})
@@ -274,7 +274,7 @@ def test_bodies_are_removed_if_the_nodes_get_another_domain():
     assert not result.functions
 
 
-def test_the_body_of_a_node_that_stays_stays():
+def test_body_of_a_kept_node_is_kept():
     model = parse(
         """g (float[6, 3] x, int64[2] i, float[2, 4, 3] z) => (float[2, 3] y, float[2, 3] w) {
         y = opforge.GroupedBiasAddGrad (x, i) w = opforge.GroupedBiasAddGrad (z)}"""
@@ -613,7 +613,7 @@ def test_other_sum_is_not_mapped(changes, words):
         {"outputs": "float[2, 3] y, float[2, 1, 3] u", "more": "u = Relu (t)"},
     ],
 )
-def test_an_axis_that_stays_is_put_back(changes, rng):
+def test_kept_axis_is_added_again(changes, rng):
     model = sum_squeeze(**changes)
     conversion = convert(model, patterns=True)
     assert "opforge::GroupedBiasAddGrad" in operators(conversion.model)
@@ -640,7 +640,7 @@ def test_inferred_rank_is_sufficient():
     assert mapped_ops(convert(parse(text), patterns=True)) == ["GroupedBiasAddGrad"]
 
 
-def test_shape_inference_follows_our_own_nodes():
+def test_shape_inference_supports_custom_nodes():
     model = parse(
         """g (float[2, 4, 3] x) => (y) <int64[1] a = {1}, int64[1] b = {0}>
         {s = npu.NPUGroupedBiasAddGrad (x) t = Unsqueeze (s, a) y = ReduceSum <keepdims = 0> (t, a)}"""
@@ -651,12 +651,12 @@ def test_shape_inference_follows_our_own_nodes():
 
 
 @pytest.mark.parametrize("other", ["ReduceMean", "ReduceSumSquare", "ReduceMax"])
-def test_other_reductions_are_no_candidates(other):
+def test_other_reductions_are_not_listed(other):
     conversion = convert(sum_squeeze(sum=other), patterns=True)
     assert conversion.mapped == conversion.left == []
 
 
-def test_a_shared_axis_stays_until_its_last_reader_is_gone():
+def test_shared_axis_is_kept_until_its_last_reader_is_removed():
     model = sum_squeeze(squeeze="Squeeze (t, a)", outputs="y, u", more="u = Unsqueeze (y, a)")
     result = convert(model, patterns=True).model
     # b was never used; the conversion keeps it.
@@ -676,7 +676,7 @@ def test_a_sum_read_inside_a_branch_keeps_its_axis(rng):
         np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
 
 
-def test_our_own_body_is_not_rewritten_onto_itself():
+def test_body_of_a_custom_operator_is_not_rewritten():
     once = convert(parse(EQUAL)).model
     assert not convert(once, patterns=True).changed
 
@@ -727,7 +727,7 @@ def test_nodes_without_a_body_are_in_the_report():
     assert convert(parse(INDEXED, 11), opset=11).report()["without_body"] == ["n"]
 
 
-def test_nodes_that_atc_does_not_reach_are_in_the_report():
+def test_nodes_unreachable_for_atc_are_reported():
     body = "(int64 k, bool go, float[2, 4, 3] a) => (bool more, float[2, 4, 3] b, float[2, 3] s)"
     model = parse("g (float[2, 4, 3] x, bool c, int64 m) => (y) {[p] y = npu.NPUGroupedBiasAddGrad (x) v = d.F (x)}")
     branch = onnx.parser.parse_graph("b () => (float[2, 3] t) {[q] t = npu.NPUGroupedBiasAddGrad (x)}")

@@ -138,7 +138,7 @@ def test_index_put_of_the_older_exporter_is_another_operation():
 
 
 @pytest.mark.parametrize("padding", [0, 1])
-def test_a_convolution_that_the_exporter_wrote_out_stays(padding):
+def test_convolution_in_standard_nodes_is_not_mapped(padding):
     """Its taps are slices and products, whose number depends on the length of the kernel: there is no pattern for
     it."""
     arguments = tensors((4 + 2 * padding, 2, 4), (6, 2, 3), (3, 3, 4), (4,))

@@ -378,7 +378,7 @@ def test_make_fx_and_symbolic_trace(torch):
         np.testing.assert_allclose(got, gradient(*arrays).numpy(), rtol=1e-5, atol=1e-6)
 
 
-def test_rows_added_as_symbolic_trace_leaves_it(torch):
+def test_rows_added_in_the_form_of_symbolic_trace(torch):
     from torch.fx.passes.shape_prop import ShapeProp
 
     def add(g, ids):

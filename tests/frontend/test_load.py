@@ -387,7 +387,7 @@ def test_graphs_nested_in_memory_beyond_the_limit():
     view_refused(model, "nested")
 
 
-def test_a_captured_name_is_a_use_in_the_graph_that_makes_it():
+def test_captured_name_is_a_use_in_its_defining_graph():
     branch = branch_of(relu("t", "inner"))
     nodes = [relu("x", "t"), helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)]
     view = GraphView(model_of(nodes, inputs=("x", "c")))

@@ -128,7 +128,7 @@ def test_conv(rng):
     assert conversion.mapped[0].attrs["pad"] == 1
 
 
-def test_a_transpose_that_others_read_stays(rng):
+def test_transpose_with_other_consumers_is_kept(rng):
     model = parse(
         CONV.format(**FORM).replace("db) {", "db, float[2, 4, 6] r) {").replace("(dwc)}", "(dwc) r = Relu (gc)}")
     )

@@ -101,7 +101,7 @@ def test_constants_from_outside_a_branch(word, embedding_feed):
     assert [node.op_type for node in conversion.model.graph.node] == ["If"]
 
 
-def test_a_shared_scalar_stays_while_somebody_reads_it(embedding_feed):
+def test_shared_scalar_is_kept_while_it_has_readers(embedding_feed):
     model = parse(
         EMBEDDING.replace("y)", "y, bool[4, 3] k)")
         + " {y = org.pytorch.aten.embedding_dense_backward (g, i, n, p, s) e = Equal (i, i) k = Or (s, e)}",
@@ -248,7 +248,7 @@ def test_aten_batch_norm(call, weight, count, batch_norm_feed):
     assert [node.op_type for node in conversion.model.graph.node] == ["Constant"] * (not count) + [entry.op]
 
 
-def test_half_data_keeps_its_type_beside_float_statistics(batch_norm_feed):
+def test_float16_data_keeps_its_type_with_float_statistics(batch_norm_feed):
     feed = batch_norm_feed | {name: batch_norm_feed[name].astype(np.float16) for name in "gx"}
     same(batch_norm("float16"), feed, tolerance=5e-3)
 

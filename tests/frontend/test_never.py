@@ -146,7 +146,7 @@ def test_a_local_function_is_written_out_first(rng):
     np.testing.assert_allclose(got, x.sum(1), rtol=1e-5, atol=1e-6)
 
 
-def test_an_intermediate_that_a_subgraph_reads_stays():
+def test_value_read_by_a_subgraph_is_kept():
     branch = onnx.parser.parse_graph("b () => (float[1, 5] z) {z = Relu (s1)}")
     model = parse(
         "(bool c, float[6, 5] g) => (float[2, 5] y, float[1, 5] w) {p0, p1 = Split <axis = 0> (g, sizes)"

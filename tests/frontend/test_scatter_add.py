@@ -84,7 +84,7 @@ def test_indices_out_of_the_table_are_masked(feed):
 
 
 @pytest.mark.parametrize("ones", [2, 1 - np.eye(4, 3, dtype=np.int64)])
-def test_another_division_stays_in_front(ones, feed):
+def test_other_division_is_kept_before_the_operator(ones, feed):
     counts = np.full((4, 3), ones) if isinstance(ones, int) else ones
     feed["i"] = np.repeat(np.arange(4)[:, None], 3, 1)
     conversion = the_result(parse(scaled(PLAIN.format(grad="d")), ones=counts), feed)
@@ -92,7 +92,7 @@ def test_another_division_stays_in_front(ones, feed):
     assert "Div" in [node.op_type for node in conversion.model.graph.node]
 
 
-def test_a_mask_that_others_read_stays(feed):
+def test_mask_with_other_consumers_is_kept(feed):
     head = HEAD.replace("y)", "y, bool[4, 3] r)")
     model = parse(PLAIN.format(grad="g") + " r = Not (m)", head)
     conversion = convert(model, patterns=True)

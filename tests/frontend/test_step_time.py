@@ -315,7 +315,7 @@ def test_arrays_that_cannot_be_generated_are_one_line(plain):
         opforge("run", plain / "m.onnx")
 
 
-def test_names_cannot_style_the_terminal_nor_leave_the_trace(plain):
+def test_names_are_escaped_on_the_terminal_and_in_the_trace(plain):
     model = onnx.load(plain / "m.onnx")
     model.graph.node[0].name = '"}]\x1b[31m[red]'
     onnx.save(model, plain / "m.onnx")

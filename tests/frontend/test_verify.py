@@ -137,7 +137,7 @@ def test_tolerance_depends_on_the_type_and_the_typical_value(dtype, monkeypatch,
     assert compared(monkeypatch, before, after).same is False
 
 
-def test_a_result_of_narrow_numbers_is_compared_as_these_are():
+def test_result_is_compared_with_the_tolerance_of_its_narrow_inputs():
     text = "(float16[9] x) => (float[9] y) {{{} }}"
     source = parse(text.format("h = Mul (x, x) y = Cast <to = 1> (h)"))
     wide = parse(text.format("h = Cast <to = 1> (x) y = Mul (h, h)"))

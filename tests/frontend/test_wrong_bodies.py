@@ -196,7 +196,7 @@ def test_a_wrong_kernel_and_an_absent_input(tmp_path, monkeypatch):
     assert len(cases["with_y"]) == 2
 
 
-def test_a_body_with_the_default_as_a_constant_needs_another_value(tmp_path, monkeypatch):
+def test_body_with_a_constant_default_needs_another_test_value(tmp_path, monkeypatch):
     root = new_project("ScaledAdd", tmp_path / "scaled_add", "elementwise")
     spec = root / "op_proto" / "scaled_add.yaml"
     text = spec.read_text().replace("@alpha", "1.0").replace("value_float: float", "value_float")

@@ -173,7 +173,7 @@ def test_only_recorded_kernels_are_removed(project):
     assert (kernels / "linked").is_symlink()
 
 
-def test_a_full_disk_is_named(opforge, project, tmp_path):
+def test_full_disk_is_reported(opforge, project, tmp_path):
     program = tmp_path / "cxx"
     program.write_text(
         '#!/bin/sh\ncase "$*" in *--version*|*-dumpmachine*) exec g++ "$@";; esac\n'

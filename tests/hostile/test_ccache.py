@@ -78,7 +78,7 @@ def test_a_damaged_object_is_compiled_again(build, tmp_path, damage):
 
 
 @pytest.mark.parametrize("kind", ["file", "system"])
-def test_a_cache_that_cannot_be_written_is_named(build, tmp_path, monkeypatch, capfd, kind):
+def test_unwritable_cache_is_reported(build, tmp_path, monkeypatch, capfd, kind):
     (tmp_path / "file").touch()
     monkeypatch.setenv("CCACHE_DIR", {"file": str(tmp_path / "file"), "system": "/proc/ccache"}[kind])
     assert build("first") == VALUES

@@ -183,7 +183,7 @@ def test_other_program_is_reported_as_missing_compiler(place, cxx, monkeypatch, 
         ("a\nb", r"no program 'a\nb' on PATH"),
     ],
 )
-def test_cxx_that_names_no_compiler_is_a_missing_tool(place, cxx, name, words):
+def test_cxx_without_a_compiler_is_a_missing_tool(place, cxx, name, words):
     source = place / "x.cpp"
     source.write_text("int x;\n", encoding="utf-8")
     cxx(name)

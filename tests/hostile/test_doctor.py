@@ -75,7 +75,7 @@ VALUES = [
 
 @pytest.mark.parametrize(("value", "words"), VALUES)
 @pytest.mark.parametrize("variable", VARIABLES)
-def test_values_that_no_program_can_use(place, capsys, variable, value, words):
+def test_unusable_values_of_variables(place, capsys, variable, value, words):
     place.environment[variable] = value
     found = fault_text(place.faults())
     assert variable == "LD_LIBRARY_PATH" or f"{variable}: got " in found
@@ -94,7 +94,7 @@ def test_values_cannot_control_the_terminal(place, capsys, variable, value):
     assert ("no fault found" in lines) == (not found)
 
 
-def test_links_that_lead_in_a_circle(place):
+def test_cycles_of_links(place):
     loop = place.root / "loop"
     loop.symlink_to("loop")
     (place.root / "chain0").mkdir()

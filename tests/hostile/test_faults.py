@@ -188,7 +188,7 @@ STAGES = {
 
 @pytest.mark.all
 @pytest.mark.parametrize("stage", STAGES)
-def test_an_interrupted_command_leaves_nothing_behind(project, stage):
+def test_interrupted_command_leaves_no_files(project, stage):
     before = files(project)
     codes = []
     for at in STAGES[stage]:
@@ -229,7 +229,7 @@ def test_parallel_builds_of_a_project_compile_once(project, count):
 
 
 @pytest.mark.parametrize("year", [1902, 1970, 2100])
-def test_times_of_files_change_no_package(opforge, project, tmp_path, year):
+def test_file_times_do_not_change_the_package(opforge, project, tmp_path, year):
     stamp = int(time.mktime((year, 1, 2, 0, 0, 0, 0, 0, 0)))
     assert opforge("pack", "--no-build", "--output", tmp_path / "now", cwd=project).returncode == 0
     for path in project.rglob("*"):

@@ -254,7 +254,7 @@ def test_next_run_removes_only_files_of_an_installer(package, run, target):
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "file", "copy", "build"])
-def test_work_folder_of_somebody_else_stays(package, run, target, kind):
+def test_work_folder_of_another_program_is_kept(package, run, target, kind):
     vendors = target / "vendors"
     vendors.mkdir(parents=True)
     work = vendors / (".opforge.build" if kind == "build" else ".opforge.work")

@@ -267,7 +267,7 @@ extern "C" __global__ __aicore__ void adds(GM_ADDR x, GM_ADDR y)
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_isolated_results_are_those_of_a_launch_here(name):
+def test_isolated_results_equal_those_of_an_in_process_launch(name):
     results = []
     for isolate in (False, True):
         for array in ARRAYS[name]:

@@ -501,7 +501,7 @@ def test_external_data_beyond_the_memory_is_not_read(ended, sparse_weights, monk
     assert sorted(sparse_weights.parent.iterdir()) == before
 
 
-def test_external_data_that_is_not_read_costs_nothing(ended, sparse_weights):
+def test_unread_external_data_costs_no_memory(ended, sparse_weights):
     out = sparse_weights.with_name("out.onnx")
     assert ended("convert", sparse_weights, "-o", out)[0] == 0
     assert ended("check", sparse_weights)[0] in (0, 1)

@@ -27,7 +27,7 @@ def soak():
     del sys.modules["soak"]
 
 
-def test_calls_leave_nothing_behind(tmp_path):
+def test_calls_leave_no_files_or_processes(tmp_path):
     files = ["--json", str(tmp_path / "soak.json"), "--svg", str(tmp_path / "soak.svg")]
     command = [sys.executable, str(FOLDER / "soak.py"), "--calls", "600", "--samples", "6", *files]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -127,7 +127,7 @@ def test_no_file_gets_the_number_of_a_closed_stream(folder, streams):
     assert (out + err).count("\n") == (0 if ">&- 2>&-" in streams else 1)
 
 
-def test_a_closed_input_does_no_harm(folder):
+def test_closed_input_is_accepted(folder):
     code, out, err = run("convert m.onnx -o i.onnx", "<&-", folder)
     assert (code, err) == (0, "")
     assert "1 before, 1 after" in out

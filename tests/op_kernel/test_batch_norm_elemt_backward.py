@@ -192,7 +192,7 @@ def test_a_mean_far_above_the_deviation_does_not_cancel(inner):
     assert np.all(np.abs(got - exact) <= 16 * 2.0**-24 * scale * 64 * np.abs(inputs["weight"].reshape(1, 4, 1)) + 1e-30)
 
 
-def test_halves_are_rounded_once_to_even():
+def test_float16_is_rounded_once_to_even():
     inputs = problem((1, 1, 4), np.float16)
     inputs |= {name: np.zeros(1, np.float32) for name in ("mean", "sum_dy", "sum_dy_xmu")}
     inputs["invstd"], inputs["weight"] = np.ones(1, np.float32), np.array([1 + 2.0**-11], np.float32)

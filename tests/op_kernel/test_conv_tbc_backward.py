@@ -220,7 +220,7 @@ def test_every_cube_math_type(dtype, kind):
     agree(*problem(30, 4, (40, 50), 3, 1, kind=kind, dtype=dtype))
 
 
-def test_cube_math_types_differ_as_their_operands_do():
+def test_cube_math_types_differ_like_their_operands():
     inputs, attrs = problem(1, 1, (1, 1), 1, 0, dtype=F32)
     for name, bits in (("self", 0x3F800800), ("input", 0x3F801800), ("weight", 0x3F800FFF)):
         inputs[name][...] = np.uint32(bits).view(np.float32)
@@ -246,7 +246,7 @@ def test_float16_operands_overflow_to_infinity_and_results_do_not(dtype):
     assert np.isfinite(result["grad_bias"].astype(np.float32)).all()  # a sum, not a product
 
 
-def test_nan_stays_in_the_rows_and_channels_of_its_element():
+def test_nan_affects_only_rows_and_channels_of_its_element():
     inputs, attrs = problem(12, 2, (6, 5), 3, 1, draw=positive)
     inputs["self"][4, 1, 2] = np.nan
     inputs["input"][9, 0, 3] = np.inf

@@ -192,7 +192,7 @@ def test_equal_sequences_need_no_list(length, count, window):
 
 
 @pytest.mark.parametrize(("rows", "windows", "counts"), [(320, 17, "[]"), (320, 20, "[]"), (144, 6, "[2, 3]")])
-def test_windows_that_no_or_several_numbers_of_sequences_have(rows, windows, counts):
+def test_window_counts_without_a_unique_number_of_sequences(rows, windows, counts):
     inputs, attrs = problem([rows], 2, 16, listed=None)
     inputs["output_grad"] = values((windows, 2, 16), np.float16, 1)
     with pytest.raises(AclnnError, match=r"C16") as caught:

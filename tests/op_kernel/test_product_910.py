@@ -22,7 +22,7 @@ MODULES = (test_batch_norm_elemt_backward, test_conv_tbc_backward, test_embeddin
 # slowest one is below.
 OTHER = (
     "test_indices_around_the_exact_floats",
-    "test_cube_math_types_differ_as_their_operands_do",
+    "test_cube_math_types_differ_like_their_operands",
     "test_dimensions_up_to_the_limit_of_the_document",
     "test_every_cube_core_of_a_product_is_used",
     "test_the_first_phase_has_the_limit_too",

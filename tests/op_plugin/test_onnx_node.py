@@ -63,7 +63,7 @@ def test_present_without_a_value_is_zero(read, getter, kind, zero):
     ("getter", "untouched"), [("int", "77"), ("float", "77.000000"), ("string", "77"), ("ints", "77")]
 )
 @pytest.mark.parametrize("attributes", [[], "", "{}", [{"name": "b", "type": INT, "i": 1}]])
-def test_absent_leaves_the_value_alone(read, getter, untouched, attributes):
+def test_absent_attribute_keeps_the_value(read, getter, untouched, attributes):
     assert read(getter, attributes) == f"ok {untouched}"
 
 

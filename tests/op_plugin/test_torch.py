@@ -151,7 +151,7 @@ def test_empty_tensors_and_tensors_of_rank_0(mode, monkeypatch):
 
 
 @pytest.mark.parametrize("mode", ["twin", "reference"])
-def test_nan_reaches_its_group_only(mode, monkeypatch):
+def test_nan_affects_only_its_group(mode, monkeypatch):
     monkeypatch.setenv("OPFORGE_TORCH_CPU", mode)
     grad = torch.ones(10, 4)
     grad[5, 1] = torch.nan
@@ -269,7 +269,7 @@ def test_an_unknown_mode_is_refused(monkeypatch):
         OPS.grouped_bias_add_grad(torch.ones(10, 4), ENDS)
 
 
-def test_export_keeps_the_operators():
+def test_exported_model_has_the_operators():
     class Model(torch.nn.Module):
         def forward(self, x, bias, ends):
             return OPS.grouped_bias_add(x, bias, ends)

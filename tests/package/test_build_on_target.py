@@ -176,7 +176,7 @@ def test_a_build_that_cannot_write_is_one_message(small, tmp_path, capfd, toolki
     assert len(message.splitlines()) == 1
 
 
-def test_missing_program_is_named_and_nothing_is_done(small_package, run, toolkit, vendors):
+def test_missing_program_is_reported_before_any_change(small_package, run, toolkit, vendors):
     (toolkit.root / "bin/opc").unlink()
     place = f"--install-path={vendors.parent}"
     missing = run(small_package, f"--cann={toolkit.root}", place, PATH="/usr/bin:/bin")

@@ -144,7 +144,7 @@ def foreign(tree):
     (tree.vendor / "manifest.json").unlink()
 
 
-def test_a_library_that_talks_has_no_fault(tree):
+def test_library_that_prints_text_has_no_fault(tree):
     tree.library(tree.vendor / "framework/onnx/libcust_onnx_parsers.so", "talks")
     assert tree.faults() == []
 

@@ -50,7 +50,7 @@ def test_install_and_uninstall_in_a_folder_with_spaces(package, run, target, sep
     assert list(target.iterdir()) == []
 
 
-def test_set_env_shows_the_vendor_once_and_first(package, run, target):
+def test_set_env_puts_the_vendor_first_and_once(package, run, target):
     run(package, f"--install-path={target}")
     vendor = target / "vendors" / "opforge"
     script = '. "$1"; . "$1"; printf "%s\\n" "$ASCEND_CUSTOM_OPP_PATH" "$LD_LIBRARY_PATH"'
@@ -147,7 +147,7 @@ def test_the_same_package_again_changes_nothing(package, run, target):
     assert tree(target) == before
 
 
-def test_another_package_of_the_vendor_stays_unless_forced(package, run, target):
+def test_other_package_of_the_vendor_is_kept_without_force(package, run, target):
     run(package, f"--install-path={target}")
     vendor = target / "vendors" / "opforge"
     info = vendor / "package.info"
@@ -334,7 +334,7 @@ def test_folder_of_another_user_is_called_unreadable(package, target, option):
 
 
 @pytest.mark.parametrize("option", ["--uninstall", "--rollback", "uninstall.sh"])
-def test_package_of_another_user_stays(package, option):
+def test_package_of_another_user_is_kept(package, option):
     with tempfile.TemporaryDirectory() as shared:
         Path(shared).chmod(0o755)
         file = shutil.copy(package, shared)
@@ -363,7 +363,7 @@ def test_package_of_another_user_stays(package, option):
 
 
 @pytest.mark.parametrize("lost", ["find", "cmp", "flock", "gzip"])
-def test_missing_program_of_the_system_is_named_and_nothing_is_done(package, run, target, tmp_path, lost):
+def test_missing_system_program_is_reported_before_any_change(package, run, target, tmp_path, lost):
     tools = tmp_path / "tools"
     tools.mkdir()
     for program in Path("/usr/bin").iterdir():
@@ -471,7 +471,7 @@ def test_toolkit_folder_is_rejected_as_target(package, run, opp):
     assert not (opp.parent / "vendors").exists()
 
 
-def test_mark_of_an_editor_hides_no_vendor(package, run, opp):
+def test_byte_order_mark_hides_no_vendor(package, run, opp):
     (opp / "vendors/config.ini").write_bytes(b"\xef\xbb\xbfload_priority=alpha,beta\n")
     assert run(package, "--replace-builtin", ASCEND_OPP_PATH=str(opp)).returncode == 0
     assert (opp / "vendors/config.ini").read_text() == "load_priority=opforge,alpha,beta\n"

@@ -73,7 +73,7 @@ def test_name_contains_system_and_architecture(package):
     assert package.name.endswith(f"_{platform.machine()}.run")
 
 
-def test_nothing_of_this_machine_is_inside(package, members, project):
+def test_package_contains_no_machine_paths(package, members, project):
     _, data = members
     head = package.read_bytes().removesuffix(payload(package))
     for text in (head, *data.values()):
@@ -205,7 +205,7 @@ def test_truncated_head_is_an_error(package, tmp_path):
         assert result.stderr
 
 
-def test_missing_makeself_is_named_with_its_remedy(project, tmp_path, monkeypatch):
+def test_missing_makeself_is_reported_with_a_fix(project, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingToolError, match="apt-get install makeself"):
         pack(out=tmp_path, project=project)

@@ -123,7 +123,7 @@ def test_damaged_previous_version_is_not_put_back(versions, run, vendors):
         path.write_text(whole)
 
 
-def test_extract_unpacks_and_installs_nothing(versions, project, run, tmp_path):
+def test_extract_unpacks_without_installing(versions, project, run, tmp_path):
     folder = tmp_path / "unpacked here"
     result = run(versions["1.9"], f"--extract={folder}", ASCEND_OPP_PATH=str(tmp_path / "opp"))
     assert result.returncode == 0, result.stderr

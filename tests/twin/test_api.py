@@ -139,7 +139,7 @@ def test_a_kernel_file_from_elsewhere_runs_clean(tmp_path):
     np.testing.assert_array_equal(y, x + 1)
 
 
-def test_a_launch_is_strict_whatever_ran_before():
+def test_launch_is_strict_after_other_levels():
     unsynchronised = KERNEL.replace("    in.EnQue(tile);\n    tile = in.DeQue<float>();\n", "")
     unsynchronised = (
         unsynchronised.replace("    in.FreeTensor(tile);\n", "")
@@ -152,7 +152,7 @@ def test_a_launch_is_strict_whatever_ran_before():
     assert launch_add_one(unsynchronised, strict=False)[0] == []
 
 
-def test_a_finding_of_no_line_begins_with_its_kind():
+def test_finding_without_a_line_begins_with_its_kind():
     finding = Finding("tiling_key", 0, "S", "", "text")
     assert str(finding) == "tiling_key (block 0, pipe S): text"
 

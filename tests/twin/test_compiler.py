@@ -37,7 +37,7 @@ def library(tmp_path):
     return Library(tmp_path / "out" / "libanswer.so", (Unit(source, tmp_path / "out" / "answer.o", (), "answer"),))
 
 
-def test_unchanged_sources_compile_nothing(library):
+def test_unchanged_sources_are_not_compiled(library):
     assert build([library]) == 1
     assert build([library]) == 0
 
@@ -49,7 +49,7 @@ def test_a_changed_header_is_noticed(library, tmp_path):
     assert ctypes.CDLL(str(library.path)).answer() == 2
 
 
-def test_another_name_of_the_same_compiler_compiles_nothing(library, tmp_path, monkeypatch):
+def test_other_name_of_the_same_compiler_causes_no_compilation(library, tmp_path, monkeypatch):
     """CMake starts programs with CXX=/usr/bin/c++."""
     build([library])
     name = tmp_path / "cxx"

@@ -135,7 +135,7 @@ def test_scripts_make_inputs_and_compare(clone, tmp_path):
     assert facts(rows_of(result)["reads"]) == (True, True, True)
 
 
-def test_hostile_files_end_as_rows(tmp_path):
+def test_hostile_files_become_rows(tmp_path):
     clone, outside = tmp_path / "clone", tmp_path / "outside.asc"
     outside.write_text(PRINTS)
     victim = tmp_path / "victim.txt"
@@ -243,7 +243,7 @@ def test_tiling_structures_become_cpp_structures():
     assert "using OpforgeDefaultTiling = Outer;" in header
 
 
-def test_definitions_without_a_class_are_none():
+def test_definitions_without_a_class_are_ignored():
     assert read_definition("// OP_ADD(Nothing)\n") is None
 
 

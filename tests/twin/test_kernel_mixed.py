@@ -301,7 +301,7 @@ def test_squares_are_transposed_between_queues(kernels, name, dtype):
     assert busy["FIX"] == pytest.approx(port / CYCLES_PER_US, rel=1e-5)
 
 
-def test_a_product_stays_in_l1_for_the_next(kernels):
+def test_product_is_kept_in_l1_for_the_next(kernels):
     x = np.random.default_rng(6).integers(-4, 5, (32, 32)).astype(np.float16)
     y, c = np.zeros(1024, np.float16), np.zeros((32, 32), np.float32)
     kernels.run("chain", x, y, c, task_type="AIC_ONLY")

@@ -388,7 +388,7 @@ def _f32(*counts):
     return tuple(_random(np.float32, count, 10 + count + i) for i, count in enumerate(counts))
 
 
-def test_leading_mask_leaves_the_rest(kernels):
+def test_leading_mask_keeps_other_elements(kernels):
     a, b, c = _f32(256, 256, 256)
     expected = c.copy().reshape(4, 64)
     expected[:, :40] = (a + b).reshape(4, 64)[:, :40]
@@ -515,7 +515,7 @@ def test_comparisons_give_bits(kernels):
     np.testing.assert_array_equal(_call(kernels, "compare_equal", whole, b[:64].copy(), np.zeros(16, np.uint8)), bits)
 
 
-def test_select_takes_bits(kernels):
+def test_select_uses_bit_masks(kernels):
     mask = np.random.default_rng(5).integers(0, 256, 16).astype(np.uint8)
     takes = np.unpackbits(mask, bitorder="little").astype(bool)
     a = _random(F32, 256)

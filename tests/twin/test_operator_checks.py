@@ -97,7 +97,7 @@ def test_the_size_of_an_output_may_be_the_elements_of_an_input(plant):
     assert result["z"].tolist() == (2 * X).ravel().tolist()
 
 
-def test_a_kernel_without_end_is_named_by_the_build(plant):
+def test_endless_kernel_is_reported_by_the_build(plant):
     line = "        const kernel::Span rows"
     loop = "        while (AscendC::GetBlockIdx() >= 0) {}"
     project = plant("row_reduction", "op_kernel/row_max.h", line, f"{loop}\n{line}")
@@ -105,7 +105,7 @@ def test_a_kernel_without_end_is_named_by_the_build(plant):
     assert "did not end within 2 s" in line
 
 
-def test_a_plan_that_counts_too_few_bytes_is_named(plant):
+def test_plan_with_too_few_bytes_is_reported(plant):
     project = plant("row_reduction", "op_proto/row_max.yaml", "bytes_per_element: 9,", "bytes_per_element: 5,")
     with pytest.raises(FindingsError) as caught:
         run("RowMax", {"x": X}, project=project)

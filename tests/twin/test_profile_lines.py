@@ -248,7 +248,7 @@ def test_lines_separate_first_touch_and_l2_bytes(profiled):
     assert at(figures["path"], "again")["us"] == pytest.approx(report["phases"][0]["core_us"] * MHZ, rel=1e-4)
 
 
-def test_the_bandwidth_of_all_cores_has_its_own_row(profiled):
+def test_bandwidth_of_all_cores_is_a_separate_row(profiled):
     report, figures = profiled("wide", 48 * 4 * 8192, blocks=48)
     (phase,) = report["phases"]
     (row,) = (row for row in figures["path"] if row["text"] == "all cores: GM bandwidth")

@@ -245,7 +245,7 @@ def test_memory_too_short_for_its_tensor_fails_the_stream(device, acl):
     assert "bytes 0 to 64 of an allocation of 63 bytes" in acl.message()
 
 
-def test_finding_of_a_kernel_fails_the_stream_and_stays(device, acl):
+def test_finding_of_a_kernel_fails_the_stream_permanently(device, acl):
     x, out = device.tensor(numbers(2, 8)), device.tensor(np.zeros((2, 8), np.float32))
     planned = device.plan(x, out, mode="overrun")
     stream = device.stream()

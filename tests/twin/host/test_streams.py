@@ -135,7 +135,7 @@ def test_invalid_stream_handles(device, acl):
     assert acl.library.aclrtSynchronizeEvent(stream) == 107000
 
 
-def test_threads_with_streams_of_their_own(device, acl):
+def test_threads_with_separate_streams(device, acl):
     x = np.arange(160, dtype=np.float32).reshape(10, 16)
     tensors = [(device.tensor(x + i), device.tensor(np.zeros_like(x))) for i in range(4)]
     failures: list[str] = []
