@@ -1,8 +1,8 @@
 """Compute a layered layout of a small graph, readers below their sources, as boxes and curves in pixels.
 
 The steps are those of Sugiyama: layers by longest path, dummies where an edge passes a layer, an order by the mean of
-the neighbors, then positions near them. Libraries for this are GPL (grandalf, igraph) or need a program that is not in
-a package index (graphviz), and a page without network cannot load mermaid (3 MB).
+the neighbors, then positions near them. Libraries have a copyleft license (grandalf, igraph), give all boxes the same
+width (fast-sugiyama), or need a program (graphviz); a page without network cannot load mermaid (3 MB).
 """
 
 from __future__ import annotations
