@@ -133,6 +133,7 @@ def tables_header() -> str:
         dtypes=coded(DTYPES.values(), "name", "number", "bytes", "plan"),
         formats=coded(STORAGE_FORMATS, "name", "number", "plan"),
         products=coded(PRODUCTS.values(), "version", "enumerator"),
+        coupled=[escape.Code(p.tiling_version or p.version) for p in PRODUCTS.values() if p.is_coupled],
         soc=SOCS[DEFAULT_SOC],
     )
 

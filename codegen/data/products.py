@@ -11,8 +11,28 @@ from opforge.codegen.printing import shown
 
 from .dtypes import TABLES
 
-# Architectures of cores with a cube and a vector unit each, without bfloat16.
-_COUPLED = (1001,)
+
+@dataclass(frozen=True)
+class Architecture:
+    """Properties of a kind of cores.
+
+    Attributes:
+        number: `__NPU_ARCH__`.
+        device: Its name in options of the device compiler.
+        event_ids: Event ids of a pair of pipes.
+        system_workspace_mib: MiB of a workspace that are reserved for the system.
+        is_coupled: Whether each core has a cube and a vector unit; DMA between GM and UB then moves whole blocks only.
+        missing_dtypes: Dtypes that the cores do not support.
+        queue_buffers: The maximum number of buffers of all queues of one position; 0: no limit.
+    """
+
+    number: int
+    device: str
+    event_ids: int
+    system_workspace_mib: int
+    is_coupled: bool = False
+    missing_dtypes: tuple[str, ...] = ()
+    queue_buffers: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,11 +102,11 @@ class Family:
     @property
     def is_coupled(self) -> bool:
         """Whether each of its cores has a cube and a vector unit."""
-        return self.arch in _COUPLED
+        return self.arch in ARCHITECTURES and ARCHITECTURES[self.arch].is_coupled
 
     def supports(self, dtype: str) -> bool:
         """Return whether its cores support a dtype."""
-        return dtype != "bfloat16" or not self.is_coupled
+        return self.arch not in ARCHITECTURES or dtype not in ARCHITECTURES[self.arch].missing_dtypes
 
     @property
     def enumerator(self) -> str:
@@ -100,6 +120,10 @@ def _family(row: Mapping[str, Any]) -> Family:
     return Family(**{**row, **lists, "socs": socs})
 
 
+ARCHITECTURES: Mapping[int, Architecture] = {
+    row["number"]: Architecture(**{**row, "missing_dtypes": tuple(row.get("missing_dtypes", ()))})
+    for row in TABLES["architectures"]
+}
 PRODUCTS: Mapping[str, Family] = {row["name"]: _family(row) for row in TABLES["products"]}
 # Chips whose names are often confused: "Ascend910B" is not Ascend910B1, and its directory is not ascend910b.
 FIRST_GENERATION = {chip: family.name for family in PRODUCTS.values() for chip in family.other_chips}
@@ -114,6 +138,8 @@ _SOCS = (soc for family in PRODUCTS.values() for soc in family.socs)
 SOCS: Mapping[str, Soc] = {
     soc.name: soc for soc in sorted(_SOCS, key=lambda soc: (soc.name != DEFAULT_SOC, soc.dir not in BUILT_PRODUCTS))
 }
+# The architecture of the default chip.
+DEFAULT_ARCH = SOCS[DEFAULT_SOC].arch
 
 
 def soc_properties(soc: str) -> Soc:

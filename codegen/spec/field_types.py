@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -23,7 +23,7 @@ from pydantic_core.core_schema import no_info_after_validator_function
 from opforge.codegen.data import names
 from opforge.codegen.data.dtypes import ANY_FORMAT, DECLARED_DTYPES, DTYPES, FORMATS
 from opforge.codegen.data.names import nearest, suggest
-from opforge.codegen.data.products import DEVICES, PRODUCTS
+from opforge.codegen.data.products import ARCHITECTURES, DEVICES, PRODUCTS
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS, SCALAR_TYPE
 
 from .shared_plans import SHARED_PLANS
@@ -40,6 +40,10 @@ SCALARS = {name: DTYPES[name] for name in ("int32", "uint32", "float32", "int64"
 TILING_DATA_BYTES = 2048
 TENSOR_TYPES = ("aclTensor *", "const aclTensor *")
 LIST_TYPE = "const aclIntArray *"
+if TYPE_CHECKING:
+    ArchitectureNumber = int
+else:
+    ArchitectureNumber = Literal[tuple(ARCHITECTURES)]
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _PLAN_HEADER = re.compile(r"[a-z][a-z0-9_]{0,80}_tiling\.h")
 

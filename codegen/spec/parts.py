@@ -7,10 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from opforge.codegen.data.dtypes import ANY_FORMAT, PUBLIC_FORMATS
+from opforge.codegen.data.products import DEFAULT_ARCH
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS, AttrKind
 
 from .field_types import (
     TILING_DATA_BYTES,
+    ArchitectureNumber,
     AttrDefault,
     AttrName,
     AttrType,
@@ -256,7 +258,7 @@ class TilingSpec(SpecModel):
     task_type: TaskType = "AIV_ONLY"
     plan: PlanName = ""
     work: dict[str, Int64 | Line] = {}
-    architectures: Annotated[tuple[Literal[1001, 2201], ...], Field(min_length=1)] = (2201,)
+    architectures: Annotated[tuple[ArchitectureNumber, ...], Field(min_length=1)] = (DEFAULT_ARCH,)
     data: tuple[TilingField, ...] = ()
     structure: TilingStructure | None = None
     keys: tuple[TilingKey, ...] = ()

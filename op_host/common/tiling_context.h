@@ -36,7 +36,7 @@ inline Platform ReadPlatform(const platform_ascendc::PlatformAscendC& ascendc)
     platform.l0bBytes = MemoryBytes(ascendc, CoreMemType::L0_B);
     platform.l0cBytes = MemoryBytes(ascendc, CoreMemType::L0_C);
     platform.l2Bytes = MemoryBytes(ascendc, CoreMemType::L2);
-    platform.hasBlockCopyOnly = ascendc.GetSocVersion() == platform_ascendc::SocVersion::ASCEND910;
+    platform.hasBlockCopyOnly = OPFORGE_HAS_BLOCK_COPY_ONLY(ascendc.GetSocVersion());
     return platform;
 }
 

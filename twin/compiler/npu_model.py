@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from opforge.codegen.data.dtypes import CANN_DTYPES
-from opforge.codegen.data.products import PRODUCTS, SOCS
+from opforge.codegen.data.products import ARCHITECTURES, PRODUCTS, SOCS
 
 TWIN = Path(__file__).resolve().parent.parent
 
@@ -75,6 +75,7 @@ def tables() -> dict[str, str]:
     )
     rows = {
         "socs": SOCS.values(),
+        "arch": ARCHITECTURES,
         "dtypes": CANN_DTYPES,
         "products": PRODUCTS.values(),
         "constants": list(_constants()),

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from threading import Event
 
+from opforge.codegen.data.products import DEFAULT_ARCH
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.printing import first_line, path_text
 from opforge.codegen.process_limits import MIB, LimitError, Limits
@@ -37,7 +38,7 @@ LINE_FLAGS = ("-g1", "-gdwarf-4", "-gz=none", "-fno-optimize-sibling-calls", *_G
 _FRAME_FLAGS = ("-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
 KERNEL_FLAGS = ("-O1", "-fno-math-errno", "-Wcast-qual", *_FRAME_FLAGS, *LINE_FLAGS)
 # The default architecture of the twin's headers.
-_HEADER_ARCH = 2201
+_HEADER_ARCH = DEFAULT_ARCH
 # Kernels must also compile with the types of the device's parameter structures (params.h).
 DEVICE_FIELDS = ("-DOPFORGE_TWIN_DEVICE_FIELDS",)
 COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")

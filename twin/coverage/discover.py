@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from opforge.codegen.data.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
+from opforge.codegen.data.products import BUILT_PRODUCTS, DEFAULT_ARCH, PRODUCTS
 from opforge.codegen.importers.tiling.structures import code_of
 
 from .cmake_text import Program, Steps, read_programs, read_steps
 from .op_sources import Definition, dtype_header, has_auto_sync, read_definition, tiling_header
 from .walk import Tree
 
-ARCH = SOCS[DEFAULT_SOC].arch
+ARCH = DEFAULT_ARCH
 ARCHITECTURE = f"dav-{ARCH}"
 _CHIPS = tuple(name for name in BUILT_PRODUCTS if PRODUCTS[name].arch == ARCH)
 _HERE = ("CMAKE_CURRENT_SOURCE_DIR", "CMAKE_CURRENT_LIST_DIR", "CMAKE_SOURCE_DIR", "PROJECT_SOURCE_DIR")

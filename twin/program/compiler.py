@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
+from opforge.codegen.data.products import ARCHITECTURES, DEFAULT_ARCH, DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import make_folder, read_regular, require_writable
 from opforge.codegen.printing import path_text
@@ -183,8 +183,10 @@ def _host_options(options: Sequence[str]) -> tuple[str, ...]:
     kept = []
     for option in options:
         name, _, value = option.partition("=")
-        if name in {"--npu-arch", "--cce-aicore-arch"} and value.removeprefix("dav-") not in {"2201", "c220"}:
-            raise UserError(f"{name}: got {value!r}, expected dav-2201; the twin emulates no other architecture")
+        known = {str(DEFAULT_ARCH), ARCHITECTURES[DEFAULT_ARCH].device}
+        if name in {"--npu-arch", "--cce-aicore-arch"} and value.removeprefix("dav-") not in known:
+            expected = f"expected dav-{DEFAULT_ARCH}; the twin emulates no other architecture"
+            raise UserError(f"{name}: got {value!r}, {expected}")
         if name in {"-fplugin", "-wrapper", "-B", "-o", "-specs"} or option.startswith(("@", "-fplugin", "-B")):
             raise UserError(f"options: got {option!r}, expected an option of compilation; remove it")
         if not name.startswith(_DEVICE_OPTIONS):

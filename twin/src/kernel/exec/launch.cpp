@@ -87,7 +87,7 @@ LaunchReport Titled(const LaunchRequest& request)
 const kernel::TaskType* TaskTypeOf(const LaunchRequest& request, const SocFigures& soc)
 {
     const std::string& wanted = request.taskType;
-    return kernel::FindTaskType(soc.IsCoupled() ? "AICORE" : wanted.empty() ? "AIV_ONLY" : wanted, soc.IsCoupled());
+    return kernel::FindTaskType(soc.isCoupled ? "AICORE" : wanted.empty() ? "AIV_ONLY" : wanted, soc.isCoupled);
 }
 
 std::string Refusal(const LaunchRequest& request, const SocFigures* soc, const kernel::TaskType* type)

@@ -4,8 +4,7 @@ namespace opforge::twin {
 
 namespace {
 
-#define OPFORGE_SOC(name, directory, arch, aic, aiv, mhz, ub, l1, l0a, l0b, l0c, l2) \
-    {name, directory, arch, aic, aiv, mhz, ub, l1, l0a, l0b, l0c, l2},
+#define OPFORGE_SOC(...) {__VA_ARGS__},
 constexpr SocFigures kSocs[] = {
 #include "soc_table.inc"
 };

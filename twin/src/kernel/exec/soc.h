@@ -20,15 +20,13 @@ struct SocFigures {
     int64_t l0bBytes;
     int64_t l0cBytes;
     int64_t l2Bytes;
+    bool isCoupled;            ///< whether each core has a cube and a vector unit
+    int64_t eventIds;          ///< of a pair of pipes
+    int64_t mostQueueBuffers;  ///< of all queues of one position
+    int64_t systemWorkspaceMib;
 
-    /// Whether each core has a cube and a vector unit.
-    bool IsCoupled() const { return arch == 1001; }
     /// Bytes of a workspace that are reserved for the system.
-    uint64_t SystemWorkspaceBytes() const { return uint64_t{IsCoupled() ? 2U : 16U} << 20; }
-    /// Event ids of a pair of pipes.
-    int64_t EventIds() const { return IsCoupled() ? 4 : 8; }
-    /// The maximum number of buffers of all queues of one position.
-    int64_t MostQueueBuffers() const { return IsCoupled() ? 4 : INT64_MAX; }
+    uint64_t SystemWorkspaceBytes() const { return static_cast<uint64_t>(systemWorkspaceMib) << 20; }
 };
 
 /// The default SoC of a process.

@@ -67,7 +67,7 @@ void AccessChecks::CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, 
     const bool isScalar = pipe == Pipe::kScalar;  // the compiler orders the element accesses of tensors
     const bool onlyReads = kind == AccessKind::kRead;
     // Without DataCopyPad, the scalar unit moves the ends of rows; the order of accesses detects races.
-    if (pipe == owner || (isScalar && launch_.soc.IsCoupled()) || (isScalar && (onlyReads || owner == Pipe::kVector)) ||
+    if (pipe == owner || (isScalar && launch_.soc.isCoupled) || (isScalar && (onlyReads || owner == Pipe::kVector)) ||
         (!filling && onlyReads && pipe == Pipe::kVector) || !kQueuePosition.Has(launch_.options.level)) {
         return;
     }

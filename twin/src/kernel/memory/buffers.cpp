@@ -120,7 +120,7 @@ void RequireQueueBuffers(Block& block, TPosition position, int64_t buffers, cons
     const auto taken = std::count_if(local.buffers.begin(), local.buffers.end(), [&](const Buffer& buffer) {
         return buffer.queue != LocalView::kNoBuffer && buffer.position == position;
     });
-    const int64_t most = block.launch.soc.MostQueueBuffers();
+    const int64_t most = block.launch.soc.mostQueueBuffers;
     if (taken + buffers > most) {
         block.Fail("queue_buffers", Pipe::kScalar, call,
                    Text("the queues of this position have ", taken + buffers, " buffers, ", block.launch.soc.name,

@@ -200,7 +200,7 @@ void AccessChecks::ReportLeft()
 {
     ReportUndefinedStores();
     // Ascend 910 has no flush function; that stores reach memory at the end of a kernel is an assumption.
-    if (cache_.DirtyLines() != 0 && !launch_.soc.IsCoupled()) {
+    if (cache_.DirtyLines() != 0 && !launch_.soc.isCoupled) {
         diagnostics_.Report(
             "cache_not_flushed", Pipe::kScalar, {kKernelEnd, cache_.DirtyAt()},
             Text(cache_.DirtyLines(),

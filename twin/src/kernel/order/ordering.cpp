@@ -7,7 +7,7 @@ using AscendC::HardEvent;
 int32_t Ordering::FreeEvent(HardEvent event, const Call& call)
 {
     const EventState& state = Event(event);
-    const auto ids = static_cast<int32_t>(launch_.soc.EventIds());
+    const auto ids = static_cast<int32_t>(launch_.soc.eventIds);
     for (int32_t id = 0; id < ids; ++id) {
         if (!state.reserved[static_cast<size_t>(id)]) {
             return id;

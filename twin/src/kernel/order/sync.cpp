@@ -93,19 +93,19 @@ int32_t AllocateEvent(HardEvent event, const Call& call)
 void ReleaseEvent(HardEvent event, int64_t id, const Call& call)
 {
     const Entry block(call);
-    block->ordering.ReleaseEvent(event, Field("event id", id, 0, block->launch.soc.EventIds() - 1, call), call);
+    block->ordering.ReleaseEvent(event, Field("event id", id, 0, block->launch.soc.eventIds - 1, call), call);
 }
 
 void Set(HardEvent event, int64_t id, const Call& call)
 {
     const Entry block(call);
-    block->ordering.SetEvent(event, Field("event id", id, 0, block->launch.soc.EventIds() - 1, call), call);
+    block->ordering.SetEvent(event, Field("event id", id, 0, block->launch.soc.eventIds - 1, call), call);
 }
 
 void Wait(HardEvent event, int64_t id, const Call& call)
 {
     const Entry block(call);
-    block->ordering.WaitEvent(event, Field("event id", id, 0, block->launch.soc.EventIds() - 1, call), call);
+    block->ordering.WaitEvent(event, Field("event id", id, 0, block->launch.soc.eventIds - 1, call), call);
 }
 
 void Barrier(pipe_t pipe, const Call& call)
@@ -298,7 +298,7 @@ void DeclareTaskType(KernelMetaType type, const Call& call)
 {
     const Entry block(call);
     const char* name = type < std::size(kTaskTypes) ? kTaskTypes[type] : "an unknown type";
-    const TaskType* declared = FindTaskType(name, block->launch.soc.IsCoupled());
+    const TaskType* declared = FindTaskType(name, block->launch.soc.isCoupled);
     const bool isOther = declared == nullptr && type < std::size(kTaskTypes);
     if (isOther && !kOtherTaskType.Has(block->launch.options.level)) {
         return;
