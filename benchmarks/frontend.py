@@ -223,8 +223,8 @@ def measured(folder: Path, nodes: int, megabytes: int, repeat: int, *, peers: bo
     out, target_folder = folder / "out.onnx", folder / "elsewhere"
     target_folder.mkdir()
     rows = [
-        compare("convert / onnx.load", CONVERT, LOAD, paths["plain"], out, repeat, "ratio", 1.5),
-        compare("convert / onnx load + save", CONVERT, LOAD_SAVE, paths["matches"], out, repeat, "ratio", 2.5),
+        compare("convert / onnx.load", CONVERT, LOAD, paths["plain"], out, repeat, "ratio", 1.8),
+        compare("convert / onnx load + save", CONVERT, LOAD_SAVE, paths["matches"], out, repeat, "ratio", 2.8),
     ]
     pairs = [(run(CONVERT, paths["matches"], out), run(CONVERT, paths["fifth"], out)) for _ in range(repeat)]
     rows.append(_row("convert / convert of a fifth", paths["matches"], pairs, "ratio", 6))
