@@ -92,7 +92,7 @@ def test_page_has_the_table():
     page = (BUILTIN_ROOT / "docs" / "reference" / "ascend-c.md").read_text(encoding="utf-8")
     found = set()
     for functions, *facts in re.findall(
-        r"^\| ([\w, ]+) \| ([^|]+) \|(?: ([^|]+) \|)?$", page.split("## Ascend 910A")[1], re.MULTILINE
+        r"^\| ([\w, ]+) \| ([^|]+) \|(?: ([^|]+) \|)?$", page.split("## Architecture 1001")[1], re.MULTILINE
     ):
         found |= {(name, *filter(None, facts)) for name in functions.split(", ")}
     rows = re.findall(r'^OPFORGE_\w+\((\w+), "([^"]*)"(?:, ([^)]*))?\)$', GATES, re.MULTILINE)
