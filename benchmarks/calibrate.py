@@ -1,26 +1,26 @@
 """Fit the constants of the time model on published times, and measure the errors of the model.
 
-Usage: python benchmarks/calibrate.py [--points FILE.json] [--check] [--holdout]
+Usage: python benchmarks/calibrate.py [--points FILE.json] [--check]
 
 Each constant has the series that shows it. The search is deterministic: it tries values around the last one and keeps
 the one with the least mean error. Afterwards it fits the unknown parts of the generic structures: instructions over a
 tile, instructions for each row, and the overhead of the kernel. The results are in npu_model.json and
-benchmarks/published/structures.json. --check compares these files with the result; --holdout fits the structures on a
-half of each series and prints the errors of the other half. Exit code: 0 ok, 1 another result, 2 bad input.
+benchmarks/published/structures.json. The printed range comes from the errors of points that a fit does not use: the
+constants are fitted again without the series, and a generic structure without a fifth of the series. --check compares
+the files with the result. Exit code: 0 ok, 1 another result, 2 bad input.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from points import errors, fit_structures
+from points import errors, fit_structures, left_out
 from points.evaluate import POINTS, estimate_of, evaluate, load_points
 from points.generic import STRUCTURES, structures
 from points.runner import CONSTANTS, NotRunError, variables
@@ -150,57 +150,68 @@ def as_text(data: Any) -> str:
 
 def use(table_of: Mapping[str, Any]) -> None:
     """Use these structures for the following estimates."""
-    replace_file(STRUCTURES, as_text({"series": table_of}))
-    structures.cache_clear()
+    structures().update(table_of)
 
 
-def halves(points: Sequence[Point]) -> tuple[list[Point], list[Point]]:
-    """Split each series at random into two halves."""
-    draw = random.Random(0)  # noqa: S311
-    fitted: list[Point] = []
-    for name in sorted({point["series"] for point in points}):
-        own = sorted((point for point in points if point["series"] == name), key=lambda point: str(point["id"]))
-        fitted += draw.sample(own, (len(own) + 1) // 2)
-    chosen = {point["id"] for point in fitted}
-    return fitted, [point for point in points if point["id"] not in chosen]
+def shown_series() -> dict[str, bool]:
+    """Return the series that constants are fitted on, and whether one of these constants has no other series."""
+    return {
+        name: any(series == (name,) for *_, series, _ in FITS if name in series)
+        for name in dict.fromkeys(name for *_, series, _ in FITS for name in series)
+    }
+
+
+def refitted(model: Mapping[str, Any], series: str, points: Sequence[Point]) -> dict[str, str]:
+    """Return the variable with the constants that a series shows, fitted on points without it.
+
+    If the points contain a part of the series, only constants without another series use this part.
+    """
+    own = json.loads(json.dumps(model))
+    for name, soc, _, shown, chosen in FITS:
+        if series not in shown:
+            continue
+        used = shown if shown == (series,) else tuple(other for other in shown if other != series)
+        fitted = [point for point in points if point["series"] in used and (chosen is None or chosen(point))]
+        if fitted:
+            entry = own["constants"][name]
+            socs = [value for key, value in entry.get("soc", {}).items() if soc and key.startswith(soc)]
+            start = (socs or [entry])[0]["value"]
+            set_constant(own, name, soc, fit_constant(own, name, soc, start, fitted))
+    return replacing(own)
 
 
 def main(
     points: Annotated[Path, typer.Option(help="File of published points.")] = POINTS,
     *,
     check: Annotated[bool, typer.Option("--check", help="Compare the committed files with the result.")] = False,
-    holdout: Annotated[
-        bool, typer.Option("--holdout", help="Print the errors of points that were not fitted.")
-    ] = False,
     constants: Annotated[bool, typer.Option(help="Fit the constants; otherwise the structures only.")] = True,
 ) -> None:
     """Fit, and write or compare the files."""
     given = load_points(points)
     before = {path: path.read_text(encoding="utf-8") for path in (MODEL, STRUCTURES)}
     model = json.loads(before[MODEL])
-    fitted, others = halves(given) if holdout else (given, given)
-    after = dict(before)
-    try:
-        table_of = {name: fit_structures.unfitted(structure) for name, structure in structures().items()}
+    table_of = {name: fit_structures.unfitted(structure) for name, structure in structures().items()}
+    use(table_of)
+    if constants:
+        fit_model(model, given)
+    with variables(replacing(model)):
+        apart = left_out.rows(given, table_of, shown_series(), lambda *about: refitted(model, *about))
+        table_of = fit_structures.fit(given, table_of)
         use(table_of)
-        if constants:
-            fit_model(model, fitted)
-        with variables(replacing(model)):
-            table_of = fit_structures.fit(fitted, table_of)
-            use(table_of)
-            rows, _ = evaluate(others)
-    finally:
-        replace_file(STRUCTURES, before[STRUCTURES])
-    measured = errors.distribution(rows)
-    lines = [("kind of kernel", "points", "median of |error|", "10 %", "90 %")]
+        rows, _ = evaluate(given)
+    measured, others = errors.distribution(rows), errors.distribution(apart)
+    lines = [("kind of kernel", "fit", "points", "median of |error|", "10 %", "90 %")]
     lines += [
-        (kind, str(own["points"]), f"{own['median']:.1%}", f"{own['low']:+.1%}", f"{own['high']:+.1%}")
-        for kind, own in measured.items()
+        (kind, fit, str(own["points"]), f"{own['median']:.1%}", f"{own['low']:+.1%}", f"{own['high']:+.1%}")
+        for fit, found in (("with the point", measured), ("without it", others))
+        for kind, own in found.items()
     ]
     typer.echo(table(lines))
-    if holdout:
-        return
-    model["errors"] = measured | {"calibrated": errors.calibrated(others, rows), "series": errors.by_series(rows)}
+    model["errors"] = measured | {
+        "left_out": others | {"series": errors.by_series(apart)},
+        "calibrated": errors.calibrated(given, rows),
+        "series": errors.by_series(rows),
+    }
     after = {MODEL: as_text(model), STRUCTURES: as_text({"series": table_of})}
     if not check:
         for path, text in after.items():

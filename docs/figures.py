@@ -82,17 +82,25 @@ $ python benchmarks/frontend.py --json benchmarks/frontend.json
 def error_table() -> str:
     """Return the errors of the time model on published times, by kind of kernel and by series."""
     errors = json.loads(MODEL.read_text(encoding="utf-8"))["errors"]
-    kinds = {name: errors[name] for name in ("described", "generic", "all") if name in errors}
+    fitted, apart = (
+        {name: found[name] for name in ("described", "generic", "all") if name in found} | found["series"]
+        for found in (errors, errors["left_out"])
+    )
     rows = [
-        [
-            name,
-            str(facts["points"]),
-            *(f"{100 * facts['median']:.1f} %", f"{100 * facts['low']:+.0f} % to {100 * facts['high']:+.0f} %"),
-            f"{100 * facts['worst']:+.0f} %",
+        [name, str(fitted[name]["points"])]
+        + [
+            text
+            for facts in (fitted[name], apart[name])
+            for text in (
+                f"{100 * facts['median']:.1f} %",
+                f"{100 * facts['low']:+.0f} % to {100 * facts['high']:+.0f} %",
+                f"{100 * facts['worst']:+.0f} %",
+            )
         ]
-        for name, facts in {**kinds, **errors["series"]}.items()
+        for name in fitted
     ]
-    return "\n" + _table(["kernels", "points", "median of the error", "80 % of the errors", "worst"], rows)
+    heads = [f"{figure}, {fit}" for fit in ("in the fit", "left out") for figure in ("median", "80 %", "worst")]
+    return "\n" + _table(["kernels", "points", *heads], rows)
 
 
 def _summaries(op_types: Sequence[str]) -> Iterator[list[str]]:

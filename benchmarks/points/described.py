@@ -80,7 +80,7 @@ def copied_tiles(point: Point) -> float:
     (rows, columns) = point["shapes"][0]
     tile_rows, tile_columns = point["tiling"]["tile"]
     blocks = point["tiling"]["block_dim"]
-    times = round(point["gm_bytes"]["read"] / (rows * columns * 2))
+    times = max(1, round(point["gm_bytes"]["read"] / (rows * columns * 2)))
     is_shared = "every core reads the whole matrix" in point["variant"]
     panels = 4 if "quarter of the columns" in point["variant"] else 1
     values = (
@@ -165,8 +165,11 @@ class Gemm:
             if sum(used) <= chip.l1:
                 break
             steps[used.index(max(used))] -= 1
+        if min(steps) < 1:
+            raise NotRunError(f"tiles of {self.base} do not fit into L1")
         self.steps = tuple(steps)
         self.is_fractal = bool(options.get("is_fractal"))
+        self.is_row_major = bool(options.get("is_row_major"))
 
     def _core(self) -> tuple[int, int]:
         """Return rows and columns of C of one core: the grid with the least work for the busiest core."""
@@ -185,6 +188,8 @@ class Gemm:
             return rows * columns, rows * self.base[0] + columns * self.base[1]
 
         best = min(grids, key=load)
+        if not self.grid and load(best)[0] > -(-down * across // self.blocks):
+            return self.base[0], self.base[1]  # the tiles one by one, in turns
         return -(-down // best[0]) * self.base[0], -(-across // best[1]) * self.base[1]
 
     def times(self, point: Point) -> tuple[float, float, float, float]:
@@ -210,7 +215,8 @@ class Gemm:
 
     def _run(self, point: Point, tiles: int, core: tuple[int, int]) -> tuple[float, float, float, float]:
         m, n, k = self.sizes
-        values = (m, n, k, *self.base, *self.steps, *core, tiles, 0, 0, int(self.is_fractal), 0, _ALL)
+        layout = (int(self.is_fractal), int(self.is_row_major))
+        values = (m, n, k, *self.base, *self.steps, *core, tiles, 0, 0, *layout, 0, _ALL)
         launch = Launch(
             "gemm.cpp", "gemm", self.blocks, (2 * m * k, 2 * n * k + 65536, 2 * m * n), values, self.soc, True
         )
@@ -239,6 +245,7 @@ def product(point: Point) -> float:
         core=tuple(single[:2]) if single else None,
         steps=steps,
         is_fractal=shapes.get("b_format") == "zN",
+        is_row_major=not shapes.get("b_transposed") and shapes.get("b_format") in {None, "RowMajor"},
     )
     launch, *times = gemm.times(point)
     return launch + max(times)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -52,11 +53,14 @@ def load_points(path: Path) -> list[Point]:
             lacking = {"id", "series", "device", "shapes", "tiling", "total_us"} - point.keys()
             if lacking:
                 raise UserError(f"{path}: points[{index}]: got no {', '.join(sorted(lacking))}, expected these keys")
+            for name in ("id", "series", "device"):
+                if not isinstance(point[name], str):
+                    raise UserError(f"{path}: points[{index}].{name}: got {point[name]!r:.40}, expected a string")
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: {error}; expected a JSON file of published points") from error
     except (TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{path}: got another structure ({error}), expected an object with a list `points`") from error
-    return points
+    return [{**point, "tiling": point["tiling"] or {}} for point in points]
 
 
 def estimate_of(point: Point) -> float:
@@ -66,13 +70,14 @@ def estimate_of(point: Point) -> float:
         NotRunError: The point cannot be evaluated.
     """
     measured = point["total_us"]
-    if not isinstance(measured, int | float) or measured <= 0:
+    if not isinstance(measured, int | float) or not 0 < measured < math.inf:
         raise NotRunError("the source states no time of the kernel")
     try:
-        estimate = DESCRIBED.get(point["series"], generic)(point)
-    except (KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, MemoryError) as error:
-        raise NotRunError(f"a field that the kernel needs is missing or has another form: {error!r}") from error
-    return estimate
+        return DESCRIBED.get(point["series"], generic)(point)
+    except KeyError as error:
+        raise NotRunError(f"the point has no field {error}") from error
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, MemoryError) as error:
+        raise NotRunError(f"a field that the kernel needs has another form: {error!r}") from error
 
 
 def evaluate(points: Sequence[Point]) -> tuple[list[Row], list[Row]]:

@@ -61,6 +61,11 @@ def constant(name: str, soc: str) -> float:
     return value
 
 
+def launch_us(soc: str) -> float:
+    """Return the launch overhead of the time model."""
+    return constant("launch_seconds", soc) * 1e6
+
+
 @lru_cache(maxsize=64)
 def _kernel(source: str, symbol: str, buffers: int, arch: int) -> Job:
     return compile_kernel(KERNELS / source, symbol, buffers, arch, lint=False)
@@ -82,11 +87,18 @@ def variables(values: Mapping[str, str]) -> Iterator[None]:
 
 
 def report_of(launch: Launch) -> dict[str, Any]:
-    """Return the report of a launch that only counts times.
+    """Return the report of a launch that only counts times; the caller does not change it.
 
     Raises:
         NotRunError: The launch has findings.
     """
+    return _report(launch, os.environ.get(CONSTANTS, ""))
+
+
+@lru_cache(maxsize=4096)
+def _report(launch: Launch, constants: str) -> dict[str, Any]:
+    """Return the report of a launch with these constants."""
+    del constants  # the library reads the variable
     job: Job = {
         **_kernel(launch.source, launch.symbol, len(launch.sizes), soc_properties(launch.soc).arch),
         "symbol": launch.symbol,

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .runner import NotRunError
+
 Point = Mapping[str, Any]
 
 _NEAR = 0.06
@@ -14,13 +16,30 @@ _BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
 
 
 def soc_of(point: Point) -> str:
-    """Return the SoC with the right constants; for an unnamed chip, the number of cores on the page selects it."""
+    """Return the SoC with the right constants; for an unnamed chip, the number of cores on the page selects it.
+
+    Raises:
+        NotRunError: The model has no such chip.
+    """
     device = point["device"]
     if found := re.match(r"Ascend910(B[1-4]|_9391|_9372)", device):
         return found[0]
     if device.startswith(("Ascend910_93", "A3")):
         return "Ascend910_9391"
+    if device.startswith("Ascend"):
+        raise NotRunError(f"no constants of {device}")
     return "Ascend910B3" if "20 cube cores" in device else "Ascend910B1"
+
+
+def attrs_of(point: Point) -> Mapping[str, Any]:
+    """Return the attributes of a call; empty if none are stated."""
+    return (point.get("tiling") or {}).get("attrs") or {}
+
+
+def dtype_of(point: Point) -> str:
+    """Return the dtype of the first tensor."""
+    dtypes = point["dtypes"]
+    return str(dtypes[0]) if isinstance(dtypes, list) else _first(dtypes)
 
 
 def item_bytes(dtype: str | None) -> float:

@@ -17,7 +17,8 @@ struct GemmTiling {
     int64_t mostTiles;  // of a core
     int64_t unitFlag;
     int64_t firstWins;  // the rows of C advance first
-    int64_t isFractal;  // B is in NZ format: long rows
+    int64_t isFractal;   // B is in NZ format: long rows
+    int64_t isRowMajor;  // the rows of B are along n
     int64_t isShifted;  // cores begin at different k
     int64_t mostSteps;  // of k
 };
@@ -69,11 +70,13 @@ public:
 private:
     __aicore__ inline static int64_t Up(int64_t value) { return (value + 15) / 16 * 16; }
 
-    /// Part of A or of B transposed, [rows, k], in fractals.
+    /// Part of A or of B transposed, [rows, k], in fractals; the fractals of B in rows along n have the same size.
     __aicore__ inline void Load(const LocalTensor<half>& to, const GlobalTensor<half>& from, int64_t row, int64_t rows,
-                                int64_t depth, int64_t count, bool isFractal)
+                                int64_t depth, int64_t count, bool isFractal, bool isRowMajor)
     {
-        if (isFractal) {
+        if (isRowMajor) {
+            DataCopy(to, from[depth * data_.n + row], Nd2NzParams(1, count, rows, 0, data_.n, Up(count), 1, 0));
+        } else if (isFractal) {
             DataCopy(to, from[row * data_.k + depth * rows], Up(rows) * Up(count));
         } else {
             DataCopy(to, from[row * data_.k + depth], Nd2NzParams(1, rows, count, 0, data_.k, Up(rows), 1, 0));
@@ -96,7 +99,7 @@ private:
                 WaitFlag<HardEvent::MTE1_MTE2>(aPlace);
                 const int64_t all = data_.baseK * data_.stepKa;
                 Load(aL1_.Get<half>()[aPlace * data_.baseM * all], aGm_, row, rows, depth,
-                     data_.k - depth < all ? data_.k - depth : all, false);
+                     data_.k - depth < all ? data_.k - depth : all, false, false);
                 SetFlag<HardEvent::MTE2_MTE1>(aPlace);
                 WaitFlag<HardEvent::MTE2_MTE1>(aPlace);
             }
@@ -105,7 +108,7 @@ private:
                 WaitFlag<HardEvent::MTE1_MTE2>(2 + bPlace);
                 const int64_t all = data_.baseK * data_.stepKb;
                 Load(bL1_.Get<half>()[bPlace * data_.baseN * all], bGm_, column, columns, depth,
-                     data_.k - depth < all ? data_.k - depth : all, data_.isFractal != 0);
+                     data_.k - depth < all ? data_.k - depth : all, data_.isFractal != 0, data_.isRowMajor != 0);
                 SetFlag<HardEvent::MTE2_MTE1>(2 + bPlace);
                 WaitFlag<HardEvent::MTE2_MTE1>(2 + bPlace);
             }

@@ -5,6 +5,7 @@ using namespace AscendC;
 
 struct StreamTiling {
     int64_t rows;      // of all cores
+    int64_t unitRows;  // that one core processes together
     int64_t tileRows;  // of a tile
     int64_t elements;  // of a row, for the vector unit
     int64_t inputs;
@@ -13,6 +14,7 @@ struct StreamTiling {
     int64_t outBytes;       // of a row
     int64_t operations;     // instructions over a whole tile
     int64_t rowOperations;  // instructions for each row
+    int64_t tableReads;     // of the scalar unit
     int64_t buffers;
     int64_t mostTiles;  // of a core
 };
@@ -43,8 +45,13 @@ extern "C" __global__ __aicore__ void stream(GM_ADDR x, GM_ADDR y, GM_ADDR works
     GlobalTensor<uint8_t> xGm, yGm;
     xGm.SetGlobalBuffer((__gm__ uint8_t*)x);
     yGm.SetGlobalBuffer((__gm__ uint8_t*)y);
-    const int64_t first = data.rows * GetBlockIdx() / GetBlockNum();
-    const int64_t end = data.rows * (GetBlockIdx() + 1) / GetBlockNum();
+    const int64_t units = (data.rows + data.unitRows - 1) / data.unitRows;
+    const int64_t first = units * GetBlockIdx() / GetBlockNum() * data.unitRows;
+    const int64_t last = units * (GetBlockIdx() + 1) / GetBlockNum() * data.unitRows;
+    const int64_t end = last < data.rows ? last : data.rows;
+    for (int64_t read = 0; read < data.tableReads; ++read) {
+        values.GetValue(0);
+    }
     int64_t tile = 0;
     for (int64_t row = first; row < end && tile < data.mostTiles; row += data.tileRows, ++tile) {
         const int64_t rows = row + data.tileRows <= end ? data.tileRows : end - row;
