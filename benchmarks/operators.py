@@ -26,7 +26,7 @@ from opforge.codegen.files import replace_file
 from opforge.codegen.project import find_project
 from opforge.codegen.spec.loader import load_specs
 from opforge.twin import run
-from opforge.twin.compiler.npu_model import range_text
+from opforge.twin.compiler.npu_model import outside_texts, range_text
 from opforge.twin.profile import summary
 
 if TYPE_CHECKING:
@@ -154,6 +154,8 @@ def main(
     else:
         rows = [measure(task) for task in tasks]
     typer.echo(table_of(rows))
+    for text in outside_texts(reason for row in rows for reason in row["outside_range"]):
+        typer.echo(f"? {text}")
     if json_out is not None:
         write_json(json_out, rows)
     baseline = json.loads(BASELINE.read_text(encoding="utf-8")) if BASELINE.is_file() else {}

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from opforge.codegen.printing import escaped, shown
-from opforge.twin.compiler.npu_model import range_text
+from opforge.twin.compiler.npu_model import outside_texts, range_text
 
 if TYPE_CHECKING:
     from opforge.frontend.conversion import Conversion
@@ -129,7 +129,7 @@ def print_step(step: StepTime) -> None:
         _print_ours(console, step)
     else:
         console.print("no node ran on the twin")
-    table = _table("step by node type: estimates in us", "type", "nodes", "estimate", "share", "bytes")
+    table = _table(f"step by node type: estimates in us, {range_text()}", "type", "nodes", "estimate", "share", "bytes")
     types = [entry for entry in step.types if step.share(entry.estimate_us) >= _LEAST_SHARE]
     for kind in types:
         share = f"{100 * step.share(kind.estimate_us):.1f} %"
@@ -146,11 +146,13 @@ def print_step(step: StepTime) -> None:
         what = "1 node that moves" if step.free == 1 else f"{step.free} nodes that move"
         parts.append(f"0 us in {what} no data")
     console.print(f"estimated step time {step.total_us:.1f} us, {range_text()}: {', '.join(parts)}")
+    for text in outside_texts(step.outside_range):
+        console.print(text, highlight=False, markup=False)
 
 
 def _print_ours(console: Console, step: StepTime) -> None:
     columns = ("node", "estimate", "share", "read", "written", "moved / minimum")
-    table = _table("custom operators on the twin: estimates in us, bytes", *columns)
+    table = _table(f"custom operators on the twin: estimates in us, {range_text()}, and bytes", *columns)
     for entry in step.ours[:_ROWS]:
         read, written, minimal = map(entry.total, ("gm_bytes_read", "gm_bytes_written", "minimal_bytes"))
         calls = f" ({len(entry.calls)} calls)" if len(entry.calls) > 1 else ""

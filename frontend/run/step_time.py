@@ -24,7 +24,7 @@ from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import source_keys
 from opforge.frontend.ir.scope import key_text, normal_domain
 from opforge.frontend.operators import project_specs
-from opforge.twin.build import npu_model
+from opforge.twin.compiler.npu_model import error_range, npu_model, range_text
 
 from .custom_nodes import MOST_EVENTS, TwinCall
 from .execute import Execution
@@ -140,6 +140,12 @@ class StepTime:
             known.moved_bytes += entry.moved_bytes
         return sorted(types.values(), key=lambda entry: -entry.estimate_us)
 
+    @property
+    def outside_range(self) -> list[str]:
+        """Return the reasons for which a custom operator is outside of the calibrated range of the time model."""
+        calls = [call for entry in self.ours for call in entry.calls]
+        return list(dict.fromkeys(reason for call in calls for reason in call.report.outside_range))
+
     def share(self, us: float) -> float:
         """Return a time divided by that of the step."""
         return us / self.total_us if self.total_us else 0.0
@@ -149,6 +155,8 @@ class StepTime:
         return {
             "step": {
                 "estimate_us": self.total_us,
+                "error_range": list(error_range()),
+                "outside_range": self.outside_range,
                 "ours_us": sum(entry.estimate_us for entry in self.ours),
                 "others_us": sum(entry.estimate_us for entry in self.others),
                 "others": len(self.others),
@@ -171,7 +179,7 @@ class StepTime:
             events.append({"ph": "X", "pid": _STEP, "tid": 0 if entry.calls else 1, **span})
             for call in entry.calls:
                 events += _shifted(call, entry, named)
-        note = f"estimates of the twin's time model; at most {MOST_EVENTS} spans of cores"
+        note = f"estimates of the twin's time model, {range_text()}; at most {MOST_EVENTS} spans of cores"
         return {"displayTimeUnit": "ns", "otherData": {"note": note}, "traceEvents": events}
 
 

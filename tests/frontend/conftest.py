@@ -30,7 +30,7 @@ def calls(monkeypatch):
         groups = len(inputs["group_idx"]) if "group_idx" in inputs else inputs["grad_y"].shape[0]
         output = {"grad_bias": np.ones((groups, inputs["grad_y"].shape[-1]), inputs["grad_y"].dtype)}
         figures = {"gm_bytes_read": 72, "gm_bytes_written": 36, "first_touch_bytes": 256, "minimal_bytes": 108}
-        report = SimpleNamespace(**figures, blocks=2, estimate_us=7.5)
+        report = SimpleNamespace(**figures, blocks=2, estimate_us=7.5, outside_range=("short",))
         return type("Result", (dict,), {"report": report})(output)
 
     monkeypatch.setattr(twin, "run", run)

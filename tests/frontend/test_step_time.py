@@ -22,6 +22,7 @@ from opforge.frontend.run.execute import run_model
 from opforge.frontend.run.sample_inputs import sample_inputs
 from opforge.frontend.run.step_time import step_time
 from opforge.twin.build import npu_model
+from opforge.twin.compiler.npu_model import range_text
 
 NODE = "npu.NPUGroupedBiasAddGrad"
 SOC = "Ascend910B1"
@@ -75,6 +76,7 @@ def test_a_training_step_runs_on_made_up_arrays(step):
         assert node["estimate_us"] == single.estimate_us > single.launch_us
         assert (node["gm_bytes_read"], node["gm_bytes_written"]) == (single.gm_bytes_read, single.gm_bytes_written)
         assert f"{single.estimate_us:.2f}" in printed
+    assert f"estimates in us, {range_text()}" in printed
     expected = execute.execute(conversion.model, arrays, operators="function")
     with np.load(folder / "o.npz") as outputs:
         assert set(outputs.files) == expected.keys()
@@ -231,6 +233,7 @@ def test_calls_of_a_node_in_a_loop_are_one_row(calls):
     ]
     assert [entry.name for entry in step.others] == ["loop"]
     assert [node["calls"] for node in step.report()["nodes"]] == [1, 4]
+    assert step.report()["step"]["outside_range"] == ["short"]
 
 
 def test_a_trace_of_a_huge_model_is_bounded(monkeypatch):

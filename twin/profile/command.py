@@ -12,12 +12,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.data.names import suggest
-from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, require_writable, write_files
 from opforge.codegen.printing import path_text, say, shown
 from opforge.codegen.project import Project, find_project
-from opforge.twin.compiler.npu_model import error_range, outside_range
+from opforge.twin.compiler.npu_model import error_range, range_text
 from opforge.twin.runtime.acl import Array, level_name
 from opforge.twin.runtime.operator_run import run
 from opforge.twin.runtime.results import AclnnError, FindingsError, Result
@@ -64,7 +63,10 @@ def run_traced(call: Callable[[], Result]) -> tuple[Result, bytes]:
         path = Path(scratch).resolve() / "trace.json"
         with _variable(TRACE_VARIABLE, str(path)):
             result = call()
-        return result, path.read_bytes() if path.exists() else _NO_EVENTS
+        if not path.exists():
+            return result, _NO_EVENTS
+        note = b"estimates of the twin's time model"
+        return result, path.read_bytes().replace(note, note + f", {range_text()}".encode(), 1)
 
 
 def find_operator(op_type: str) -> tuple[Project, OpSpec]:
@@ -112,16 +114,15 @@ def _run(
         "shapes": {name: array.shape for name, array in inputs.items()},
         "attrs": dict(case.attrs),
     }
-    return Profiled(facts | summary(result, project.root, soc), events)
+    return Profiled(facts | summary(result, project.root), events)
 
 
-def summary(result: Result, root: Path | None = None, soc: str = DEFAULT_SOC) -> dict[str, Any]:
+def summary(result: Result, root: Path | None = None) -> dict[str, Any]:
     """The figures of a profile as plain data; times are estimates in microseconds.
 
     Args:
         result: The result of the call.
         root: The folder that names of source files are relative to.
-        soc: The SoC of the call.
     """
     report = result.report
     launches = [
@@ -131,7 +132,7 @@ def summary(result: Result, root: Path | None = None, soc: str = DEFAULT_SOC) ->
     return {
         "estimate_us": report.estimate_us,
         "error_range": list(error_range()),
-        "outside_range": _outside(result, soc),
+        "outside_range": list(report.outside_range),
         "launch_us": report.launch_us,
         "bound_us": report.bound_us,
         "eff": report.efficiency,
@@ -145,12 +146,6 @@ def summary(result: Result, root: Path | None = None, soc: str = DEFAULT_SOC) ->
         "blocks": report.blocks,
         "launches": launches,
     }
-
-
-def _outside(result: Result, soc: str) -> list[str]:
-    """Return the reasons for which the errors of the model are not known for a call."""
-    kinds = [{core["name"].split()[0] for core in launch["cores"] if core["us"] > 0} for launch in result.launches]
-    return outside_range(result.report.estimate_us, soc, is_mixed=any(len(names) > 1 for names in kinds))
 
 
 def calls_to_profile(

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.printing import escaped
-from opforge.twin.compiler.npu_model import range_text
+from opforge.twin.compiler.npu_model import outside_texts, range_text
 
 from .compare import changed
 from .lines import CAUSES, WAITS
@@ -45,9 +45,7 @@ def range_texts(cases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the range of the estimates, and the reasons for which a case is outside of the calibrated range."""
     yield f"Range of the estimates by the errors of published times: {range_text()}"
     for case in cases:
-        name = f"{case['name']}: " if case["name"] else ""
-        for reason in case["outside_range"]:
-            yield f"{name}outside of the calibrated range: {reason}"
+        yield from outside_texts(case["outside_range"], case["name"])
 
 
 def launch_tables(launch: Mapping[str, Any]) -> Iterator[Table]:
@@ -202,7 +200,7 @@ def compare_tables(compared: Sequence[Mapping[str, Any]], width: int) -> Iterato
     from rich.table import Table
 
     has_names = any(case["name"] for case in compared)
-    cases = Table("case", "old", "new", "change", title="Compared estimates, us")
+    cases = Table("case", "old", "new", "change", title=f"Compared estimates, us, {range_text()}")
     for case in compared:
         cases.add_row(*_cells(escaped(case["name"]) or "all", *change_texts(case["estimate_us"])))
     yield cases

@@ -97,7 +97,7 @@ def call_isolated(
         raise FindingsError(ended.findings)
     for array, extent in zip(written.values(), extents[first:], strict=True):
         extent.write_back(array)
-    return Result(written, report["launches"])
+    return Result(written, report["launches"], str(options["soc"]))
 
 
 def main() -> NoReturn:

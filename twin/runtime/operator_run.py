@@ -155,7 +155,7 @@ def run(
             runtime().set_options(**options)
             runtime().take_reports()
             results = call.execute(opapi, arrays, storage_offset)
-            result = Result(results, runtime().take_reports())
+            result = Result(results, runtime().take_reports(), soc)
     if isolate:
         result = call_isolated(call, built.opapi, arrays, options, storage_offset, timeout)
     warn(result.warnings)

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.errors import UserError
-from opforge.twin.compiler.npu_model import error_range, range_text
+from opforge.twin.compiler.npu_model import outside_range
 
 from .acl import Array
 
@@ -85,6 +86,7 @@ class Report:
         bound_us: Roofline bound of the problem: all inputs, and the outputs that L2 cannot keep, at the bandwidth of
             global memory. If the other outputs at the bandwidth of L2 or the products at the peak of all cube cores
             take longer, it is their time.
+        outside_range: The reasons why no published time is comparable; empty in the calibrated range of the model.
     """
 
     gm_bytes_read: int
@@ -98,17 +100,7 @@ class Report:
     estimate_us: float
     launch_us: float
     bound_us: float
-
-    @property
-    def estimate_range_us(self) -> tuple[float, float]:
-        """The range of the time on a device, from the errors of the model for published times."""
-        low, high = error_range()
-        return self.estimate_us * (1 + low), self.estimate_us * (1 + high)
-
-    @property
-    def estimate_text(self) -> str:
-        """The estimate with the range of its error: 48.7 us, -20 % / +27 %."""
-        return f"{self.estimate_us:.1f} us, {range_text()}"
+    outside_range: tuple[str, ...] = ()
 
     @property
     def efficiency(self) -> float:
@@ -120,10 +112,12 @@ class Report:
 class Result(Mapping[str, Array]):
     """The outputs of a call by name, `report`, `warnings`, and `launches`: the report of each launch as plain data."""
 
-    def __init__(self, outputs: dict[str, Array], launches: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self, outputs: dict[str, Array], launches: Sequence[Mapping[str, Any]], soc: str = DEFAULT_SOC
+    ) -> None:
         self._outputs = outputs
         self.launches = tuple(launches)
-        self.report = _total(launches)
+        self.report = _total(launches, soc)
         self.warnings = tuple(findings_of(launches))
 
     def __getitem__(self, name: str) -> Array:
@@ -154,14 +148,17 @@ def findings_of(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
     return [Finding(**{key: found[key] for key in keys}) for report in reports for found in report["findings"]]
 
 
-def _total(reports: Sequence[Mapping[str, Any]]) -> Report:
+def _total(reports: Sequence[Mapping[str, Any]], soc: str) -> Report:
     sums = ("gm_bytes_read", "gm_bytes_written", "first_touch_bytes", "minimal_bytes", "dma_count")
+    kinds = [{core["name"].split()[0] for core in report["cores"] if core["us"] > 0} for report in reports]
+    estimate_us = sum((report["estimate_us"] for report in reports), 0.0)
     return Report(
         **{key: sum(report[key] for report in reports) for key in sums},
         blocks=max((report["blocks"] for report in reports), default=0),
         balance=max((report["balance"] for report in reports), default=0.0),
-        estimate_us=sum((report["estimate_us"] for report in reports), 0.0),
+        estimate_us=estimate_us,
         launch_us=sum((report["launch_us"] for report in reports), 0.0),
         bound_us=sum((report["bound_us"] for report in reports), 0.0),
         traffic_balance=max((report["traffic_balance"] for report in reports), default=0.0),
+        outside_range=tuple(outside_range(estimate_us, soc, is_mixed=any(len(names) > 1 for names in kinds))),
     )

@@ -16,7 +16,7 @@ from opforge.codegen.printing import escaped, say
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import build_project
 from opforge.twin.compiler.cache import digest
-from opforge.twin.compiler.npu_model import range_text
+from opforge.twin.compiler.npu_model import error_range, outside_texts, range_text
 from opforge.twin.jobs import State, run_all, twin_version
 from opforge.twin.profile.command import calls_to_profile, find_operator
 from opforge.twin.profile.inputs import make_inputs, parse_attrs
@@ -121,7 +121,7 @@ def tune_command(
     _print_result(op_type, first, best)
     if json_out is not None:
         facts: dict[str, Any] = {"schema": SCHEMA, "operator": op_type, "soc": soc}
-        facts |= {"before": _facts(first), "best": _facts(best)}
+        facts |= {"error_range": list(error_range()), "before": _facts(first), "best": _facts(best)}
         facts["settings"] = [_facts(row) for row in search.tried.values()]
         write_files([json_file(json_out, facts, "report")])
     return 0
@@ -182,8 +182,8 @@ class _Search:
     def _print(self, row: Row) -> None:
         changed = {name: value for name, value in row.setting.items() if value != self._shown[name]}
         text = _text(changed) or "values of the spec"
-        time = f"{row.estimate_us:.2f} us" if row.estimate_us else "-"
-        say(f"{row.status:<11} {time:>12}  {text}" + (f" - {escaped(row.reason)}" if row.reason else ""))
+        time = _time(row) if row.estimate_us else "-"
+        say(f"{row.status:<11} {time:>27}  {text}" + (f" - {escaped(row.reason)}" if row.reason else ""))
 
 
 def _version(project: Project) -> str:
@@ -205,14 +205,18 @@ def _facts(row: Row) -> dict[str, Any]:
     return {name: value for name, value in asdict(row).items() if name != "results"}
 
 
+def _time(row: Row) -> str:
+    return f"{row.estimate_us:.2f} us, {range_text()}"
+
+
 def _print_result(op_type: str, first: Row, best: Row) -> None:
     if best is first:
-        say(f"{op_type}: {first.estimate_us:.2f} us ({range_text()}); no other setting is faster")
+        say(f"{op_type}: {_time(first)}; no other setting is faster", *outside_texts(first.outside_range))
         return
     gain = 1 - best.estimate_us / first.estimate_us
     changed = {name: value for name, value in best.setting.items() if value != first.setting[name]}
     say(
-        f"{op_type}: {first.estimate_us:.2f} us -> {best.estimate_us:.2f} us, {gain:.1%} less (estimates, "
-        f"{range_text()})",
+        f"{op_type}: {_time(first)} -> {_time(best)}; the estimate is {gain:.1%} less",
+        *outside_texts(best.outside_range),
         f"setting: {_text(changed)}; write these values to tiling.constants of the spec",
     )

@@ -74,12 +74,16 @@ class Job:
 
 @dataclass
 class Row:
-    """The result of a setting: the sum of the estimates, and whether all calls gave the expected results."""
+    """The result of a setting: the sum of the estimates, and whether all calls gave the expected results.
+
+    `outside_range` contains the reasons for which calls are outside of the calibrated range of the time model.
+    """
 
     setting: dict[str, int]
     status: str = FAILED
     estimate_us: float = 0.0
     reason: str = ""
+    outside_range: list[str] = field(default_factory=list)
     results: dict[str, str] = field(default_factory=dict)
 
 
@@ -99,12 +103,12 @@ def work(job: Job, folder: Path) -> Row:
         project = Project(Path(job.root), job.op_suffix, folder / "build")
         spec = next(spec for spec in load_project(project) if spec.op_type == job.op_type)
         _build(project, spec.with_constants(job.setting), Path(job.vendor), job.soc)
-        row.estimate_us = sum(
-            run(
+        for _, inputs, attrs in _calls(spec, job):
+            report = run(
                 job.op_type, inputs, attrs, soc=job.soc, strict=False, seed=1, threads=1, project=project
-            ).report.estimate_us
-            for _, inputs, attrs in _calls(spec, job)
-        )
+            ).report
+            row.estimate_us += report.estimate_us
+            row.outside_range += report.outside_range
         if job.limit_us is not None and row.estimate_us >= job.limit_us:
             row.status = SLOWER
             return row
