@@ -200,9 +200,18 @@ class PageView:
             return markdown(rules[constraint.rule])
         where = f"on {', '.join(constraint.products)}: " if constraint.products else ""
         where += f"case {constraint.case}: " if constraint.case else ""
-        expected = "".join(piece if isinstance(piece, str) else expr_text(piece) for piece in constraint.pieces)
+        expected = constraint.expected
+        for name, value in constraint.blanks.items():
+            expected = expected.replace(f"{{{name}}}", name if name in self._spec.definitions else expr_text(value))
         sentence = markdown(f"{where}{constraint.subject}: {expected}")
         return Code(f"{sentence}, {markdown_code(expr_text(constraint.check))}")
+
+    @property
+    def definitions(self) -> list[Code]:
+        """List the definitions that the constraints name."""
+        named = {name: value for c in self._spec.program.constraints for name, value in c.blanks.items()}
+        shown = {name: expr_text(value) for name, value in named.items() if name in self._spec.definitions}
+        return [Code(f"{markdown_code(name)}: {markdown(text)}") for name, text in shown.items()]
 
     @property
     def differences(self) -> Code:
