@@ -1,4 +1,4 @@
-"""Test the comparison with kernels of cloned repositories: tiling data in source text, and invalid clones."""
+"""Test the comparison with kernels of cloned repositories: tiling data, problems, and invalid clones."""
 
 from __future__ import annotations
 
@@ -8,31 +8,56 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from opforge.codegen.data.products import soc_properties
 from opforge.codegen.errors import UserError
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-FIELDS = "TILING_DATA_FIELD_DEF(uint32_t, cores);\nTILING_DATA_FIELD_DEF(int64_t, rows);  // note\n"
+FIELDS = """BEGIN_TILING_DATA_DEF(Part)
+TILING_DATA_FIELD_DEF(uint32_t, cores)
+END_TILING_DATA_DEF
+BEGIN_TILING_DATA_DEF(Some)
+TILING_DATA_FIELD_DEF(uint32_t, cores);
+TILING_DATA_FIELD_DEF(int64_t, rows);  // note
+%sEND_TILING_DATA_DEF
+"""
+NESTED = "TILING_DATA_FIELD_DEF_STRUCT(Part, part);\n"
+SOC = soc_properties("Ascend910B3")
 
 
 @pytest.fixture
-def vendor(monkeypatch):
+def public(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module("vendor")
+    importlib.import_module("vendor")
+    return importlib.import_module("public.kernels")
 
 
 @pytest.fixture
-def kernel(vendor, tmp_path):
-    (tmp_path / "fields.h").write_text(FIELDS, encoding="utf-8")
-    return vendor.VendorKernel("Some", "ops-math", "math/some", "tilings.py", "fields.h")
+def tilings(public):
+    return importlib.import_module("public.tilings")
 
 
-def test_tiling_data_have_the_alignment_of_c(vendor, kernel, tmp_path):
+@pytest.fixture
+def kernel(public, tmp_path):
+    (tmp_path / "fields.h").write_text(FIELDS % "", encoding="utf-8")
+    return public.PublicKernel("Some", "ops-math", "math/some", "fields.h")
+
+
+def test_tiling_data_have_the_alignment_of_c(public, tilings, kernel, tmp_path):
     (tmp_path / "tilings.py").write_text("case1 = [3, -4]  # note\n", encoding="utf-8")
-    tiling = vendor.tiling_of(kernel, vendor.VendorCase("case1", "KEY", "fp16"), tmp_path)
+    tiling = public.listed_tiling(kernel, "case1", tmp_path, "tilings.py")
     assert tiling == {"cores": 3, "rows": -4}
-    assert vendor.packed(kernel, tiling, tmp_path) == struct.pack("<IIq", 3, 0, -4)
+    assert tilings.packed(tmp_path / "fields.h", tiling) == struct.pack("<IIq", 3, 0, -4)
+
+
+def test_fields_of_parts_have_their_name(tilings, tmp_path):
+    header = tmp_path / "fields.h"
+    header.write_text(FIELDS % NESTED, encoding="utf-8")
+    assert [name for _, name in tilings.fields_of(header)] == ["cores", "rows", "part.cores"]
+    with pytest.raises(UserError, match=r"got the field part\.cores, expected known fields"):
+        tilings.packed(header, {"cores": 1, "rows": 2})
 
 
 @pytest.mark.parametrize(
@@ -47,10 +72,49 @@ def test_tiling_data_have_the_alignment_of_c(vendor, kernel, tmp_path):
         "case1 = [,]",
     ],
 )
-def test_other_lists_are_one_message(vendor, kernel, tmp_path, text):
+def test_other_lists_are_one_message(public, kernel, tmp_path, text):
     (tmp_path / "tilings.py").write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match="case1: got no list of 2 integers"):
-        vendor.tiling_of(kernel, vendor.VendorCase("case1", "KEY", "fp16"), tmp_path)
+        public.listed_tiling(kernel, "case1", tmp_path, "tilings.py")
+
+
+@pytest.mark.parametrize(
+    ("width", "table", "item", "is_scaled", "key"),
+    [(64, 100, 4, False, 100), (512, 100, 2, True, 101), (513, 100, 4, False, 0), (64, (1 << 24) + 1, 2, True, 1)],
+)
+def test_the_rows_of_all_cores_are_those_of_grad(tilings, width, table, item, is_scaled, key):
+    for rows in (1, 39, 40, 1234):
+        found, cores, tiling = tilings.embedding_dense_grad(SOC, rows, width, table, item, is_scaled=is_scaled)
+        assert found == key
+        assert cores == min(40, rows, table)
+        large = tiling["params.formerRowRepTime"]
+        assert large * tiling["params.formerRowNum"] + (cores - large) * tiling["params.tailRowNum"] == rows
+        assert tiling["smallDimTiling.formerCopyRow"] * (cores - 1) + tiling["smallDimTiling.tailCopyRow"] == rows
+        most = tiling["smallDimTiling.maxRowInUb"]
+        for kind in ("former", "tail"):
+            loops, last = (tiling[f"smallDimTiling.{kind}{name}"] for name in ("CopyTime", "LastRow"))
+            assert (loops - 1) * most + last == tiling[f"smallDimTiling.{kind}CopyRow"]
+            assert 0 < last <= most
+        part, rest = tiling["params.formerEmbeddingDim"], tiling["params.tailEmbeddingDim"]
+        assert part * tiling["params.formerDimRepTime"] + rest == width
+
+
+def test_the_heads_of_all_cores_are_those_of_the_input(tilings):
+    key, cores, tiling = tilings.nsa_compress_grad(SOC, (255, 8, 128), 4099, 3, (32, 16))
+    assert (key, cores, tiling["ubMaxSize"]) == (0, 40, SOC.ub)
+    assert cores * tiling["headToProcess"] + tiling["headRemainder"] == 4099 * 8
+
+
+def test_problems_have_the_inputs_of_both_kernels(public):
+    kernels = {kernel.operator: kernel for kernel in public.KERNELS}
+    for problem in public.embedding_problems(kernels["EmbeddingDenseBackward"], Path()):
+        grad, indices, order = problem.buffers
+        assert grad is problem.inputs["grad"]
+        if problem.key < 100:
+            assert np.all(np.diff(indices) >= 0)
+            np.testing.assert_array_equal(problem.inputs["indices"][order], indices)
+    for problem in public.nsa_problems(kernels["NsaCompressGrad"], Path()):
+        assert problem.tiling["numOfBlock"] == problem.buffers[0].shape[0]
 
 
 @pytest.mark.parametrize("options", [("--ops-math", "nothing"), ("--ops-math", "."), ("--json", "no/file.json")])
@@ -67,9 +131,9 @@ def test_wrong_clones_are_one_message(tmp_path, options):
     assert "Traceback" not in done.stderr
 
 
-def test_without_clones_each_kernel_has_its_reason(vendor):
+def test_without_clones_each_kernel_has_its_reason(public):
     done = subprocess.run([sys.executable, str(BENCHMARKS / "vendor.py")], capture_output=True, text=True, check=False)
     assert done.returncode == 0
     lines = [line for line in done.stdout.splitlines() if line.startswith("not run: ")]
-    assert len(lines) == len(vendor.KERNELS)
+    assert len(lines) == len(public.KERNELS)
     assert all("is not given" in line for line in lines)

@@ -1,0 +1,1 @@
+"""Public kernels of clones: their tiling data, cases and launches."""

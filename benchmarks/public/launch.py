@@ -1,0 +1,96 @@
+"""Launch a public kernel of a clone on the CPU twin."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from case import Array
+
+from opforge.codegen.data.dtypes import CANN_DTYPES, SHORT_DTYPES
+from opforge.codegen.data.products import soc_properties
+from opforge.twin.coverage.op_sources import Definition, dtype_header, tiling_header
+from opforge.twin.runtime.acl import one_at_a_time, runtime
+from opforge.twin.runtime.kernel_process import Job, call_launch
+from opforge.twin.runtime.kernel_source import compile_kernel
+
+from .kernels import SOC, Problem, PublicKernel
+from .tilings import packed, text_of
+
+Row = dict[str, Any]
+_ENUMERATORS = {dtype.name: dtype.ge for dtype in CANN_DTYPES}
+
+
+LEVELS = ("device", "fast", "strict")
+
+
+@dataclass(frozen=True)
+class Launched:
+    """The report and the outputs of a launch with the checks of a level."""
+
+    report: Row
+    outputs: list[Array]
+
+    @property
+    def findings(self) -> list[str]:
+        """Return the kinds of the findings."""
+        return sorted({found["kind"] for found in self._errors()})
+
+    @property
+    def message(self) -> str:
+        """Return the message of the first finding."""
+        return next((str(found["message"]) for found in self._errors()), "the results differ")
+
+    def _errors(self) -> list[Row]:
+        return [found for found in self.report["findings"] if not found["warning"]]
+
+
+def launch(kernel: PublicKernel, problem: Problem, folder: Path, outputs: Sequence[Array]) -> dict[str, Launched]:
+    """Run a kernel of a clone with the checks of each level.
+
+    Args:
+        kernel: The kernel.
+        problem: The launch.
+        folder: The operator in the clone; it stays unmodified.
+        outputs: Arrays like the outputs.
+    """
+    dtype = _ENUMERATORS[SHORT_DTYPES[problem.dtype]]
+    header = dtype_header(Definition(kernel.operator, {}, dict.fromkeys(kernel.typed, dtype), has_lists=False))
+    header += tiling_header([text_of(folder / kernel.header)], kernel.operator)
+    data = packed(folder / kernel.header, problem.tiling)
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch).resolve() / "op_kernel"
+        shutil.copytree(folder / "op_kernel", copy)
+        wrapper = copy / "wrapper.cpp"
+        wrapper.write_text('#include "kernel_operator.h"\n#include "unmodified.h"\n', encoding="utf-8")
+        # Warnings of the clone are not errors: the compiler prints none for files that a system header includes.
+        text = f'#pragma GCC system_header\n{header}#include "{kernel.name}.cpp"\n'
+        (copy / "unmodified.h").write_text(text, encoding="utf-8")
+        buffers = [*problem.buffers, *outputs]
+        built = compile_kernel(wrapper, kernel.name, len(buffers), soc_properties(SOC).arch, lint=False)
+        job: Job = {
+            **built,
+            "symbol": kernel.name,
+            "task_type": kernel.task_type,
+            "soc": SOC,
+            "blocks": problem.cores,
+            "tiling_key": problem.key,
+            "tiling": data.hex(),
+            "sizes": [buffer.nbytes for buffer in buffers],
+            "workspace_bytes": problem.workspace,
+        }
+        return {level: _launched(job, problem.buffers, outputs, level) for level in LEVELS}
+
+
+def _launched(job: Job, inputs: Sequence[Array], outputs: Sequence[Array], level: str) -> Launched:
+    results = [np.zeros_like(output) for output in outputs]
+    buffers = [*(buffer.copy() for buffer in inputs), *results]
+    with one_at_a_time():
+        runtime().set_options(level=level, seed=1, threads=1)
+        report = call_launch(runtime().library, job, [buffer.ctypes.data for buffer in buffers])
+    return Launched(report, results)
