@@ -29,11 +29,11 @@ _FAILS = re.compile(r"return\s+(ge::)?(GRAPH_(FAILED|PARAM_INVALID)|FAILED)\b")
 _RETURN = re.compile(r"\breturn\b")
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _NULL = re.compile(r"[\w:>.()&| -]*(==\s*nullptr|!\w+)[\w:>.()&|!= -]*")
-# A shape of unknown rank gives an unknown shape, like in specs.
-_UNKNOWN_RANK = re.compile(
-    r"if\s*\(\s*([\w:]+::)?IsUnknownRank\(\*?\w+\)\s*\)\s*\{(\s*(OP_LOG\w*\([^;]*;|([\w:]+::)?SetUnknownRank\(\*?\w+\);))*"
-    r"\s*return (ge::)?GRAPH_SUCCESS;\s*\}"
-)
+# Conditions that are false if all dimensions are known, as at run time.
+_UNKNOWN = re.compile(r"\(?\s*(?:[\w:]+::)?IsUnknown(?:Rank|Shape|RankShape)\(\*\w+\)\s*\)?")
+# Text of a function that may change an output, or give the context to another function.
+_MAY_CHANGE = re.compile(r"GetOutput|->Set|->Append|\(\s*\w*[cC]ontext\s*[,)]")
+_MACRO_OF_CONTEXT = re.compile(r"\b(?:OP|OPS|GE|CUBE|VECTOR)_?[A-Z]\w*\(\s*context\b")
 # for (size_t i = 0; i < x->GetDimNum(); i++) { y->SetDim(i, x->GetDim(i)); }, or with a variable for the dimension
 _COPY_LOOP = re.compile(
     r"for\s*\(\s*\w+\s+(?P<i>\w+)\s*=\s*0[uUlL]*\s*;\s*(?P=i)\s*<\s*(?P<count>[\w>()-]+)\s*;"
@@ -115,7 +115,7 @@ class _Function:
         name = word[0] if word else ""
         if node.type == "comment" or _LOGS.fullmatch(name) or _NULL_CHECKS.fullmatch(name):
             return
-        if re.fullmatch(r"\(void\)\s*\w+\s*;", text) or _UNKNOWN_RANK.fullmatch(text):
+        if re.fullmatch(r"\(void\)\s*\w+\s*;", text) or self._is_for_unknown(node):
             return
         if node.type == "declaration":
             self._declaration(node)
@@ -276,10 +276,27 @@ class _Function:
         returns = len(_RETURN.findall(text))
         condition = self._condition(node).strip("() \n")
         changes = re.search(r"[^=!<>]=[^=]|->Set|->Append|\+\+|--|\bcontext\b(?!\s*(->Get|==|,|\)))", text)
-        if not returns or returns != len(_FAILS.findall(text)) or changes or self._passes(condition):
+        passes = self._passes(condition) and not self._is_checking_call(condition)
+        if not returns or returns != len(_FAILS.findall(text)) or changes or passes:
             raise _UnknownError(self._shown(node))
         if not _NULL.fullmatch(condition):
             self.notes.append(Note(line_of(node), f"shape inference: check {self._shown(node)}"))
+
+    def _is_for_unknown(self, node: Node) -> bool:
+        """Return whether statements apply only to unknown ranks or dimensions: a spec has its own rules for these."""
+        if node.type != "if_statement" or node.child_by_field_name("alternative") is not None:
+            return False
+        condition = self.source.of(node.child_by_field_name("condition")).strip()[1:-1]
+        return all(_UNKNOWN.fullmatch(part.strip()) for part in re.split(r"\|\||&&", condition))
+
+    def _is_checking_call(self, condition: str) -> bool:
+        """Return whether a condition calls a function of the source that has the context, but changes no output."""
+        condition += ")" * (condition.count("(") - condition.count(")"))
+        found = re.fullmatch(r"!?\s*(\w+)\((\s*context\s*(?:,[\w\s,]*)?)\)\s*(?:[!=]=\s*[\w:]+)?", condition)
+        if found is None or found[1] not in self.functions or set(re.findall(r"\w+", found[2])) & set(self.outputs):
+            return False
+        body = self.functions[found[1]].child_by_field_name("body")
+        return not _MAY_CHANGE.search(_MACRO_OF_CONTEXT.sub("", _STRING.sub('""', self.source.of(body))))
 
     def _passes(self, text: str) -> bool:
         """Return whether a text may pass an output, or the context with all outputs, to a function."""

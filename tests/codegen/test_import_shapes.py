@@ -52,6 +52,19 @@ static ge::graphStatus Shapes(gert::InferShapeContext* context)
 IMPL_OP_INFERSHAPE(PickRows).InferDataType(Types).InferShape(Shapes);
 }
 """
+CALLED = """
+static ge::graphStatus Checks(gert::InferShapeContext* context, int number)
+{
+    OP_CHECK_NULL_WITH_CONTEXT(context, context->GetInputShape(0));
+    return context->GetInputShape(0)->GetDimNum() > 3 ? GRAPH_FAILED : GRAPH_SUCCESS;
+}
+static ge::graphStatus Changes(gert::InferShapeContext* context)
+{
+    context->GetOutputShape(0)->SetDimNum(0);
+    return GRAPH_SUCCESS;
+}
+static ge::graphStatus Passes(gert::InferShapeContext* context) { return Elsewhere(context); }
+"""
 LOOPS = """
     size_t n = x->GetDimNum();
     y->SetDimNum(n);
@@ -129,6 +142,19 @@ def test_a_function_of_the_source_is_followed(spec_of):
     assert "# The source states no shape of y, mask: replace it." in text
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "if (Ops::Base::IsUnknownRank(*x) || IsUnknownShape(*rows)) { *y = *x; Change(y); return ge::GRAPH_SUCCESS; }",
+        "if (Checks(context) != ge::GRAPH_SUCCESS) { return ge::GRAPH_FAILED; }",
+        "OP_CHECK_IF(Checks(context, ROWS) == GRAPH_FAILED, OP_LOGE(context, text), return ge::GRAPH_FAILED);",
+    ],
+)
+def test_unknown_dimensions_and_checks_change_no_shape(statement, spec_of):
+    text, shapes = spec_of(CALLED + INFER.replace("STATEMENT", statement))
+    assert (shapes["y"], shapes["mask"]) == (shapes["rows"], shapes["x"]), text
+
+
 def test_elementwise_inference_of_cann_is_the_first_input(spec_of):
     text, shapes = spec_of("IMPL_OP_INFERSHAPE(PickRows).InferShape(Ops::Base::InferShape4Elewise);")
     assert shapes["y"] == shapes["x"]
@@ -150,13 +176,18 @@ def test_elementwise_inference_of_cann_is_the_first_input(spec_of):
         "OP_CHECK_IF(!Broadcast(x, mask), OP_LOGE(context, text), return ge::GRAPH_FAILED);",
         "OP_CHECK_IF(Change(context), OP_LOGE(context, text), return ge::GRAPH_FAILED);",
         "auto status = Change(context);",
+        "if (IsUnknownRank(*x) && x->GetDimNum() > 1) { *y = *x; return ge::GRAPH_SUCCESS; }",
+        "if (IsUnknownRank(*x)) { *y = *x; } else { *y = *rows; }",
+        "if (Changes(context) == ge::GRAPH_FAILED) { return ge::GRAPH_FAILED; }",
+        "if (Passes(context) == ge::GRAPH_FAILED) { return ge::GRAPH_FAILED; }",
+        "if (Checks(context, y) == ge::GRAPH_FAILED) { return ge::GRAPH_FAILED; }",
         "auto status = Change(y);",
         "for (size_t i = 0; i < 2; ++i) { mask->AppendDim(1); }",
         "return Change(context);",
     ],
 )
 def test_uncertain_shapes_become_comments(statement, spec_of):
-    text, _ = spec_of(INFER.replace("STATEMENT", statement))
+    text, _ = spec_of(CALLED + INFER.replace("STATEMENT", statement))
     assert "# The source states no shape of y, mask: replace it." in text
     assert f"shape inference is not read: {statement[:40]}" in text
 
