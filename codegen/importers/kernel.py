@@ -18,10 +18,10 @@ from .sources import MOST_BYTES, decoded
 from .tiling.structures import header_of, plain_structure
 from .tiling.template import MOST_KEYS, Names, TemplateKey, UnknownTemplateError, template_keys
 
-MOST_KERNEL_FILES = 200
-_NO_CODE = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+MOST_KERNEL_FILES, _MOST_INCLUDES = 200, 1000
+_NO_CODE = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"?', re.DOTALL)
 _ENTRY = re.compile(
-    r'(extern\s+"C"|template\s*<[^;{}]{0,2000}?>)\s+__global__\s+__aicore__\s+void\s+(\w+)\s*\(([^)]*)\)'
+    r'(extern\s+"C"|template\s*<[^;{}]{0,400}?>)\s+__global__\s+__aicore__\s+void\s+(\w+)\s*\(([^)]*)\)'
 )
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"\n]+)"', re.MULTILINE)
 _KEY = re.compile(r"\bTILING_KEY_IS\s*\(\s*([^()]{1,200})\)")
@@ -240,7 +240,7 @@ def _with_includes(path: Path) -> tuple[dict[str, str], list[str]]:
     waiting = [first]
     while waiting:
         including = waiting.pop()
-        for written in _INCLUDE.findall(_code(sources[including], keep_text=True)):
+        for written in _INCLUDE.findall(_code(sources[including], keep_text=True))[:_MOST_INCLUDES]:
             for folder in (PurePosixPath(including).parent, PurePosixPath()):
                 location = _normal(folder / written)
                 found = None if location is None or location in sources else _read_below(path.parent, location)

@@ -25,7 +25,7 @@ from .draft import (
 )
 from .tiling.structures import described_structures
 
-_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+_COMMENT = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"?', re.DOTALL)
 _REG_OP = re.compile(r"\bREG_OP\s*\(\s*(\w+)\s*\)")
 _CLAUSE = re.compile(r"\s*\.\s*(\w+)\s*\(")
 _TENSORS = {

@@ -12,6 +12,7 @@ from imported_kernel import ADDER, SOURCE, TYPES, opforge, write_source
 from opforge.codegen.errors import UserError
 from opforge.codegen.importers.kernel import read_kernel
 from opforge.codegen.importers.sources import read_sources
+from opforge.codegen.importers.tiling.structures import described_structures
 from opforge.codegen.importers.tiling.template import TemplateKey, UnknownTemplateError, template_keys
 
 pytest.importorskip("tree_sitter_cpp", reason="tree-sitter-cpp is not installed: pip install 'opforge[import]'")
@@ -170,3 +171,32 @@ def test_a_template_without_keys_is_rejected(tmp_path):
     assert draft.op_type == SOURCE["op"]
     with pytest.raises(UserError, match="add_rows: got a template whose tiling keys are not read: its sources have no"):
         read_kernel(kernel, draft)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ASCENDC_TPL_ARGS_DECL(" * 40_000,
+        "ASCENDC_TPL_SEL(" * 60_000,
+        "template <int A> " * 40_000,
+        '"\\' * 300_000,
+        "TILING_KEY_IS(" * 60_000,
+        "const " * 200_000,
+        "".join(f'#include "{number}.h"\n' for number in range(40_000)),
+    ],
+    ids=["parameters", "selections", "templates", "texts", "keys", "constants", "includes"],
+)
+def test_sources_of_any_text_end(text, tmp_path):
+    definition, kernel = write_template(tmp_path)
+    kernel.write_text(f"{ENTRY}{text}\n", encoding="utf-8")
+    (draft,) = read_sources([definition / "add_rows.json"]).drafts
+    assert "structure: {header: add_rows/data.h" in "".join(read_kernel(kernel, draft).draft.tiling)
+
+
+def test_a_chain_of_structures_is_bounded():
+    text = "".join(
+        f"BEGIN_TILING_DATA_DEF(A{n}) TILING_DATA_FIELD_DEF_STRUCT(A{n + 1}, x); END_TILING_DATA_DEF;"
+        for n in range(5_000)
+    )
+    structures, _ = described_structures([text])
+    assert 1 <= len(structures) <= 200

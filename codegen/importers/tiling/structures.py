@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from opforge.codegen.importers.cpp_tree import Source, nodes
 
-_NO_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
-_DESCRIBED = re.compile(r"\bBEGIN_TILING_DATA_DEF\s*\(\s*(\w+)\s*\)(.*?)\bEND_TILING_DATA_DEF\b", re.DOTALL)
+_NO_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_PART = re.compile(r"\b(BEGIN_TILING_DATA_DEF|END_TILING_DATA_DEF|TILING_DATA_FIELD_DEF\w*)\b(?:\s*\(([^()]*)\))?")
+_MOST_STRUCTURES = 200
 _REGISTERED = re.compile(r"\bREGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)")
-_FIELD = re.compile(r"TILING_DATA_FIELD_DEF(\w*)\s*\(([^()]*)\)")
 _NUMBER = re.compile(
-    r"\b(?:const(?:expr)?|define)\s+(?:static\s+|const\s+)*(?:\w+\s+)?(\w+)\s*(?:=\s*)?\(?(\d+)U?L*\)?\s*[;\n]"
+    r"\b(?:const(?:expr)?|define)\s+(?:static\s+|const\s+){0,3}(?:\w+\s+)?(\w+)\s*(?:=\s*)?\(?(\d+)U?L*\)?\s*[;\n]"
 )
 
 
@@ -43,8 +43,8 @@ def described_structures(texts: Iterable[str], *, has_setters: bool = False) -> 
     for text in texts:
         code = code_of(text)
         numbers |= numbers_of(code)
-        for found in _DESCRIBED.finditer(code):
-            structures.setdefault(found[1], _fields(found[2], has_setters=has_setters))
+        for name, fields in _described(code, has_setters=has_setters).items():
+            structures.setdefault(name, fields)
         registered |= dict(_REGISTERED.findall(code))
     # Lengths of arrays are often named constants of the host code.
     structures = {
@@ -54,18 +54,25 @@ def described_structures(texts: Iterable[str], *, has_setters: bool = False) -> 
     return _ordered(structures), registered
 
 
-def _fields(body: str, *, has_setters: bool) -> str:
-    text = ""
-    for kind, arguments in _FIELD.findall(body):
+def _described(code: str, *, has_setters: bool) -> dict[str, str]:
+    """Return the fields of the first structures of a source."""
+    found: dict[str, list[str]] = {}
+    current: list[str] = []
+    for macro, arguments in _PART.findall(code):
         words = [word.strip() for word in arguments.split(",")]
-        if kind == "_ARR" and len(words) == 3:
-            text += f"{words[0]} {words[2]}[{words[1]}]; "
+        kind = macro.removeprefix("TILING_DATA_FIELD_DEF")
+        if macro == "BEGIN_TILING_DATA_DEF" and re.fullmatch(r"\w+", words[0]) and len(found) < _MOST_STRUCTURES:
+            current = found.setdefault(words[0], [])
+        elif macro == "END_TILING_DATA_DEF":
+            current = []
+        elif kind == "_ARR" and len(words) == 3:
+            current.append(f"{words[0]} {words[2]}[{words[1]}]; ")
         elif kind in {"", "_STRUCT"} and len(words) == 2:
-            text += f"{words[0]} {words[1]}; "
+            current.append(f"{words[0]} {words[1]}; ")
         if has_setters and kind == "" and len(words) == 2:
-            text += f"void set_{words[1]}({words[0]} value) {{ {words[1]} = value; }} "
-            text += f"{words[0]} get_{words[1]}() const {{ return {words[1]}; }} "
-    return text
+            current.append(f"void set_{words[1]}({words[0]} value) {{ {words[1]} = value; }} ")
+            current.append(f"{words[0]} get_{words[1]}() const {{ return {words[1]}; }} ")
+    return {name: "".join(fields) for name, fields in found.items()}
 
 
 def _ordered(structures: Mapping[str, str]) -> dict[str, str]:

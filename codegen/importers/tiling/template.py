@@ -13,6 +13,7 @@ from opforge.codegen.importers.reg_op import arguments_of
 from opforge.codegen.spec.field_types import TASK_TYPES
 
 MOST_KEYS = 512
+_MOST_MACROS = 1000
 _MOST_DEPTH, _MOST_CHARS = 8, 400_000
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?![\w(])((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _CONSTANT = re.compile(r"\bconstexpr\s+(?:static\s+|inline\s+|const\s+)*[\w:]+\s+(\w+)\s*=\s*([^;]+);")
@@ -128,8 +129,7 @@ def template_keys(code: str, op_type: str, dtypes: Sequence[str]) -> tuple[list[
 
 def _declared(code: str, op_type: str) -> list[str]:
     """The declarations of the parameters: those of the operator, or else the first ones."""
-    calls = (call for call in _CALL.finditer(code) if call[1] == "ARGS_DECL")
-    found = [words for call in calls if (words := arguments_of(code, call.end(), _MOST_CHARS)[0])]
+    found = [words for words in _macros(code, "ARGS_DECL") if words]
     if not found:
         raise UnknownTemplateError("its sources have no ASCENDC_TPL_ARGS_DECL")
     wanted = op_type.lower()
@@ -138,11 +138,20 @@ def _declared(code: str, op_type: str) -> list[str]:
 
 def _combinations(names: Names, code: str) -> Iterator[list[str]]:
     """The arguments of each ASCENDC_TPL_ARGS_SEL."""
-    for found in _CALL.finditer(code):
-        if found[1] == "SEL":
-            for word, arguments in _calls(names, ", ".join(arguments_of(code, found.end(), _MOST_CHARS)[0])):
-                if word == "ARGS_SEL":
-                    yield arguments
+    for arguments in _macros(code, "SEL"):
+        for word, selected in _calls(names, ", ".join(arguments)):
+            if word == "ARGS_SEL":
+                yield selected
+
+
+def _macros(code: str, name: str) -> Iterator[list[str]]:
+    """Yield the arguments of each macro with this name, up to the first one without an end."""
+    calls = (call for call in _CALL.finditer(code) if call[1] == name)
+    for call in itertools.islice(calls, _MOST_MACROS):
+        arguments, end = arguments_of(code, call.end(), _MOST_CHARS)
+        yield arguments
+        if end == len(code):
+            return
 
 
 def _calls(names: Names, text: str) -> list[tuple[str, list[str]]]:
