@@ -174,23 +174,27 @@ def test_a_template_without_keys_is_rejected(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "problem"),
     [
-        "ASCENDC_TPL_ARGS_DECL(" * 40_000,
-        "ASCENDC_TPL_SEL(" * 60_000,
-        "template <int A> " * 40_000,
-        '"\\' * 300_000,
-        "TILING_KEY_IS(" * 60_000,
-        "const " * 200_000,
-        "".join(f'#include "{number}.h"\n' for number in range(40_000)),
+        ("ASCENDC_TPL_ARGS_DECL(" * 40_000, "its sources have no ASCENDC_TPL_ARGS_DECL"),
+        ("ASCENDC_TPL_SEL(" * 60_000, "its sources have no ASCENDC_TPL_SEL"),
+        ("template <int A> " * 40_000, ""),
+        ('"\\' * 300_000, ""),
+        ("TILING_KEY_IS(" * 60_000, ""),
+        ("const " * 200_000, ""),
+        ("".join(f'#include "{number}.h"\n' for number in range(40_000)), ""),
     ],
     ids=["parameters", "selections", "templates", "texts", "keys", "constants", "includes"],
 )
-def test_sources_of_any_text_end(text, tmp_path):
+def test_sources_of_any_text_end(text, problem, tmp_path):
     definition, kernel = write_template(tmp_path)
     kernel.write_text(f"{ENTRY}{text}\n", encoding="utf-8")
     (draft,) = read_sources([definition / "add_rows.json"]).drafts
-    assert "structure: {header: add_rows/data.h" in "".join(read_kernel(kernel, draft).draft.tiling)
+    if problem:
+        with pytest.raises(UserError, match=problem):
+            read_kernel(kernel, draft)
+    else:
+        assert "structure: {header: add_rows/data.h" in "".join(read_kernel(kernel, draft).draft.tiling)
 
 
 def test_a_chain_of_structures_is_bounded():
