@@ -124,6 +124,111 @@ constexpr Budget BudgetOf(const EmbeddingDenseBackwardProblem& problem, const Gr
     return budget;
 }
 
+// The sums by table rows (op_kernel/common/embedding_by_table.h): bytes of the buffers for loads, for stores, and of
+// the scan; rows of a batch and of the table in UB; words of the list of a core, and behind it.
+inline constexpr int64_t kChunkBytes = 32768;
+inline constexpr int64_t kTableLoadBuffers = 2;
+inline constexpr int64_t kTableStoreBuffers = 2;
+inline constexpr int64_t kTableStoreBytes = 8192;
+inline constexpr int64_t kScanWords = 11776;
+inline constexpr int64_t kBatchBytes = 16384;
+inline constexpr int64_t kMaxBatchRows = 128;
+inline constexpr int64_t kMaxTableRows = 512;
+inline constexpr int64_t kMaxTableParts = 128;
+inline constexpr int64_t kSecondSums = 8;
+inline constexpr int64_t kListWords = 5120;
+inline constexpr int64_t kListTail = 256;
+inline constexpr int64_t kMaxHits = 1024;  // indices that are added to the list together
+inline constexpr int64_t kMaxTableCores = 64;
+inline constexpr int64_t kMaxTableRowBytes = 1024;  // in float32
+inline constexpr int64_t kMaxFrequent = 8;
+inline constexpr int64_t kRecordWords = 32;
+inline constexpr int64_t kBitsPerWord = 32;
+// Estimated cycles: of the scan for a chunk of indices, and for 64 words of it; of a part of the table; of a row of
+// grad; of a barrier and the records. Those of the sums of sorted rows: for a row, and for the merge and the gaps.
+inline constexpr int64_t kScanCycles = 420;
+inline constexpr int64_t kScanLanes = 20;  // words that are scanned in a cycle
+inline constexpr int64_t kPartCycles = 450;
+inline constexpr int64_t kRowCycles = 11;
+inline constexpr int64_t kRecordCycles = 2700;
+inline constexpr int64_t kSortedRowCycles = 14;
+inline constexpr int64_t kMergeCycles = 6000;
+inline constexpr int64_t kRepeatBytes = 256;
+inline constexpr int64_t kPortBytes = 32;  // bytes of GM per cycle and core
+
+/// The sums by table rows, and estimated cycles; `rows` is 0 if the kernel does not support the problem.
+struct Table {
+    int64_t rows = 0;
+    int64_t batchRows = 0;
+    int64_t loadRows = 0;
+    int64_t evenRows = 0;
+    int64_t positionBits = 0;
+    int64_t tableBytes = 0;
+    int64_t ubBytes = 0;
+    int64_t workspaceBytes = 0;
+    int64_t cycles = 0;  // without the stores, which all algorithms have
+};
+
+/// Returns the sums by table rows for `cores` cores.
+constexpr Table TableOf(const EmbeddingDenseBackwardProblem& problem, const Platform& platform)
+{
+    const int64_t elementBytes = SizeOf(problem.gradDtype);
+    const int64_t cores = platform.coreNum;
+    const int64_t rowBytes = problem.E * elementBytes;
+    const int64_t sumBytes = problem.E * kFloatBytes;
+    Table table;
+    if (problem.scaleGradByFreq || cores > kMaxTableCores || problem.numWeights < cores ||
+        sumBytes > kMaxTableRowBytes || rowBytes % kUbBlockBytes != 0 || problem.M > kMaxTableCores * kListWords) {
+        return table;
+    }
+    const int64_t ownedRows = CeilDiv(problem.numWeights, cores);
+    const int64_t meanRows = CeilDiv(problem.M, cores);
+    const int64_t indexWords = SizeOf(problem.indicesDtype) / kFloatBytes;
+    const int64_t chunks = CeilDiv(problem.M * indexWords * kFloatBytes, kChunkBytes);
+    table.evenRows = meanRows + meanRows / 8 + 64;
+    while (int64_t{1} << table.positionBits < problem.M) {
+        ++table.positionBits;
+    }
+    const int64_t fillers = chunks * (kUbBlockBytes / kFloatBytes);
+    if (table.evenRows + fillers + kMaxHits > kListWords || ownedRows > (int64_t{1} << 30 >> table.positionBits)) {
+        return Table();
+    }
+    const int64_t listBytes = 2 * (kListWords + kListTail) * (kFloatBytes * kBitsPerWord + kFloatBytes) / kBitsPerWord;
+    const int64_t mostRows = std::min(kMaxBatchRows, kChunkBytes / rowBytes);
+    table.batchRows = RoundDown(std::min(kBatchBytes / sumBytes, mostRows), 2);
+    table.loadRows = problem.gradDtype == DataType::kBfloat16 ? table.batchRows : RoundDown(mostRows, 2);
+    const int64_t queueBytes = kTableLoadBuffers * kChunkBytes + kTableStoreBuffers * kTableStoreBytes;
+    // The rows of a batch as floats. Vector instructions add half and float rows to floats.
+    const int64_t batchBytes = table.batchRows * sumBytes;
+    const int64_t tableBatchBytes = problem.gradDtype == DataType::kBfloat16 ? batchBytes : 0;
+    const int64_t left = platform.ubBytes - queueBytes - listBytes - tableBatchBytes;
+    const int64_t most = std::min({left / sumBytes - kSecondSums, kMaxTableRows, ownedRows});
+    if (most < kMaxFrequent) {
+        return Table();
+    }
+    const int64_t parts = CeilDiv(ownedRows, most);
+    table.rows = std::max(CeilDiv(ownedRows, parts), kMaxFrequent);
+    table.tableBytes = listBytes + std::max(kScanWords * kFloatBytes + batchBytes + sumBytes,
+                                            tableBatchBytes + (table.rows + kSecondSums) * sumBytes);
+    table.ubBytes = queueBytes + table.tableBytes;
+    table.workspaceBytes = cores * (kRecordWords + (2 * kMaxFrequent + 1) * problem.E) * kFloatBytes;
+    if (table.ubBytes > platform.ubBytes || parts > kMaxTableParts) {
+        return Table();
+    }
+    const int64_t scan = chunks * kScanCycles + problem.M * indexWords / kScanLanes * indexWords + meanRows;
+    const int64_t row = std::max(kRowCycles + sumBytes / kRepeatBytes, rowBytes / kPortBytes);
+    table.cycles =
+        scan + kRecordCycles + parts * kPartCycles + meanRows * row + 2 * ownedRows * sumBytes / kRepeatBytes;
+    return table;
+}
+
+/// Returns the estimated cycles of the sums of sorted rows.
+constexpr int64_t SortedCycles(const EmbeddingDenseBackwardProblem& problem, int64_t chunk, int64_t cores)
+{
+    const int64_t row = std::max(kSortedRowCycles, problem.E * SizeOf(problem.gradDtype) / kPortBytes);
+    return SortCycles(problem.M, chunk, cores) + CeilDiv(problem.M, cores) * row + kMergeCycles;
+}
+
 // The kernel for cores without a sort (op_kernel/common/arch/owner_scan.h, row_panel.h): bytes of the scan, of the two
 // buffers of loads, of a panel of rows.
 inline constexpr int64_t kScanBytes = 2 * 16384 + 768 + 1024 + 3 * 16384 + 16416;
@@ -233,6 +338,20 @@ constexpr Plan<EmbeddingDenseBackwardTilingData> PlanEmbeddingDenseBackward(
         const int64_t gapBytes = (problem.M + grid.rowBlocks) * self::kGapEntryBytes;
         plan.workspaceBytes = lists * self::kListBytesPerIndex * problem.M + gapBytes +
                               grid.rowBlocks * (self::kRecordBytes + 2 * data.partialPitch * self::kFloatBytes);
+        const self::Table table = self::TableOf(problem, platform);
+        if (table.rows > 0 && blocks == platform.coreNum && table.cycles < self::SortedCycles(problem, chunk, blocks)) {
+            data.tableRows = static_cast<int32_t>(table.rows);
+            data.loadRows = static_cast<int32_t>(table.loadRows);
+            data.batchRows = static_cast<int32_t>(table.batchRows);
+            data.listWords = static_cast<int32_t>(self::kListWords);
+            data.evenRows = static_cast<int32_t>(table.evenRows);
+            data.positionBits = static_cast<int32_t>(table.positionBits);
+            data.tableStoreBytes = static_cast<int32_t>(self::kTableStoreBytes);
+            data.tableBytes = static_cast<int32_t>(table.tableBytes);
+            data.tableOffset = RoundUp(plan.workspaceBytes, kGmSectorBytes);
+            data.plannedUbBytes = static_cast<int32_t>(std::max(ubBytes, table.ubBytes));
+            plan.workspaceBytes = data.tableOffset + table.workspaceBytes;
+        }
     }
     return plan;
 }

@@ -124,6 +124,48 @@ void CheckWorkspace(const Drawn& drawn, const EmbeddingDenseBackwardTilingData& 
            "the workspace holds the lists, the gaps, the records and the parked rows", drawn);
 }
 
+/// The sums of ranges of table rows; the limits are those of op_kernel/common/embedding_by_table.h and range_scan.h.
+void CheckTable(const Drawn& drawn, const EmbeddingDenseBackwardTilingData& data, int64_t blocks, int64_t bytes)
+{
+    constexpr int64_t chunkBytes = 32768;
+    constexpr int64_t scanBytes = (8192 + 3 * 1024 + 2 * 256) * 4;
+    const int64_t rowBytes = data.columns * drawn.ElementBytes();
+    const int64_t sumBytes = data.columns * 4;
+    const int64_t owned = opforge::CeilDiv(data.weights, blocks);
+    const bool isWidened = drawn.problem.gradDtype == DataType::kBfloat16;
+    Expect(blocks == drawn.platform.coreNum && blocks <= 64 && data.scale == 0, "all cores have sums, without scaling",
+           drawn);
+    Expect(rowBytes % 32 == 0, "rows are whole 32-byte blocks", drawn);
+    Expect(owned << data.positionBits <= int64_t{1} << 30 && data.rows <= int64_t{1} << data.positionBits,
+           "a row of a core and a position fit into a word", drawn);
+    Expect(data.tableRows <= 512 && opforge::CeilDiv(owned, int64_t{data.tableRows}) <= 128,
+           "there are not too many sums", drawn);
+    const int64_t chunks = opforge::CeilDiv(data.rows * SizeOf(drawn.problem.indicesDtype), chunkBytes);
+    Expect(data.evenRows * blocks >= data.rows, "cores share the rows of full cores only", drawn);
+    Expect(data.listWords % 256 == 0 && data.evenRows + 1024 + 8 * chunks <= data.listWords,
+           "the indices of a core fit into its list", drawn);
+    Expect(data.batchRows >= 2 && data.batchRows % 2 == 0 && data.batchRows <= data.loadRows &&
+               data.loadRows % 2 == 0 && data.loadRows <= 128,
+           "rows are read as pairs of indices", drawn);
+    Expect(data.loadRows * rowBytes <= chunkBytes && data.batchRows * sumBytes <= chunkBytes, "a buffer has a batch",
+           drawn);
+    Expect(isWidened ? data.loadRows == data.batchRows : true, "there are floats for a batch", drawn);
+    Expect(data.tableStoreBytes % 32 == 0 && rowBytes <= data.tableStoreBytes, "an output buffer has a row", drawn);
+    const int64_t words = data.listWords + 256;
+    const int64_t lists = 2 * words * 4 + 2 * words / 8;
+    const int64_t sums = (data.tableRows + 8 + (isWidened ? data.batchRows : 0)) * sumBytes;
+    Expect(data.tableBytes >= lists + std::max(sums, scanBytes + (data.batchRows + 1) * sumBytes),
+           "the lists and the sums, or the scan, fit", drawn);
+    const int64_t ubBytes = 2 * chunkBytes + 2 * int64_t{data.tableStoreBytes} + data.tableBytes;
+    Expect(ubBytes <= data.plannedUbBytes && ubBytes <= drawn.platform.ubBytes, "the buffers of the sums fit into UB",
+           drawn);
+    const int64_t sorted = data.rows * 16 + (data.rows + data.rowBlocks) * 8 + data.rowBlocks * 32 +
+                           2 * data.rowBlocks * data.partialPitch * 4;
+    Expect(data.tableOffset % 128 == 0 && data.tableOffset >= sorted &&
+               bytes >= data.tableOffset + blocks * (32 + 17 * data.columns) * 4,
+           "the workspace holds the records and the shared sums behind that of the sort", drawn);
+}
+
 void CheckPlan(const Drawn& drawn)
 {
     const auto plan = opforge::PlanEmbeddingDenseBackward(drawn.problem, drawn.platform);
@@ -141,6 +183,9 @@ void CheckPlan(const Drawn& drawn)
     CheckSort(drawn, data);
     CheckBuffers(drawn, data);
     CheckWorkspace(drawn, data, plan.blockNum, plan.workspaceBytes);
+    if (data.tableRows > 0) {
+        CheckTable(drawn, data, plan.blockNum, plan.workspaceBytes);
+    }
 }
 
 }  // namespace

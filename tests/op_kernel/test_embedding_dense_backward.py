@@ -93,6 +93,69 @@ def test_fractions_of_indices_are_cut_off():
     agree(values((6, 8)), np.array([0.9, 1.0, 1.999, 2.5, -0.5, 2.0], np.float32), 3)
 
 
+LIMITS = [-1, -(2**31), 2**31 - 1, 40, 41, -40]
+LIMITS_INT64 = [2**32, 2**32 + 3, -(2**32) + 3, 2**31, 2**63 - 1, -(2**63), 2**40 - 1]
+
+# Narrow rows and all cores: the sums of a range of rows are in UB.
+NARROW = [(np.float16, 64, 10000), (np.float16, 16, 60000), (np.float32, 48, 9000), (DTYPES["bfloat16"], 80, 9000)]
+
+
+def evenly_often(rows, weights, dtype=np.int32, seed=0):
+    """Each core has a row with many indices, which keeps one of its sums busy."""
+    random = np.random.default_rng(seed)
+    return np.where(random.random(rows) < 0.5, random.integers(0, 48, rows) * weights // 48 + 1, uniform(rows, weights))
+
+
+TABLE_SPREADS = {
+    "uniform": uniform,
+    "zipf": zipf,
+    "all_equal": lambda rows, weights: np.full(rows, weights // 3),
+    "ascending": lambda rows, weights: np.arange(rows) * weights // rows,
+    "in_a_tenth": lambda rows, weights: uniform(rows, weights // 10),
+    "one_of_two": lambda rows, weights: np.where(np.arange(rows) % 2, 5, uniform(rows, weights)),
+    "late": lambda rows, weights: np.where(np.arange(rows) < rows // 2, uniform(rows, weights), weights - 7),
+    "two_of_a_core": lambda rows, weights: np.where(np.arange(rows) % 5, uniform(rows, weights), np.arange(rows) % 2),
+    "evenly_often": evenly_often,
+}
+
+
+@pytest.mark.parametrize("index_dtype", INDEX_DTYPES)
+@pytest.mark.parametrize(("dtype", "columns", "rows"), NARROW)
+@pytest.mark.parametrize("spread", TABLE_SPREADS)
+def test_narrow_rows(spread, dtype, columns, rows, index_dtype):
+    weights = 5000
+    indices = TABLE_SPREADS[spread](rows, weights).astype(index_dtype)
+    numbers = [*LIMITS, *(LIMITS_INT64 if index_dtype is np.int64 else []), weights, weights + 3, -7]
+    indices[:: rows // 40][: len(numbers)] = numbers
+    agree(values((rows, columns), dtype), indices, weights, padding_idx=11)
+
+
+@pytest.mark.parametrize("padding", [0, 103, 104, 4999])
+def test_narrow_rows_with_many_padding_indices(padding):
+    indices = np.where(np.arange(10000) % 3 == 0, padding, uniform(10000, 5000))
+    result = agree(values((10000, 64), np.float16), indices, 5000, padding)
+    assert not result["grad_weight"][padding].any()
+
+
+@pytest.mark.parametrize("rows", [8191, 8192, 8193, 16384 + 4097, 30000 + 7])
+def test_narrow_rows_with_every_kind_of_last_chunk(rows):
+    for dtype in INDEX_DTYPES:
+        agree(values((rows, 64), np.float32), uniform(rows, 500, dtype), 500)
+
+
+def test_narrow_rows_that_are_equally_frequent_need_few_barriers():
+    report = agree(values((12000, 64), np.float16), evenly_often(12000, 5000), 5000).report
+    assert report.blocks == 48
+    assert report.traffic_balance <= 1.3
+
+
+@pytest.mark.parametrize("spread", ["uniform", "zipf", "one_of_two"])
+def test_narrow_rows_are_read_once(spread):
+    report = agree(values((12000, 64), np.float16), TABLE_SPREADS[spread](12000, 5000), 5000).report
+    assert report.first_touch_bytes <= 1.1 * report.minimal_bytes
+    assert report.gm_bytes_read <= report.minimal_bytes + 2 * 48 * 12000 * 4
+
+
 # Tails, exact fits, several tiles of columns.
 @pytest.mark.parametrize("columns", [1, 2, 7, 8, 15, 16, 17, 31, 64, 100, 257, 1024, 4096, 4097, 8191])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
@@ -147,10 +210,6 @@ def test_runs_that_span_several_shares():
 @pytest.mark.parametrize("length", [4, 6, 12, 144])
 def test_runs_longer_than_a_batch(length):
     agree(values((576, 4096), np.float16), (np.arange(576) // length).astype(np.int32), 150, scale=True)
-
-
-LIMITS = [-1, -(2**31), 2**31 - 1, 40, 41, -40]
-LIMITS_INT64 = [2**32, 2**32 + 3, -(2**32) + 3, 2**31, 2**63 - 1, -(2**63), 2**40 - 1]
 
 
 @pytest.mark.parametrize("padding", [-1, 0, 39])

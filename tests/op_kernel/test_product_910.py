@@ -18,8 +18,8 @@ from opforge.twin import AclnnError
 
 SOC = "Ascend910A"
 MODULES = (test_batch_norm_elemt_backward, test_conv_tbc_backward, test_embedding_dense_backward)
-# They count cores or bytes of other chips, or compare HF32. On this product, one core sums all rows of an index. The
-# slowest one is below.
+# They count cores or bytes of other chips, test an algorithm of other chips, or compare HF32. On this product, one core
+# sums all rows of an index. The slowest one is below.
 OTHER = (
     "test_indices_around_the_exact_floats",
     "test_cube_math_types_differ_like_their_operands",
@@ -30,6 +30,11 @@ OTHER = (
     "test_few_blocks_for_a_tiny_problem_many_for_a_wide_row",
     "test_hot_rows_are_shared_out",
     "test_table_without_any_index_is_zeroed",
+    "test_narrow_rows",
+    "test_narrow_rows_with_many_padding_indices",
+    "test_narrow_rows_with_every_kind_of_last_chunk",
+    "test_narrow_rows_that_are_equally_frequent_need_few_barriers",
+    "test_narrow_rows_are_read_once",
     "test_more_channels_than_a_tile_holds",
     "test_small_problems_use_few_cores_and_large_ones_all",
 )

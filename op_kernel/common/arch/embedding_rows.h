@@ -7,7 +7,7 @@
 #if OPFORGE_IS_COUPLED
 #include "common/embedding_by_owner.h"
 #else
-#include "common/embedding_by_sort.h"
+#include "common/embedding_by_ranges.h"
 #endif
 
 namespace opforge {
@@ -16,7 +16,7 @@ template <typename T, typename I>
 #if OPFORGE_IS_COUPLED
 using EmbeddingRows = EmbeddingByOwner<T, I>;
 #else
-using EmbeddingRows = EmbeddingBySort<T, I>;
+using EmbeddingRows = EmbeddingByRanges<T, I>;
 #endif
 
 }  // namespace opforge
