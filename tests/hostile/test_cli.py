@@ -22,7 +22,7 @@ NEEDED = {
     "convert": ["m.onnx", "-o", "o.onnx"],
     "check": ["m.onnx"],
     "atc": ["m.onnx"],
-    "profile": ["Foo"],
+    "profile": ["Clip"],
     "run": ["m.onnx"],
     "verify": ["p.run"],
     "import": ["m.onnx"],
@@ -32,7 +32,7 @@ PATHS = ("Path", "Path | None", "list[Path] | None")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    project = new_project("Foo", tmp_path_factory.mktemp("cli") / "project", "elementwise")
+    project = new_project("Clip", tmp_path_factory.mktemp("cli") / "project", "elementwise")
     x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy")
     graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
     opsets = [onnx.helper.make_opsetid("", 18)]
@@ -135,7 +135,7 @@ FILES = [
     "\udcff",
 ]
 READERS = [["convert", "{}", "-o", "o.onnx"], ["check", "{}"], ["run", "{}"], ["generate", "{}"], ["verify", "{}"]]
-READERS += [["run", "m.onnx", "--inputs", "{}"], ["profile", "Foo", "--inputs", "{}"], ["atc", "{}"]]
+READERS += [["run", "m.onnx", "--inputs", "{}"], ["profile", "Clip", "--inputs", "{}"], ["atc", "{}"]]
 
 
 @pytest.mark.parametrize("file", FILES, ids=ascii)
@@ -177,8 +177,8 @@ ARGUMENTS = [
     ["convert", "m.onnx", "-o", "o.onnx", "--domain", "\x1b"],
     ["run", "m.onnx", "--soc", "Ascend1"],
     ["profile", "\x1b[31m"],
-    ["profile", "Foo", "--shape", "x="],
-    ["profile", "Foo", "--shape", "x=4", "--attr", "alpha"],
+    ["profile", "Clip", "--shape", "x="],
+    ["profile", "Clip", "--shape", "x=4", "--attr", "alpha"],
     ["lint", "absent.h"],
     ["lint", "folder"],
     ["lint", "bytes"],

@@ -24,7 +24,7 @@ CLOSED, FULL = "it is closed, expected an open one", "cannot be written: No spac
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Create a project with a model and built operators."""
-    project = new_project("Foo", tmp_path_factory.mktemp("streams") / "project", "elementwise")
+    project = new_project("Clip", tmp_path_factory.mktemp("streams") / "project", "elementwise")
     x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy")
     graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
     opsets = [onnx.helper.make_opsetid("", 18)]
@@ -149,7 +149,7 @@ def test_names_that_the_encoding_does_not_have_are_escaped(tmp_path, encoding):
     assert ("算子.onnx" if encoding == "utf-8" else r"\u7b97\u5b50.onnx") in err
 
 
-@pytest.mark.parametrize("command", ["generate --output made4", "check m.onnx", "run m.onnx", "lint op_kernel/foo.h"])
+@pytest.mark.parametrize("command", ["generate --output made4", "check m.onnx", "run m.onnx", "lint op_kernel/clip.h"])
 def test_a_process_without_memory_is_one_message(folder, command):
     """The limit is reached while modules are imported."""
     done = subprocess.run(
