@@ -34,7 +34,7 @@ class Platform(Distribution):
     """Has a compiled file if the library is given, so that the wheel is one of a platform."""
 
     def has_ext_modules(self) -> bool:
-        """Whether files differ between platforms."""
+        """Return whether files differ between platforms."""
         return bool(PREBUILT)
 
 

@@ -40,7 +40,7 @@ def commas(items: Iterable[Any]) -> Code:
 
 
 def cpp_string(text: str) -> Code:
-    """A C++ string literal."""
+    """Return a C++ string literal."""
     out = []
     for byte in text.encode():
         char = chr(byte)

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def render_page(template: Path, **values: Any) -> str:
-    """A page as HTML.
+    """Return a page as HTML.
 
     Args:
         template: Template that extends `page.html.j2`, the common layout.

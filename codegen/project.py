@@ -152,7 +152,7 @@ class Project:
         return found
 
     def spec_paths(self) -> list[Path]:
-        """All specs of the project, sorted by name."""
+        """Return all specs of the project, sorted by name."""
         return sorted((self.root / "op_proto").glob("*.yaml"))
 
     def missing(self, paths: Iterable[str]) -> str:
@@ -179,7 +179,7 @@ def _read_from(variable: str) -> Iterator[None]:
 
 
 def check_vendor(name: object, place: str) -> str:
-    """The name of a vendor directory.
+    """Return the name of a vendor directory.
 
     Raises:
         UserError: It cannot be used.

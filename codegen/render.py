@@ -26,7 +26,7 @@ class _CodeEnvironment(Environment):
 
     @staticmethod
     def concat(parts: Iterable[str]) -> escape.Code:
-        """The text of a macro or block."""
+        """Return the text of a macro or block."""
         return escape.Code("".join(parts))
 
 
@@ -50,7 +50,7 @@ def _environment() -> Environment:
 
 
 def render(spec: OpSpec, *, has_plan: bool = True, has_kernel: bool = True) -> list[tuple[str, str]]:
-    """The files of one operator as (path below the output folder, text), sorted by path.
+    """Return the files of one operator as (path below the output folder, text), sorted by path.
 
     For an operator that is declared only, these are OpDef and REG_OP.
 
@@ -104,7 +104,7 @@ def kernel_skeleton(spec: OpSpec) -> str:
 
 
 def render_project(specs: Sequence[OpSpec], files: Sequence[str]) -> list[tuple[str, str]]:
-    """The files that all operators share, as (path below the output folder, text), sorted by path.
+    """Return the files that all operators share, as (path below the output folder, text), sorted by path.
 
     `op_host/opforge_tables.h` has the dtypes, formats, products and the default chip for C++. `sources.cmake` lists
     the generated C++ sources by folder; `op_api/exports.map` is the linker's version script, which exports only the
@@ -123,7 +123,7 @@ def render_project(specs: Sequence[OpSpec], files: Sequence[str]) -> list[tuple[
 
 
 def tables_header() -> str:
-    """The header that all generated host code includes, `TABLES_HEADER`."""
+    """Return the header that all generated host code includes, `TABLES_HEADER`."""
 
     def coded(rows: Iterable[object], *names: str) -> list[dict[str, escape.Code]]:
         return [{name: escape.Code(str(getattr(row, name))) for name in names} for row in rows]
@@ -144,7 +144,7 @@ def printed(template: str, **values: object) -> str:
 
 
 def ort_library(specs: Sequence[OpSpec]) -> str:
-    """The source of the library of custom operators for onnxruntime."""
+    """Return the source of the library of custom operators for onnxruntime."""
     return fit(printed("ort_library.cpp.j2", operators=ort_operators(specs)))
 
 

@@ -51,7 +51,7 @@ def _problem(first: Mapping[str, Any]) -> str:
 
 
 def read_json(path: Path, form: TypeAdapter[Any], what: str, repair: str) -> Any:
-    """The value of a JSON file, as `parse_json`.
+    """Return the value of a JSON file, as `parse_json`.
 
     Args:
         path: The file; a pipe, device or folder is not opened.

@@ -114,7 +114,7 @@ def run_module(
 
 
 def twin_version() -> str:
-    """A digest of the sources of the CPU twin and of this package, and the compiler."""
+    """Return a digest of the sources of the CPU twin and of this package, and the compiler."""
     total = hashlib.sha256(compiler()[1].encode())
     for path in sorted(TWIN.rglob("*")):
         if path.suffix in {".h", ".cpp", ".py", ".json", ".j2"} and path.is_file():
@@ -150,7 +150,7 @@ class State(Generic[Row]):
             return  # an incomplete line of a killed run, or of another program: the job runs again
 
     def get(self, key: str) -> Row | None:
-        """The row of an earlier run."""
+        """Return the row of an earlier run."""
         return self._rows.get(key)
 
     def put(self, key: str, row: Row) -> None:

@@ -61,7 +61,7 @@ def cpp_expression(expression: Expr, names: CppNames) -> Code:
 
 
 def int64_literal(value: int) -> Code:
-    """A C++ literal of type int64_t."""
+    """Return a C++ literal of type int64_t."""
     # C++ has no negative literals: the smallest value must be computed.
     return Code("INT64_MIN" if value == INT_MIN else f"INT64_C({value})")
 

@@ -206,7 +206,7 @@ def _fold(fold: Fold, environment: Environment) -> int | bool | tuple[int, ...] 
 
 
 def _values(source: HostList | Divisors | Fold, environment: Environment) -> Sequence[int | EvaluationError] | None:
-    """The values that a fold iterates over; None if they are unknown."""
+    """Return the values that a fold iterates over; None if they are unknown."""
     match source:
         case HostList(tensor=tensor, of_steps=of_steps):
             values = environment.lists.get(tensor, cast("Sequence[int] | None", environment.attributes.get(tensor)))

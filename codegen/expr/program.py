@@ -161,7 +161,7 @@ class Program:
         return tuple(dict.fromkeys(binding.symbol for binding in bindings))
 
     def case(self, name: str) -> Case:
-        """The case called `name`."""
+        """Return the case called `name`."""
         return next(case for case in self.cases if case.name == name)
 
     def rule(self, name: str) -> Constraint:

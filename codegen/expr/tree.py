@@ -241,7 +241,7 @@ CORES = "cores"
 
 
 def single_precision(value: float) -> float:
-    """The value in single precision, as attributes of type float have; infinite beyond its range."""
+    """Return the value in single precision, as attributes of type float have; infinite beyond its range."""
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:

@@ -71,7 +71,7 @@ class _Page:
         self._facts = dict(self._described())
 
     def draft(self) -> OperatorDraft:
-        """The operator of the page."""
+        """Return the operator of the page."""
         inputs: list[TensorDraft] = []
         outputs: list[TensorDraft] = []
         attrs: list[AttrDraft] = []
@@ -172,7 +172,7 @@ class _Page:
         )
 
     def _dtypes(self, name: str, words: str) -> tuple[str, ...]:
-        """The dtypes that a text names, or those of the parameter that it refers to."""
+        """Return the dtypes that a text names, or those of the parameter that it refers to."""
         found = _DTYPE.findall(words)
         other = _ALIKE.search(words) if not found else None
         if other and (named := other[1] or other[2]) != name and named in self._facts:
@@ -189,7 +189,7 @@ class _Page:
         return AttrDraft(_spec_word(name), _SCALARS[kind], None, line, c_name=name, c_type=c_type)
 
     def _products(self) -> Iterator[str]:
-        """The products that the page marks as supported."""
+        """Yield the products that the page marks as supported."""
         rows = [(" ".join(row[:-1]), row[-1]) for table in self._tables for row in table.rows if len(row) == 2]
         rows += [(line, line) for line in self._lines if "<term>" in line]
         known: dict[str, bool] = {}

@@ -32,7 +32,7 @@ def draft_of(spec: OpSpec, products: Sequence[str]) -> OperatorDraft:
 
 
 def differences(ours: OperatorDraft, source: OperatorDraft) -> list[str]:
-    """The differences between a spec and a source, one line each."""
+    """Return the differences between a spec and a source, one line each."""
     found = [*_parameters("input", ours.inputs, source.inputs), *_parameters("output", ours.outputs, source.outputs)]
     found += _attrs(ours.attrs, source.attrs)
     if _names(ours.tensors) == _names(source.tensors):
@@ -115,7 +115,7 @@ def _columns(ours: OperatorDraft, source: OperatorDraft) -> Iterator[str]:
 
 
 def _rows(draft: OperatorDraft) -> list[tuple[str, ...]] | None:
-    """The dtype combinations; None if the source states none."""
+    """Return the dtype combinations; None if the source states none."""
     widths = {len(tensor.dtypes) for tensor in draft.tensors}
     if draft.kind not in COMBINED_KINDS or len(widths) != 1:
         return None

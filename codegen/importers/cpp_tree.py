@@ -49,17 +49,17 @@ class Source:
         return next((name for name in names if f"#define {name}" not in self.text), "")
 
     def of(self, node: Node | None) -> str:
-        """The text of a node."""
+        """Return the text of a node."""
         return self._bytes[node.start_byte : node.end_byte].decode("utf-8", "replace") if node else ""
 
 
 def line_of(node: Node) -> int:
-    """The line of the start of a node, from 1 on."""
+    """Return the line of the start of a node, from 1 on."""
     return int(node.start_point[0]) + 1
 
 
 def nodes(root: Node, *kinds: str) -> Iterator[Node]:
-    """The nodes of some kinds in the order of the text; without recursion, for any depth."""
+    """Yield the nodes of some kinds in the order of the text; without recursion, for any depth."""
     cursor = root.walk()
     while True:
         if cursor.node and cursor.node.type in kinds:

@@ -46,7 +46,7 @@ class DtypeKeys:
         ]
 
     def _declared_rows(self) -> list[Row]:
-        """The dtypes of all tensors for each combination that specs can declare."""
+        """Return the dtypes of all tensors for each combination that specs can declare."""
         tensors = self._draft.tensors
         width = max((len(tensor.dtypes) for tensor in tensors), default=0)
         is_combined = self._draft.kind in COMBINED_KINDS
@@ -78,7 +78,7 @@ class DtypeKeys:
         return [tuple(dict.fromkeys(d for d in t.dtypes if d in DTYPES)) or ("float32",) for t in self._draft.tensors]
 
     def _leaders(self, columns: Sequence[Row], known: Sequence[Row]) -> list[int | None]:
-        """The required input that each tensor follows, by its position."""
+        """Return the required input that each tensor follows, by its position."""
         leaders: list[int | None] = []
         for index, column in enumerate(columns):
             candidates = (

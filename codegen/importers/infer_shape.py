@@ -176,7 +176,7 @@ class _Function:
         return True
 
     def _dim(self, node: Node | None) -> Dim | None:
-        """The dimension, rank or attribute that an expression is; None if it is another expression."""
+        """Return the dimension, rank or attribute that an expression is; None if it is another expression."""
         if node is None:
             return None
         text = self.source.of(node)

@@ -147,7 +147,7 @@ def read_kernel(path: Path, draft: OperatorDraft) -> ImportedKernel:
 
 
 def _calls(name: str, arguments: Sequence[str], templates: Sequence[TemplateKey]) -> str:
-    """The statements that call the template with the arguments of a tiling key."""
+    """Return the statements that call the template with the arguments of a tiling key."""
     given = ", ".join(re.findall(r"\w+", argument)[-1] for argument in arguments)
     branches = (
         f"if (TILING_KEY_IS({one.key})) {{\n        {name}<{', '.join(one.arguments)}>({given});\n    }}"
@@ -157,7 +157,7 @@ def _calls(name: str, arguments: Sequence[str], templates: Sequence[TemplateKey]
 
 
 def _plain_keys(code: str, place: str, problems: list[str]) -> list[int]:
-    """The tiling keys that an entry function tests."""
+    """Return the tiling keys that an entry function tests."""
     names = Names(code)
     keys = set()
     for text in dict.fromkeys(_KEY.findall(code)):
@@ -183,7 +183,7 @@ class _Structure:
 def _structure(
     draft: OperatorDraft, sources: Mapping[str, str], code: str, place: str, problems: list[str]
 ) -> _Structure | None:
-    """The structure that the kernel reads; None if its definition is not in the sources."""
+    """Return the structure that the kernel reads; None if its definition is not in the sources."""
     folder = snake_case(draft.op_type)
     described = dict(draft.structures)
     read = [name.rpartition("::")[2] for pattern in _STRUCTURES for name in pattern.findall(code)]

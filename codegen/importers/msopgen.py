@@ -39,7 +39,7 @@ _MOST_OPERATORS, _MOST_PARAMETERS, _MOST_COLUMNS = 512, 64, 512
 
 
 def drafts(data: Any, text: str, place: str) -> list[OperatorDraft]:
-    """The operators of a JSON file.
+    """Return the operators of a JSON file.
 
     Args:
         data: The parsed file.

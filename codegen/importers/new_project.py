@@ -72,7 +72,7 @@ def test_kernel_computes_the_reference(call, agree):
 
 
 def project_files(drafts: Sequence[OperatorDraft]) -> tuple[dict[str, str], dict[str, SpecDraft]]:
-    """The files of a project by path, and the specs by operator.
+    """Return the files of a project by path, and the specs by operator.
 
     Raises:
         UserError: An operator has a name that no spec can have.

@@ -26,7 +26,7 @@ _SILENT = {
 
 
 def drafts(text: str, place: str) -> list[OperatorDraft]:
-    """The operators of a C++ source; one without a type has tiling data or shape inference.
+    """Return the operators of a C++ source; one without a type has tiling data or shape inference.
 
     Raises:
         UserError: The source has no operator.

@@ -89,7 +89,7 @@ class Calls:
 
 
 def class_calls(source: Source) -> Iterator[tuple[str, Calls]]:
-    """The OpDef classes of a source by name, with their calls."""
+    """Yield the OpDef classes of a source by name, with their calls."""
     added = {source.of(node) for node in _added(source)}
     constants: dict[str, object] = {}
     functions: dict[str, Node] = {}
@@ -197,7 +197,7 @@ def evaluate(source: Source, node: Node, constants: dict[str, object], depth: in
 
 
 def _composed(source: Source, node: Node, constants: dict[str, object], depth: int) -> object:
-    """The value of an expression with operands."""
+    """Return the value of an expression with operands."""
     kind, text = node.type, source.of(node)
     operand: Node | None = None
     if kind == "unary_expression" and text[:1] in {"-", "+"}:
@@ -213,7 +213,7 @@ def _composed(source: Source, node: Node, constants: dict[str, object], depth: i
 
 
 def _constructed(source: Source, node: Node, constants: dict[str, object], depth: int) -> object:
-    """The value of `vector<T>(n, value)` or `vector<T>{...}`, and of the arguments of such a declaration."""
+    """Return the value of `vector<T>(n, value)` or `vector<T>{...}`, and of the arguments of such a declaration."""
     arguments = node if node.type == "argument_list" else node.child_by_field_name("arguments")
     if arguments is None or (
         node.type == "call_expression" and "vector" not in source.of(node.child_by_field_name("function"))

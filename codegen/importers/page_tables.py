@@ -83,7 +83,7 @@ class _Parser(HTMLParser):
 
 
 def tables_of(text: str) -> list[Table]:
-    """The tables of a page in order."""
+    """Return the tables of a page in order."""
     parser = _Parser()
     parser.feed(text)
     parser.close()

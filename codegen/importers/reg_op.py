@@ -53,7 +53,7 @@ class _Lines:
         self._ends = [found.start() for found in re.finditer("\n", text)]
 
     def of(self, position: int) -> int:
-        """The line of a position, from 1 on."""
+        """Return the line of a position, from 1 on."""
         return bisect_left(self._ends, position) + 1
 
 
@@ -81,7 +81,7 @@ def arguments_of(text: str, start: int, most: int = 20_000) -> tuple[list[str], 
 
 
 def prototypes(source: Source) -> Iterator[OperatorDraft]:
-    """The operators of the REG_OP macros of a source."""
+    """Yield the operators of the REG_OP macros of a source."""
     if "REG_OP" not in source.text:
         return
     text = _without_comments(source.text)

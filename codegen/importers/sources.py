@@ -130,7 +130,7 @@ def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
 
 
 def read_file(path: Path) -> list[OperatorDraft]:
-    """The operators of one file; a draft without a type has tiling data or shape inference.
+    """Return the operators of one file; a draft without a type has tiling data or shape inference.
 
     Raises:
         UserError: It cannot be read, is not a source, or has errors.
@@ -158,7 +158,7 @@ def read_file(path: Path) -> list[OperatorDraft]:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object of JSON.
+    """Return an object of JSON.
 
     Raises:
         FormError: A key is repeated.
@@ -181,7 +181,7 @@ def _is_utf16(data: bytes) -> str:
 
 
 def decoded(data: bytes, path: Path) -> str:
-    """The text of a file in UTF-8, UTF-16 with a mark, or GB 18030.
+    """Return the text of a file in UTF-8, UTF-16 with a mark, or GB 18030.
 
     Raises:
         UserError: It is binary.

@@ -273,7 +273,7 @@ class _Writer:
         return lines
 
     def _functions(self) -> list[str]:
-        """The aclnn function, with the names of the source or of CANN's op_build."""
+        """Return the aclnn function, with the names of the source or of CANN's op_build."""
         draft = self._draft
         c_names: dict[str, str] = {}
         types: list[str] = []
@@ -313,7 +313,7 @@ class _Writer:
         return [*lines, ""]
 
     def _tests(self) -> list[str]:
-        """One call with small sizes, if all inputs can have any dimensions."""
+        """Return one call with small sizes, if all inputs can have any dimensions."""
         if any(t.is_value_dependent for t in self._draft.inputs):
             return []
         symbols = []
@@ -349,7 +349,7 @@ def _is_built(product: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """A text as a YAML scalar in double quotes, in one line."""
+    """Return a text as a YAML scalar in double quotes, in one line."""
     return json.dumps(_cut(" ".join(text.split())), ensure_ascii=False)
 
 

@@ -250,7 +250,7 @@ class _Compiler:
         )
 
     def values(self, cases: Sequence[Case]) -> dict[str, Values]:
-        """The valid values by input."""
+        """Return the valid values by input."""
         found = {}
         for index, tensor in enumerate(self._spec.inputs):
             having = [case for case in cases if tensor.name in case.shapes]
@@ -272,7 +272,7 @@ class _Compiler:
         return found
 
     def forward(self) -> tuple[Dim, ...]:
-        """The shape of the result of the forward operator; empty if the spec has none."""
+        """Return the shape of the result of the forward operator; empty if the spec has none."""
         forward = self._spec.torch.forward
         known = set().union(*self._certain.values())
         return tuple(self._dims(("torch", "forward", "shape"), forward.shape, known, known)) if forward else ()

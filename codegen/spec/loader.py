@@ -103,7 +103,7 @@ def load_project(project: Project, *, declared: bool = False) -> tuple[OpSpec, .
 
 
 def with_suffix(specs: Sequence[OpSpec], suffix: str) -> tuple[OpSpec, ...]:
-    """The operators with names that end with a suffix; it may be empty."""
+    """Return the operators with names that end with a suffix; it may be empty."""
     return tuple(spec.with_suffix(suffix) if suffix else spec for spec in specs)
 
 

@@ -48,7 +48,7 @@ class OpSpec(SpecData):
         return renamed
 
     def with_constants(self, values: Mapping[str, int]) -> OpSpec:
-        """The operator with other values of constants of its plan."""
+        """Return the operator with other values of constants of its plan."""
         constants = tuple(
             one.model_copy(update={"value": values.get(one.name, one.value)}) for one in self.tiling.constants
         )

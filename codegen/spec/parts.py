@@ -347,9 +347,9 @@ class SpecData(SpecModel):
         return {output.name: inputs[output.ir_name] for output in self.outputs if output.ir_name in inputs}
 
     def tensor(self, name: str) -> TensorSpec:
-        """The input or output called `name`; KeyError if there is none."""
+        """Return the input or output called `name`; KeyError if there is none."""
         return {tensor.name: tensor for tensor in self.tensors}[name]
 
     def attr(self, name: str) -> AttrSpec:
-        """The attribute called `name`; KeyError if there is none."""
+        """Return the attribute called `name`; KeyError if there is none."""
         return {attr.name: attr for attr in self.attrs}[name]

@@ -134,7 +134,7 @@ def output_dtype(spec: OpSpec, output: TensorSpec, dtypes: Mapping[str, str | No
 
 
 def _combination(spec: OpSpec, dtypes: Mapping[str, str | None]) -> dict[str, str] | None:
-    """The first supported combination with the known dtypes."""
+    """Return the first supported combination with the known dtypes."""
     for row in spec.supported_combinations:
         if all(dtypes.get(name) in {None, dtype} for name, dtype in row.items()):
             return row
@@ -142,7 +142,7 @@ def _combination(spec: OpSpec, dtypes: Mapping[str, str | None]) -> dict[str, st
 
 
 def shapes_of_test(program: Program, test: TestShape, attrs: Mapping[str, AttrSpec]) -> dict[str, tuple[int, ...]]:
-    """The shape of each tensor that the case of a test lists.
+    """Return the shape of each tensor that the case of a test lists.
 
     Args:
         program: The cases.

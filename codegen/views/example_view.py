@@ -187,7 +187,7 @@ class ExampleView:
 
 
 def example_of(op: OpView) -> ExampleView | None:
-    """The example of an operator; None if its spec has no test or no function."""
+    """Return the example of an operator; None if its spec has no test or no function."""
     tests = [test for test in op.spec.tests.shapes if test.note != "one element"]
     if not (tests and op.functions):
         return None
@@ -195,7 +195,7 @@ def example_of(op: OpView) -> ExampleView | None:
 
 
 def _items(value: AttrValue) -> list[Code]:
-    """The items of a list in C++; a single value is one item."""
+    """Return the items of a list in C++; a single value is one item."""
     items = value if isinstance(value, tuple) else (value,)
     return [Code(str(item).lower() if isinstance(item, bool) else repr(item)) for item in items]
 
@@ -213,7 +213,7 @@ def _given(
     values: tuple[int, ...] | None,
     environment: Environment,
 ) -> Given:
-    """A tensor with valid elements; those of an output are zeros."""
+    """Return a tensor with valid elements; those of an output are zeros."""
     dims, dtype = shapes[tensor.name], _dtype_of(spec, tensor)
     if tensor in spec.outputs:
         return Given(dims, dtype, None, 0, 1)

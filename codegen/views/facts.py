@@ -58,7 +58,7 @@ class Param:
 
 
 def aclnn_signature(spec: OpSpec, function: str) -> tuple[Param, ...]:
-    """The parameters of an aclnn function in order.
+    """Return the parameters of an aclnn function in order.
 
     Raises:
         KeyError: The operator does not have the function.
@@ -118,12 +118,12 @@ def kernel_columns(spec: OpSpec, product: str = "") -> list[tuple[tuple[str, str
 
 
 def case_type(spec: OpSpec, case: str) -> str:
-    """The type of nodes of one case, for models that need several bodies: a function of ONNX has one body."""
+    """Return the type of nodes of one case, for models that need several bodies: a function of ONNX has one body."""
     return f"{spec.op_type}_{case}"
 
 
 def onnx_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
-    """The spellings of an operator in ONNX models: one for each domain, and one for each body."""
+    """Return the spellings of an operator in ONNX models: one for each domain, and one for each body."""
     npu_type = f"{NPU_PREFIX}{spec.op_type}"
     once = range(1, 2)
     return (

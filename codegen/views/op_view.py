@@ -199,16 +199,16 @@ class OpView:
         return TilingStructureView(structure.header, Code(structure.name), TILING_DATA_BYTES)
 
     def assignment(self, name: str, value: Expr, text: int | str | None) -> AssignmentView:
-        """The view of a size or field that an expression fills."""
+        """Return the view of a size or field that an expression fills."""
         refusal = f"{self.op_type}: {name}: got no value that fits, expected {text}"
         return AssignmentView(lower_camel(name), cpp_expression(value, self.cpp_names), refusal)
 
     def guard(self, folder: str, what: str) -> str:
-        """The include guard of a header."""
+        """Return the include guard of a header."""
         return f"OPFORGE_GEN_{folder}_{self.name.upper()}_{what}_H"
 
     def source_guard(self, folder: str, what: str) -> str:
-        """The include guard of a header that plan or kernel include."""
+        """Return the include guard of a header that plan or kernel include."""
         return f"OPFORGE_GEN_{folder}_{self.source_name.upper()}_{what}_H"
 
 

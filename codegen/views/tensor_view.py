@@ -227,7 +227,7 @@ class AttrView:
 
 
 def _scalar(kind: str, value: AttrValue | None, bool_word: Callable[[bool], str]) -> Code:
-    """A value of a scalar type as a C++ literal; zero for none."""
+    """Return a value of a scalar type as a C++ literal; zero for none."""
     if kind == "string":
         return cpp_string(str(value or ""))
     if kind == "bool":

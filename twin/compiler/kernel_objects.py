@@ -68,7 +68,7 @@ def _sanitizers(runtime: Path) -> tuple[str, ...]:
 
 
 def _sections(content: bytes) -> Iterator[_Section]:
-    """The sections of a little-endian ELF file of 64 bits."""
+    """Yield the sections of a little-endian ELF file of 64 bits."""
     (offset,) = struct.unpack_from("<Q", content, 40)
     (count,) = struct.unpack_from("<H", content, 60)
     for index in range(count):

@@ -126,7 +126,7 @@ def _text(limits: Limits, variable: str) -> str:
 
 
 def _shell_limits(limits: Limits) -> list[str]:
-    """The limits in the units of `ulimit`; a lower limit of this process stays."""
+    """Return the limits in the units of `ulimit`; a lower limit of this process stays."""
     wanted = (
         (resource.RLIMIT_CPU, limits.seconds, 1),
         (resource.RLIMIT_DATA, limits.memory, 1024),

@@ -73,7 +73,7 @@ def outside_range(us: float, soc: str, *, is_mixed: bool = False) -> list[str]:
 
 @lru_cache(maxsize=1)
 def tables() -> dict[str, str]:
-    """The text of each table that the twin's C++ sources include, by file name."""
+    """Return the text of each table that the twin's C++ sources include, by file name."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

@@ -117,7 +117,7 @@ def _tbe(project: Project) -> Path:
 
 
 def host_libraries(project: Project, names: Collection[str], generated: Sequence[str]) -> list[Library]:
-    """The libraries with the host code of a project.
+    """Return the libraries with the host code of a project.
 
     Args:
         project: The project.

@@ -226,7 +226,7 @@ class _Run:
             raise CompileError(f"{label}: the compiler rejected it\n{ended.text}")
 
     def folder(self) -> tempfile.TemporaryDirectory[str]:
-        """A folder for the files of one compiler."""
+        """Return a folder for the files of one compiler."""
         return tempfile.TemporaryDirectory(dir=self.scratch)
 
 
@@ -316,7 +316,7 @@ def _checked_inputs(unit: Unit, read: Sequence[str]) -> list[str]:
 
 @lru_cache(maxsize=1)
 def _own_folders() -> tuple[str, ...]:
-    """The folders in which the compiler looks for `<...>`, each with a slash at its end."""
+    """Return the folders in which the compiler looks for `<...>`, each with a slash at its end."""
     text = _ask(compiler()[0], "-E", "-v", "-x", "c++", os.devnull).text
     listed = re.search(r"search starts here:\n((?: .*\n|#include <.*\n)+)End of search list", text)
     lines = listed[1].splitlines() if listed else []
@@ -324,7 +324,7 @@ def _own_folders() -> tuple[str, ...]:
 
 
 def preprocessed(unit: Unit) -> str:
-    """The source of a unit with its macros expanded.
+    """Return the source of a unit with its macros expanded.
 
     Raises:
         CompileError: The compiler rejects it, or reaches a limit.

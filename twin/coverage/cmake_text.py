@@ -36,7 +36,7 @@ class Steps:
 
 
 def read_programs(text: str, options: Mapping[str, str]) -> list[Program]:
-    """The targets of a CMakeLists.txt; `if` compares strings and tests variables, other conditions are false."""
+    """Return the targets of a CMakeLists.txt; `if` compares strings and tests variables, other conditions are false."""
     variables, programs = dict(options), dict[str, Program]()
     shared = Program(is_executable=False)
     for name, words in _active_commands(text, variables):
@@ -75,7 +75,7 @@ def _set(words: list[str], variables: dict[str, str]) -> None:
 
 
 def _active_commands(text: str, variables: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """The commands outside of branches whose condition is false, with variables replaced."""
+    """Yield the commands outside of branches whose condition is false, with variables replaced."""
     # For each open `if`: whether its present branch is active, and whether any branch was.
     stack: list[tuple[bool, bool]] = []
     for found in _COMMAND.finditer(re.sub(r"#[^\n]*", "", text[:_MOST_TEXT])):
@@ -110,7 +110,7 @@ def _holds(words: list[str], variables: Mapping[str, str]) -> bool:
 
 
 def _matches(text: str, pattern: str) -> bool:
-    """Whether a text has a short pattern; patterns with repeated groups, which may take long, do not match."""
+    """Return whether a text has a short pattern; patterns with repeated groups, which may take long, do not match."""
     try:
         return (
             len(pattern) < _MOST_PATTERN

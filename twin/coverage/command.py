@@ -88,7 +88,7 @@ def coverage_command(
 def _rows(
     pending: Sequence[tuple[str, Source]], kept: State[Row], settings: dict[str, Any], jobs: int, executor: str
 ) -> list[Row]:
-    """The rows of all sources in their order: those of earlier runs, and new ones."""
+    """Return the rows of all sources in their order: those of earlier runs, and new ones."""
     keys = {source.path: key for key, source in pending}
     rows = {source.path: row for key, source in pending if (row := kept.get(key)) is not None}
     total = len(keys)

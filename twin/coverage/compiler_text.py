@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z_][\w./+-]*")
 
 
 def missing_names(text: str) -> list[str]:
-    """The unknown names and headers, each once, in the order of the messages."""
+    """Return the unknown names and headers, each once, in the order of the messages."""
     found: dict[str, None] = {}
     for line in text.splitlines():
         for pattern in _PATTERNS:
@@ -38,7 +38,7 @@ def missing_names(text: str) -> list[str]:
 
 
 def first_error(text: str) -> str:
-    """The first error of a compiler as one line, without the folders of its file."""
+    """Return the first error of a compiler as one line, without the folders of its file."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if re.search(r"\berror\b|undefined reference", line)]
     line = (errors or lines or ["no message"])[0]

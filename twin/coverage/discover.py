@@ -102,7 +102,7 @@ def find_sources(tree: Tree) -> list[Source]:
 
 
 def _from_cmake(tree: Tree, path: str) -> Iterator[Source]:
-    """The programs and libraries of a CMakeLists.txt that have kernels."""
+    """Yield the programs and libraries of a CMakeLists.txt that have kernels."""
     folder = str(PurePosixPath(path).parent)
     text = tree.text(path)
     manual = tree.text(_joined(folder, "README.md"))
@@ -144,7 +144,7 @@ def _example(tree: Tree, folder: str, program: Program, names: list[str], steps:
 
 
 def _single(tree: Tree, path: str) -> Source:
-    """A source file that no CMakeLists.txt names."""
+    """Return a source file that no CMakeLists.txt names."""
     folder = str(PurePosixPath(path).parent)
     steps = read_steps(tree.text(_joined(folder, "README.md")), ARCHITECTURE)
     return _example(tree, folder, Program(is_executable=True), [path], steps, "")
@@ -227,12 +227,12 @@ def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
 
 
 def structures(text: str) -> set[str]:
-    """The names of the structures that a text defines."""
+    """Return the names of the structures that a text defines."""
     return set(re.findall(r"\bstruct\s+(?:alignas\(\d+\)\s*)?(\w+)\s*\{", text))
 
 
 def _with_includes(tree: Tree, paths: list[str]) -> dict[str, str]:
-    """The code of files and of the headers that they include by a path relative to them."""
+    """Return the code of files and of the headers that they include by a path relative to them."""
     pending, texts = list(paths), {}
     while pending:
         path = pending.pop()
@@ -244,7 +244,7 @@ def _with_includes(tree: Tree, paths: list[str]) -> dict[str, str]:
 
 
 def _host_files(tree: Tree, home: str) -> list[str]:
-    """The host sources of an operator, headers first, without those of other architectures."""
+    """Return the host sources of an operator, headers first, without those of other architectures."""
     names = [name for name in tree.below(f"{home}/op_host") if name.endswith((".h", ".cpp")) and "arch35" not in name]
     return sorted(names, key=lambda name: name.endswith(".cpp"))
 
@@ -295,7 +295,7 @@ def _joined(folder: str, name: str) -> str:
 
 
 def _inside(folder: str, name: str) -> str | None:
-    """A path of a CMakeLists.txt below the root of the clone; None if it is outside."""
+    """Return a path of a CMakeLists.txt below the root of the clone; None if it is outside."""
     if not name or name.startswith(("/", "$")):
         return None
     joined = _joined(folder, name)
@@ -303,5 +303,5 @@ def _inside(folder: str, name: str) -> str | None:
 
 
 def absolute(source: Source, name: str) -> Path:
-    """The path of a file of a source."""
+    """Return the path of a file of a source."""
     return Path(source.root, name)

@@ -61,7 +61,7 @@ def read_definition(text: str) -> Definition | None:
 
 
 def has_auto_sync(cmake: str, config: str, op_type: str, chip: str) -> bool:
-    """Whether the compiler inserts synchronization, the default of operator projects.
+    """Return whether the compiler inserts synchronization, the default of operator projects.
 
     Args:
         cmake: Text of the CMakeLists.txt of the kernel.
@@ -81,12 +81,12 @@ def has_auto_sync(cmake: str, config: str, op_type: str, chip: str) -> bool:
 
 
 def number_header() -> str:
-    """The macros of the enumerators of dtypes and formats, which unit tests may define again."""
+    """Return the macros of the enumerators of dtypes and formats, which unit tests may define again."""
     return "".join(f"#define {name} {number}\n" for name, number in _NUMBERS.items())
 
 
 def dtype_header(definition: Definition | None) -> str:
-    """The macros that the op compiler defines for the dtypes and formats of an operator."""
+    """Return the macros that the op compiler defines for the dtypes and formats of an operator."""
     lines = [number_header().rstrip()]
     for name, dtype in (definition.dtypes if definition else {}).items():
         upper = name.upper()

@@ -97,7 +97,7 @@ class Place:
 
 
 def read_beginning(path: Path) -> str:
-    """The beginning of a file that a program wrote; empty if there is no regular one."""
+    """Return the beginning of a file that a program wrote; empty if there is no regular one."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(handle, "rb") as file:

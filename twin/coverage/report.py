@@ -19,7 +19,7 @@ _COUNTED = ("sources", "compiled", "ran", "right", "wrong", "clean", "with findi
 
 
 def status_of(row: Row) -> str:
-    """One word for a row: right, wrong, ran, compiled, or failed."""
+    """Return one word for a row: right, wrong, ran, compiled, or failed."""
     if row.right is not None:
         return "right" if row.right else "wrong"
     return "ran" if row.ran else "compiled" if row.compiled else "failed"
@@ -54,7 +54,7 @@ def finding_counts(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def as_json(rows: Sequence[Row], excluded: Sequence[Source], settings: dict[str, Any], version: str) -> dict[str, Any]:
-    """The result as data."""
+    """Return the result as data."""
     return {
         "sources": [asdict(row) for row in rows],
         "names": name_counts(rows),
@@ -96,7 +96,7 @@ def print_totals(rows: Sequence[Row], excluded: Sequence[Source]) -> None:
 
 
 def page_of(rows: Sequence[Row], excluded: Sequence[Source], settings: dict[str, Any], titles: Sequence[str]) -> str:
-    """The result as a page with filters."""
+    """Return the result as a page with filters."""
     return render_page(
         Path(__file__).with_name("coverage_page.html.j2"),
         titles=titles,

@@ -41,12 +41,12 @@ class Tree:
         return sorted(self.files)
 
     def below(self, folder: str) -> list[str]:
-        """The paths of the files in a folder and its folders."""
+        """Return the paths of the files in a folder and its folders."""
         start = bisect_left(self.names, f"{folder}/")
         return self.names[start : bisect_left(self.names, f"{folder}0")]  # 0 follows / in ASCII
 
     def text(self, path: str) -> str:
-        """The text of a listed file; empty if it is too large."""
+        """Return the text of a listed file; empty if it is too large."""
         if self.files.get(path, MOST_SOURCE_BYTES + 1) > MOST_SOURCE_BYTES:
             return ""
         try:

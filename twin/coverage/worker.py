@@ -324,7 +324,7 @@ def _run_program(
 
 
 def _printed(output: str) -> list[dict[str, str]]:
-    """The findings in the output of a unit test, each kind and line once."""
+    """Return the findings in the output of a unit test, each kind and line once."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for line in output.splitlines():
         if match := _FINDING.fullmatch(line):

@@ -14,7 +14,7 @@ Entry = Mapping[str, Any]
 
 @lru_cache(maxsize=1)
 def api() -> dict[str, list[dict[str, Any]]]:
-    """The declarations by section: kernel, host, aclnn_l2, acl."""
+    """Return the declarations by section: kernel, host, aclnn_l2, acl."""
     sections: dict[str, Any] = json.loads((Path(__file__).parent.parent / "cann_api.json").read_text(encoding="utf-8"))
     return {name: entries for name, entries in sections.items() if isinstance(entries, list)}
 
@@ -25,5 +25,5 @@ def in_both(part: Entry) -> bool:
 
 
 def known_names(entries: Iterable[Entry]) -> set[str]:
-    """The qualified names among `entries` that exist in both generations."""
+    """Return the qualified names among `entries` that exist in both generations."""
     return {entry["name"] for entry in entries if in_both(entry)}

@@ -93,7 +93,7 @@ def _kernel_lines(expanded: str, folders: tuple[str, ...]) -> Iterator[_Line]:
 
 
 def _unescaped(name: str) -> str:
-    """The path in a line marker, where other bytes than printable ASCII are octal numbers."""
+    """Return the path in a line marker, where other bytes than printable ASCII are octal numbers."""
 
     def byte(found: re.Match[bytes]) -> bytes:
         return found[1] if len(found[1]) == 1 else bytes([int(found[1], 8) & 0xFF])

@@ -34,7 +34,7 @@ Report = Callable[[int, str, str], None]
 
 
 def read_source(path: Path) -> str:
-    """The text of a kernel source.
+    """Return the text of a kernel source.
 
     Raises:
         UserError: It is not a regular file, too long, or not UTF-8.
@@ -49,7 +49,7 @@ def read_source(path: Path) -> str:
 
 
 def included(text: str) -> set[str]:
-    """The names in quotes that a source includes, which `reachable` follows."""
+    """Return the names in quotes that a source includes, which `reachable` follows."""
     return set(_FOLLOWED.findall(text))
 
 

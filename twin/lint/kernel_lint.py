@@ -36,7 +36,7 @@ class LintFinding:
 
 
 def lint_text(text: str, file: str) -> list[LintFinding]:
-    """The findings in one source, by line."""
+    """Return the findings in one source, by line."""
     findings: list[LintFinding] = []
 
     def report(line: int, rule: str, message: str) -> None:
@@ -60,7 +60,7 @@ def _macro_body(directive: Token) -> list[Token]:
 
 
 def lint_files(paths: Iterable[Path]) -> list[LintFinding]:
-    """The findings in kernel sources.
+    """Return the findings in kernel sources.
 
     Raises:
         UserError: A file cannot be read.
@@ -83,7 +83,7 @@ def roots_of(path: Path) -> tuple[Path, ...]:
 
 
 def kernel_files(project: Project) -> list[Path]:
-    """All kernel sources of a project.
+    """Return all kernel sources of a project.
 
     Raises:
         UserError: One of them is a pipe or a device.

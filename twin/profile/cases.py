@@ -114,7 +114,7 @@ def _single(name: str, symbol: str, dims: Sequence[int]) -> int:
 
 
 def _symbols(spec: OpSpec, case: Case) -> dict[str, None]:
-    """The names in the shapes of the inputs."""
+    """Return the names in the shapes of the inputs."""
     tensors = [tensor.name for tensor in spec.inputs if tensor.name in case.shapes]
     return {name: None for tensor in tensors for dim in case.shapes[tensor] for name in _names(dim)}
 
@@ -136,7 +136,7 @@ def _shapes(
     attrs: Mapping[str, Any],
     missing: _Missing,
 ) -> dict[str, tuple[int, ...]] | None:
-    """The shapes of the inputs; None if a size is missing or the condition of the case is false."""
+    """Return the shapes of the inputs; None if a size is missing or the condition of the case is false."""
     stars = {dim.star for dims in case.shapes.values() for dim in dims if dim.star}
     symbols = {size: _single(name, size, dims) for size, dims in sizes.items() if size not in stars}
     values = {attr.name: attrs.get(attr.name, attr.default) for attr in spec.attrs}

@@ -58,7 +58,7 @@ def _variable(name: str, value: str) -> Iterator[None]:
 
 
 def run_traced(call: Callable[[], Result]) -> tuple[Result, bytes]:
-    """The result of a call, and the trace of its last launch as JSON."""
+    """Return the result of a call, and the trace of its last launch as JSON."""
     with TemporaryDirectory() as scratch:
         path = Path(scratch).resolve() / "trace.json"
         with _variable(TRACE_VARIABLE, str(path)):
@@ -118,7 +118,7 @@ def _run(
 
 
 def summary(result: Result, root: Path | None = None) -> dict[str, Any]:
-    """The figures of a profile as plain data; times are estimates in microseconds.
+    """Return the figures of a profile as plain data; times are estimates in microseconds.
 
     Args:
         result: The result of the call.
@@ -157,7 +157,7 @@ def calls_to_profile(
     given: Path | None,
     trace: Path | None,
 ) -> list[ProfileCase]:
-    """The cases to run; a call without `--case` has one without a name."""
+    """Return the cases to run; a call without `--case` has one without a name."""
     if not cases:
         return [ProfileCase("", parse_shapes(shapes), attrs)]
     if shapes or given:
@@ -240,7 +240,7 @@ def profile_command(
 
 
 def _json_facts(cases: Sequence[Mapping[str, Any]], dtype: str | None, *, is_single: bool) -> dict[str, Any]:
-    """The content of the JSON file; a single case without a name is not in a list."""
+    """Return the content of the JSON file; a single case without a name is not in a list."""
     first = cases[0]
     head = {"schema": SCHEMA, "operator": first["operator"], "soc": first["soc"], "dtype": dtype}
     own = [{key: value for key, value in case.items() if key not in {"operator", "soc"}} for case in cases]
@@ -290,6 +290,6 @@ def _print(
 
 
 def trace_events(trace: bytes) -> list[Any]:
-    """The events of a trace."""
+    """Return the events of a trace."""
     events: list[Any] = json.loads(trace)["traceEvents"]
     return events

@@ -134,7 +134,7 @@ def compare(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str,
 
 
 def _cases_text(cases: Mapping[str, Any]) -> str:
-    """The names of the cases of a profile for a message."""
+    """Return the names of the cases of a profile for a message."""
     if list(cases) == [""]:
         return "a profile without --case"
     return "a profile of --case " + ", ".join(shown(name) for name in list(cases)[:8])
@@ -166,7 +166,7 @@ def _pipes(case: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _rows(case: Mapping[str, Any], key: str) -> dict[tuple[str, str], float]:
-    """The time of each line in all launches and pipes, in the order of the source."""
+    """Return the time of each line in all launches and pipes, in the order of the source."""
     sums: dict[tuple[str, str], float] = {}
     for launch in case["launches"]:
         for row in launch[key]:

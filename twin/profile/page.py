@@ -65,7 +65,7 @@ def _constants() -> str:
 
 
 def _nice_step(limit: float, steps: int) -> float:
-    """A step of 1, 2 or 5 times a power of ten that reaches `limit` in at most `steps` steps."""
+    """Return a step of 1, 2 or 5 times a power of ten that reaches `limit` in at most `steps` steps."""
     exact = limit / steps
     power = 10.0 ** math.floor(math.log10(exact))
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= exact * (1 - 1e-9))
@@ -366,7 +366,7 @@ def render(
     cases: Sequence[tuple[Mapping[str, Any], Sequence[Mapping[str, Any]]]],
     compared: Sequence[Mapping[str, Any]] | None = None,
 ) -> str:
-    """The page as HTML.
+    """Return the page as HTML.
 
     Args:
         cases: For each case, its facts and the events of the trace of its last launch. Facts are `operator`, `soc`,

@@ -13,7 +13,7 @@ MOST_LINES = 20
 
 
 def _bars(row: Mapping[str, Any], causes: Sequence[str], most: float) -> list[dict[str, Any]]:
-    """The causes of a row; a full bar is the largest row."""
+    """Return the causes of a row; a full bar is the largest row."""
     return [
         {"label": cause, "color": cause, "us": row[f"{cause}_us"]}
         | {"percent": 100 * row[f"{cause}_us"] / most if most else 0.0}

@@ -25,7 +25,7 @@ _HEADS = ("estimate", "launch", "bound", "eff", "bal", "moved", "DMAs", "blocks"
 
 
 def estimate_table(cases: Sequence[Mapping[str, Any]]) -> Table:
-    """One row for each case."""
+    """Return one row for each case."""
     from rich.table import Table
 
     has_names = any(case["name"] for case in cases)
@@ -130,7 +130,7 @@ def line_tables(launch: Mapping[str, Any], launch_us: float, width: int) -> Iter
 
 
 def path_table(launch: Mapping[str, Any], launch_us: float, most: int, title: str, width: int) -> Table:
-    """The critical path by line; its sum is the estimate of the launch."""
+    """Return the critical path by line; its sum is the estimate of the launch."""
     rows = launch["path"]
     names = _short_names(rows)
     cells = [(names[row["where"]], *_times(row, CAUSES), row["text"]) for row in rows[:most]]
@@ -151,7 +151,7 @@ def _sum(rows: Sequence[Mapping[str, Any]], causes: Sequence[str]) -> dict[str, 
 
 
 def path_texts(launch: Mapping[str, Any]) -> Iterator[str]:
-    """The critical path of the longest phases in order."""
+    """Yield the critical path of the longest phases in order."""
     numbered = list(zip(launch["phases"], launch["steps"], range(1, len(launch["steps"]) + 1), strict=True))
     longest = sorted(numbered, key=lambda item: -item[0]["core_us"])[:_MOST_PHASES]
     for phase, steps, number in sorted(longest, key=lambda item: item[2]):
@@ -189,7 +189,7 @@ def _us(us: float) -> str:
 
 
 def step_text(step: Mapping[str, Any]) -> str:
-    """A step or a loop in words."""
+    """Return a step or a loop in words."""
     if "steps" in step:
         return f"{step['rounds']} x ({' -> '.join(brief_steps(step['steps']))}) {_us(step['us'])}"
     return f"{PurePosixPath(step['where']).name} {step['label']} {_us(step['us'])}".lstrip()

@@ -175,7 +175,7 @@ def _link_command(build: _Build, objects: Sequence[Path], made: Path) -> list[st
 
 
 def _host_options(options: Sequence[str]) -> tuple[str, ...]:
-    """The options without those of the device compiler.
+    """Return the options without those of the device compiler.
 
     Raises:
         UserError: They select another architecture.
@@ -231,7 +231,7 @@ def _rewrite_all(build: _Build, code: Sequence[Path], header_dir: Path | None) -
 
 
 def _named_entries(file: Path) -> set[str]:
-    """The kernels whose `aclrtlaunch_` functions a source names."""
+    """Return the kernels whose `aclrtlaunch_` functions a source names."""
     return {(found[1] or found[2]).decode() for found in _ENTRY.finditer(file.read_bytes())}
 
 

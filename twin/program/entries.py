@@ -50,7 +50,7 @@ def entry_definitions(kernels: Sequence[Kernel]) -> str:
 
 
 def _callable(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """The kernels that have an entry: C functions with named parameters."""
+    """Return the kernels that have an entry: C functions with named parameters."""
     found = {kernel.name: kernel for kernel in kernels}
     return [
         kernel

@@ -111,7 +111,7 @@ class _Rewriting:
         return 0 <= index < len(self.tokens) and self.tokens[index].text == text
 
     def _closing(self, index: int) -> int:
-        """The token that closes the bracket at `index`."""
+        """Return the token that closes the bracket at `index`."""
         if index >= len(self.tokens) or self.tokens[index].text not in _OPEN:
             raise self._error(min(index, len(self.tokens) - 1), "expected an opening bracket here")
         stack: list[str] = []
@@ -143,7 +143,7 @@ class _Rewriting:
         self.launches += 1
 
     def _callee(self, index: int) -> int:
-        """The first token of the expression that ends before the launch at `index`."""
+        """Return the first token of the expression that ends before the launch at `index`."""
         position = index - 1
         while True:
             if self._is(position, ">"):
@@ -170,7 +170,7 @@ class _Rewriting:
         raise self._error(index, "the bracket is not opened; add the opening bracket")
 
     def _template_open(self, index: int) -> int:
-        """The `<` of the template arguments that end at `index`."""
+        """Return the `<` of the template arguments that end at `index`."""
         depth, position = 0, index
         while position >= 0:
             word = self.tokens[position].text
@@ -188,7 +188,7 @@ class _Rewriting:
         raise self._error(index, "the template arguments before `<<<` have no beginning; add `<`")
 
     def _configuration_end(self, index: int) -> int:
-        """The last `>` of the `>>>` that belongs to the launch at `index`."""
+        """Return the last `>` of the `>>>` that belongs to the launch at `index`."""
         position = index + 2
         while position < len(self.tokens):
             word = self.tokens[position].text
@@ -202,7 +202,7 @@ class _Rewriting:
         raise self._error(index, "`<<<` has no `>>>`; expected kernel<<<blocks, nullptr, stream>>>(arguments)")
 
     def _arguments(self, index: int) -> list[str]:
-        """The texts between the commas of the list at `index`."""
+        """Return the texts between the commas of the list at `index`."""
         last = self._closing(index)
         found: list[str] = []
         begin, position = self.tokens[index].end, index + 1
@@ -255,7 +255,7 @@ class _Rewriting:
         )
 
     def _cores_before(self, index: int) -> str:
-        """The cores that an attribute directly before `__global__` selects."""
+        """Return the cores that an attribute directly before `__global__` selects."""
         before = self.tokens[index - 1].text if index > 0 else ""
         if before == ")":
             opening = self._opening(index - 1)
@@ -271,7 +271,7 @@ class _Rewriting:
         return _MIXED[counts]
 
     def _is_c_function(self, index: int) -> bool:
-        """Whether `extern "C"` is directly before the attributes at `index`, or before the block around them."""
+        """Return whether `extern "C"` is directly before the attributes at `index`, or before the block around them."""
         words = {"static", "inline", *_CORES}
         position = index - 1
         while position >= 0 and self.tokens[position].text in words:
@@ -285,6 +285,6 @@ def _one_line(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A C++ string literal."""
+    """Return a C++ string literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

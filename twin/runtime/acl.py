@@ -188,7 +188,7 @@ class Runtime:
             self.library.aclFinalize()
 
     def message(self) -> str:
-        """The last error message of this thread."""
+        """Return the last error message of this thread."""
         text: bytes | None = self.library.aclGetRecentErrMsg()
         return text.decode(errors="replace") if text else ""
 
@@ -203,13 +203,13 @@ class Runtime:
             self.set_option(name, str(value))
 
     def take_reports(self) -> list[dict[str, Any]]:
-        """The reports of all launches since the last call."""
+        """Return the reports of all launches since the last call."""
         reports: list[dict[str, Any]] = json.loads(self.library.opforgeTwinTakeReports())
         return reports
 
     @contextmanager
     def stream(self) -> Iterator[c_void_p]:
-        """A stream that is destroyed at the end."""
+        """Provide a stream that is destroyed at the end."""
         stream = c_void_p()
         self.call("aclrtCreateStream", byref(stream))
         try:
@@ -232,7 +232,7 @@ class Runtime:
 
     @contextmanager
     def tensor(self, array: Array, lead: int = 0) -> Iterator[tuple[c_void_p, c_void_p, Extent]]:
-        """An aclTensor with the shape, strides and content of `array`: handle, device memory, extent.
+        """Provide an aclTensor with the shape, strides and content of `array`: handle, device memory, extent.
 
         The storage has `lead` elements before it.
         """
@@ -265,7 +265,7 @@ class Runtime:
 
     @contextmanager
     def array(self, name: str, values: Sequence[Any]) -> Iterator[c_void_p]:
-        """A list as one of `ARRAYS`."""
+        """Provide a list as one of `ARRAYS`."""
         make, destroy = (getattr(self.library, f"acl{verb}{name}") for verb in ("Create", "Destroy"))
         handle = c_void_p(make((ARRAYS[name] * len(values))(*values), len(values)))
         try:
@@ -275,7 +275,7 @@ class Runtime:
 
     @contextmanager
     def scalar(self, kind: str, value: Any) -> Iterator[c_void_p]:
-        """An aclScalar with the value of an attribute type."""
+        """Provide an aclScalar with the value of an attribute type."""
         item, dtype = SCALARS[kind]
         handle = c_void_p(self.library.aclCreateScalar(byref(item(value)), dtype))
         try:

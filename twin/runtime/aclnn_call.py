@@ -50,7 +50,7 @@ def _overlaps(array: Array) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A value of an attribute without types of NumPy; lists are tuples."""
+    """Return a value of an attribute without types of NumPy; lists are tuples."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
@@ -140,7 +140,7 @@ class AclnnCall:
         return arrays
 
     def _in_place(self, name: str, array: Array | None, source: Array | None) -> Array | None:
-        """The array of an output in place, with the elements of its input, which the function overwrites."""
+        """Return the array of an output in place, with the elements of its input, which the function overwrites."""
         if array is None or source is None:
             return None if source is None else np.array(source, order="K")
         if (array.shape, array.dtype) != (source.shape, source.dtype):

@@ -71,7 +71,7 @@ def compile_kernel(source: str | os.PathLike[str], symbol: str, buffers: int, ar
 
 
 def _read(source: str | os.PathLike[str]) -> tuple[Path | None, str]:
-    """The file of a source, if it is one, and its text."""
+    """Return the file of a source, if it is one, and its text."""
     is_text = isinstance(source, str) and ("\n" in source or "{" in source)
     path = None if is_text or not isinstance(source, (str, os.PathLike)) else Path(source)
     if not is_text and (path is None or not is_file(path)):

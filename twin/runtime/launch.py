@@ -111,7 +111,7 @@ def _check(symbol: object, task_type: object, tiling: object) -> None:
 
 
 def _checked_arrays(buffers: Sequence[Array] | Mapping[str, Array]) -> list[Array]:
-    """The buffers of a kernel as arrays that it can change in place."""
+    """Return the buffers of a kernel as arrays that it can change in place."""
     if not isinstance(buffers, Iterable):
         raise UserError(f"buffers: got {type(buffers).__name__}, expected numpy arrays")
     arrays = list(buffers.values()) if isinstance(buffers, Mapping) else list(buffers)

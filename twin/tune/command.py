@@ -154,7 +154,7 @@ class _Search:
         self.tried: dict[str, Row] = {}  # by setting; a slower setting stays slower
 
     def rows(self, jobs: Sequence[Job]) -> list[Row]:
-        """The rows of settings that were not tried yet, in the order of the jobs."""
+        """Return the rows of settings that were not tried yet, in the order of the jobs."""
         names = {json.dumps(job.setting, sort_keys=True): job for job in jobs}
         keys = {name: self._key(job) for name, job in names.items() if name not in self.tried}
         found = {name: row for name, key in keys.items() if (row := self._state.get(key)) is not None}

@@ -18,12 +18,12 @@ _NUMBER = re.compile(
 
 
 def code_of(text: str) -> str:
-    """The text without comments."""
+    """Return the text without comments."""
     return _NO_CODE.sub(lambda found: found[0] if found[0][0] == '"' else " ", text)
 
 
 def numbers_of(code: str) -> dict[str, str]:
-    """The names of constants and macros that are numbers."""
+    """Return the names of constants and macros that are numbers."""
     return dict(_NUMBER.findall(code))
 
 
@@ -93,7 +93,7 @@ def _ordered(structures: Mapping[str, str]) -> dict[str, str]:
 
 
 def header_of(structures: Mapping[str, str], guard: str) -> str:
-    """A header with structures, whose fields have the names in the source."""
+    """Return a header with structures, whose fields have the names in the source."""
     lines = [f"#ifndef {guard}", f"#define {guard}", "", "#include <cstdint>", ""]
     lines += ['#include "kernel_tiling/kernel_tiling.h"']
     for name, fields in structures.items():
@@ -110,7 +110,7 @@ class PlainStructure:
 
 
 def plain_structure(text: str, place: str, name: str) -> PlainStructure | None:
-    """The structure of this name that a source defines outside of classes; None if there is none."""
+    """Return the structure of this name that a source defines outside of classes; None if there is none."""
     if not re.search(rf"\b(?:struct|class)\s+(?:\w+\([^()]*\)\s*)?{name}\b", text):
         return None
     source = Source(text, place)

@@ -68,14 +68,14 @@ class Names:
                 before = name
 
     def expanded(self, text: str, depth: int = 0) -> str:
-        """The text with the macros without parameters replaced."""
+        """Return the text with the macros without parameters replaced."""
         if depth > _MOST_DEPTH or len(text) > _MOST_CHARS:
             raise UnknownTemplateError("its macros are too long")
         found = re.sub(r"\b[A-Za-z_]\w*\b", lambda word: self.macros.get(word[0], word[0]), text)
         return text if found == text else self.expanded(found, depth + 1)
 
     def number(self, text: str, depth: int = 0) -> int | None:
-        """The value of a number, a name or a sum of them; None if it is another expression."""
+        """Return the value of a number, a name or a sum of them; None if it is another expression."""
         text = re.sub(r"\bstatic_cast\s*<[\w: ]+>", "", text).strip()
         while text.startswith("(") and text.endswith(")"):
             text = text[1:-1].strip()
@@ -97,7 +97,7 @@ class Names:
 
 
 def template_keys(code: str, op_type: str, dtypes: Sequence[str]) -> tuple[list[TemplateKey], list[str]]:
-    """The tiling keys of a template, and the task types of its combinations.
+    """Return the tiling keys of a template, and the task types of its combinations.
 
     Args:
         code: The sources without comments.
@@ -128,7 +128,7 @@ def template_keys(code: str, op_type: str, dtypes: Sequence[str]) -> tuple[list[
 
 
 def _declared(code: str, op_type: str) -> list[str]:
-    """The declarations of the parameters: those of the operator, or else the first ones."""
+    """Return the declarations of the parameters: those of the operator, or else the first ones."""
     found = [words for words in _macros(code, "ARGS_DECL") if words]
     if not found:
         raise UnknownTemplateError("its sources have no ASCENDC_TPL_ARGS_DECL")
@@ -137,7 +137,7 @@ def _declared(code: str, op_type: str) -> list[str]:
 
 
 def _combinations(names: Names, code: str) -> Iterator[list[str]]:
-    """The arguments of each ASCENDC_TPL_ARGS_SEL."""
+    """Yield the arguments of each ASCENDC_TPL_ARGS_SEL."""
     for arguments in _macros(code, "SEL"):
         for word, selected in _calls(names, ", ".join(arguments)):
             if word == "ARGS_SEL":
@@ -155,7 +155,7 @@ def _macros(code: str, name: str) -> Iterator[list[str]]:
 
 
 def _calls(names: Names, text: str) -> list[tuple[str, list[str]]]:
-    """The macros ASCENDC_TPL_* of a list of arguments, with their arguments."""
+    """Return the macros ASCENDC_TPL_* of a list of arguments, with their arguments."""
     text = names.expanded(text)
     found, position = [], 0
     while (call := _CALL.search(text, position)) is not None:
@@ -184,7 +184,7 @@ def _parameters(names: Names, declarations: Sequence[str]) -> list[_Parameter]:
 
 
 def _values(names: Names, kind: str, given: Sequence[str], name: str) -> tuple[int, ...]:
-    """The values of a parameter; numbers have a mode, ranges and single values."""
+    """Return the values of a parameter; numbers have a mode, ranges and single values."""
     numbers = [names.number(one) for one in given]
     known = [number for number in numbers if number is not None]
     if len(known) < len(numbers):
@@ -204,7 +204,7 @@ def _values(names: Names, kind: str, given: Sequence[str], name: str) -> tuple[i
 
 
 def _selected(names: Names, arguments: Sequence[str], tasks: list[str]) -> Mapping[str, tuple[int, ...]]:
-    """The values of each parameter in a combination; adds its task type."""
+    """Return the values of each parameter in a combination; adds its task type."""
     found = {}
     for word, inner in _calls(names, ", ".join(arguments)):
         kind = word.removesuffix("_SEL")
