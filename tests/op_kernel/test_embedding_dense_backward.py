@@ -115,6 +115,9 @@ TABLE_SPREADS = {
     "one_of_two": lambda rows, weights: np.where(np.arange(rows) % 2, 5, uniform(rows, weights)),
     "late": lambda rows, weights: np.where(np.arange(rows) < rows // 2, uniform(rows, weights), weights - 7),
     "two_of_a_core": lambda rows, weights: np.where(np.arange(rows) % 5, uniform(rows, weights), np.arange(rows) % 2),
+    "only_one_of_a_core": lambda rows, weights: np.where(
+        np.arange(rows) % 20, uniform(rows, weights - 200) + 200, np.int32(3)
+    ),
     "evenly_often": evenly_often,
 }
 
