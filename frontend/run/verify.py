@@ -116,10 +116,7 @@ def verify_within(source: SourceModel, conversion: Conversion, *, run_kernels: b
     try:
         answer = in_child(work, limits_for(source.size, is_run=True))
     except (LimitError, UserError) as reason:
-        text = str(reason).removeprefix("model: cannot be executed: ")
-        raise UserError(
-            f"{path_text(source.path)}: cannot be executed for the comparison: {text}{_guess(source)}"
-        ) from reason
+        raise UserError(f"{path_text(source.path)}: cannot compare the models: {reason}{_guess(source)}") from reason
     return [Comparison(*entry) for entry in json.loads(answer)]
 
 

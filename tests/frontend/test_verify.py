@@ -198,7 +198,7 @@ def test_a_model_that_cannot_be_run_is_named(tmp_path):
     text = '<ir_version: 8, opset_import: ["" : 18, "d" : 1]> g (float[2] x) => (y) {y = d.Foo (x)}'
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     source = load_model(tmp_path / "m.onnx")
-    with pytest.raises(UserError, match=f"{tmp_path / 'm.onnx'}: cannot be executed for the comparison: .*Foo"):
+    with pytest.raises(UserError, match=f"{tmp_path / 'm.onnx'}: cannot compare the models: .*Foo"):
         verify_within(source, convert(source))
 
 

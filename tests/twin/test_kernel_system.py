@@ -136,6 +136,9 @@ def kernels(compile_kernels):
         const uint32_t dims[] = {2, 2};
         DumpTensor(gm, 7, 4, ShapeInfo(2, dims));
         DumpAccChkPoint(gm, 8, 2, 2);
+        GlobalTensor<bool> flags;
+        flags.SetGlobalBuffer((__gm__ bool*)x);
+        DumpTensor(flags, 9, 4);
         LocalTensor<int32_t> t(TPosition::VECCALC, 64, 8);
         for (int32_t i = 0; i < 8; ++i) {
             t.SetValue(i, i - 1);
@@ -179,4 +182,5 @@ def test_messages(kernels, capfd):
     assert "[[1.000000, 2.000000],\n[3.000000, 4.500000]]\n" in text
     assert "desc=8" in text
     assert "dump_size=2\n[3.000000, 4.500000]\n" in text
+    assert "desc=9, addr=0, data_type=bytes, position=global memory, dump_size=4\n[" in text
     assert "data_type=int32, position=unified buffer, dump_size=8\n[[-1, 0, 1, 2, 3, 4, 5, 6]]\n-1\n" in text

@@ -1,6 +1,7 @@
 // Texts of kernels on standard output: printf, assertions and dumps of tensors.
 #include <cstdarg>
 #include <cstdio>
+#include <iterator>
 
 #include "kernel/exec/block.h"
 #include "kernel/vector/numbers.h"
@@ -53,7 +54,8 @@ std::string NumberText(Dtype dtype, int32_t size, uint64_t bits)
 const char* NameOf(Dtype dtype)
 {
     constexpr const char* names[] = {"int8",  "uint8",  "int16", "uint16", "float16", "bfloat16",
-                                     "int32", "uint32", "float", "int64",  "uint64",  "bytes"};
+                                     "int32", "uint32", "float", "int64",  "uint64",  "int4",   "bytes"};
+    static_assert(std::size(names) == static_cast<size_t>(Dtype::kOther) + 1);
     return names[static_cast<size_t>(dtype)];
 }
 
