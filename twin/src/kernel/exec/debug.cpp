@@ -53,8 +53,8 @@ std::string NumberText(Dtype dtype, int32_t size, uint64_t bits)
 
 const char* NameOf(Dtype dtype)
 {
-    constexpr const char* names[] = {"int8",  "uint8",  "int16", "uint16", "float16", "bfloat16",
-                                     "int32", "uint32", "float", "int64",  "uint64",  "int4",   "bytes"};
+    constexpr const char* names[] = {"int8",   "uint8", "int16", "uint16", "float16", "bfloat16", "int32",
+                                     "uint32", "float", "int64", "uint64", "int4",    "bytes"};
     static_assert(std::size(names) == static_cast<size_t>(Dtype::kOther) + 1);
     return names[static_cast<size_t>(dtype)];
 }
