@@ -136,10 +136,10 @@ def run_model(
     ]
     others = (*reference_operators(view), *torch_operators(specs, runner.source))
     foreign = [known for known in others if (known.op_domain, known.__name__) not in view.functions]
-    _check_nodes(view, {(known.op_domain, known.__name__) for known in (*implementations, *foreign)}, specs)
     dense, stays = without_sparse(view, folder)
     for name, reason in stays.items():
         raise UserError(f"model: cannot be executed: the sparse constant {shown(name)} {reason}")
+    _check_nodes(view, {(known.op_domain, known.__name__) for known in (*implementations, *foreign)}, specs)
     complete = _with_data(dense, folder)
     try:
         prepared = evaluator([*implementations, *foreign])(complete)

@@ -231,7 +231,7 @@ def _node(
         is_formula = scope.parent is None and any(not r.operator and key in r.keys for r in rules(context.specs))
         if is_formula:
             fix = "run opforge convert --lower-training"
-        elif onnx.defs.has(key[1], key[0]):
+        elif any(is_registered(*key, known) for known in ATC_OPSETS):
             fix = "export the model with an opset for which ATC has a parser"
         else:
             fix = "replace it by standard operators"

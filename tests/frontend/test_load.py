@@ -181,7 +181,7 @@ def test_external_data_is_checked_but_not_read(external):
 def test_a_folder_with_a_line_break_in_its_name_is_escaped(external):
     folder = external.parent.rename(external.parent.parent / "a\nb")
     (folder / "w.bin").unlink()
-    with pytest.raises(UserError, match=r"a\\nb.*a\\nb'; put the file beside") as caught:
+    with pytest.raises(UserError, match=r"a\\nb.*a\\nb'; expected a file beside") as caught:
         load_model(folder / "m.onnx")
     assert "\n" not in str(caught.value)
 

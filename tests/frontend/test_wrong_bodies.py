@@ -44,8 +44,8 @@ PLANTED = [
     ("elementwise", "value_float: float = @alpha", "value_float = 1.0", "n", "got the error"),
     ("elementwise", "z = Mul (x, alike)", "z = Identity (x)", "m", "got the error"),
     ("elementwise", "z = Mul (x, alike)", "w = Mul (x, alike)\n      z = Cast <to = 11> (w)", "m", "float64"),
-    ("gemm", "MatMul (x, turned)", "MatMul (x, weight)", "n", "ONNX body fails"),
-    ("gemm", "y = MatMul (x, turned)", "w = MatMul (x, turned)\n      y = Relu (w)", "n", "got the error"),
+    ("gemm", "MatMul (x, transposed)", "MatMul (x, weight)", "n", "ONNX body fails"),
+    ("gemm", "y = MatMul (x, transposed)", "w = MatMul (x, transposed)\n      y = Relu (w)", "n", "got the error"),
 ]
 
 

@@ -399,7 +399,9 @@ def test_a_kernel_that_forges_its_report_or_stops_its_supervisor_is_found(call, 
 def test_a_source_that_cannot_be_read_is_a_user_error(source, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "latin.cpp").write_bytes(b"\xff{")
-    with pytest.raises(UserError, match=r"File name too long|expected a (text|kernel source) in UTF-8"):
+    with pytest.raises(
+        UserError, match=r"File name too long|expected a text in UTF-8|not UTF-8, expected a kernel source"
+    ):
         launch(source, "k", 1, [np.zeros(4, np.float32)])
 
 

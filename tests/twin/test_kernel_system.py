@@ -40,6 +40,8 @@ SCALARS = {
     "sqrt(16.0f)": 4,
     "Std::max(3, 4L) + Std::min(3, 4L)": 7,
     "Std::abs(-5)": 5,
+    "abs(-5)": 5,
+    "abs(-2.5f) * 2": 5,
     "(IsSameType<half, half>::value && !IsSameType<half, float>::value)": 1,
     "Std::get<1>(Std::make_tuple(1, 7))": 7,
     "unlikely(GetBlockIdx() > 100)": 0,

@@ -4,9 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <stdlib.h>
 #include <initializer_list>
 #include <type_traits>
+
+// Kernels call abs(). <stdlib.h> would also declare functions such as select, which kernels may define.
+extern "C" int abs(int value) noexcept;
+template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T> && !std::is_same_v<T, int>>>
+constexpr T abs(const T value)
+{
+    return value < T(0) ? static_cast<T>(-value) : value;
+}
 
 // The architecture of the kernel; the library of the twin has the value of Ascend 910B.
 #ifdef OPFORGE_TWIN_ARCH
