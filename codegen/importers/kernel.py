@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from opforge.codegen.data.names import snake_case
 from opforge.codegen.errors import UserError
+from opforge.codegen.escape import Code, commas
 from opforge.codegen.files import open_inside, read_regular
 from opforge.codegen.printing import path_text, shown
+from opforge.codegen.render import printed
 from opforge.codegen.spec.field_types import TASK_TYPES
 
 from .draft import OperatorDraft
@@ -30,50 +32,6 @@ _STRUCTURES = (
     re.compile(r"\bREGISTER_TILING_DEFAULT\s*\(\s*([\w:]+)\s*\)"),
     re.compile(r"\bGET_TILING_DATA(?:_PTR)?_WITH_STRUCT\s*\(\s*([\w:]+)\s*,"),
 )
-_HEADER = """// Entry function of {op_type}: the sources in op_kernel/{name}/ are copies of the imported files.
-#ifndef OP_KERNEL_{guard}_H
-#define OP_KERNEL_{guard}_H
-
-#pragma GCC system_header  // no warnings in code that is not of this project
-
-{include}
-#endif  // OP_KERNEL_{guard}_H
-"""
-_INCLUDED = """#include "{name}/{source}"
-"""
-# The template is a function that the entry function calls: only the entry function has __global__.
-_TEMPLATE = """#pragma push_macro("__global__")
-#undef __global__
-#define __global__
-#include "{name}/{source}"
-#pragma pop_macro("__global__")
-
-extern "C" __global__ __aicore__ void {name}({parameters})
-{{
-{calls}}}
-"""
-_PLAN = """// Plan of {op_type}: to be written from the tiling function of the imported operator.
-#ifndef OP_HOST_{guard}_TILING_H
-#define OP_HOST_{guard}_TILING_H
-
-#include "common/plan.h"
-#include "{name}_problem.h"
-#include "{name}_tiling_data.h"
-
-namespace opforge {{
-
-constexpr Plan<{op_type}TilingData> Plan{op_type}(const {op_type}Problem&, const Platform&)
-{{
-    Plan<{op_type}TilingData> plan{{}};
-    // Fill plan.data, plan.tilingKey, plan.blockNum and plan.workspaceBytes; then remove the last line.
-{fields}    plan.refusal = {{"calls without a plan; write op_host/{name}_tiling.h", 1, 0}};
-    return plan;
-}}
-
-}}  // namespace opforge
-
-#endif  // OP_HOST_{guard}_TILING_H
-"""
 
 
 @dataclass(frozen=True)
@@ -114,9 +72,9 @@ def read_kernel(path: Path, draft: OperatorDraft) -> ImportedKernel:
     if len(arguments) != parameters + 2:
         expected = f"{parameters} inputs and outputs, workspace and tiling"
         raise UserError(f"{name}: got {len(arguments)} parameters, expected {parameters + 2}: {expected}", place)
-    words = {"op_type": op_type, "name": name, "guard": name.upper(), "source": next(iter(sources))}
+    words = {"op_type": op_type, "name": name, "guard": Code(name.upper())}
     tasks = [task for task in _TASK.findall(code) if task in TASK_TYPES]
-    include = _INCLUDED.format(**words)
+    templates: list[TemplateKey] = []
     if linkage.startswith("template"):
         dtypes = [f"DTYPE_{tensor.name.upper()}" for tensor in draft.inputs]
         try:
@@ -125,7 +83,6 @@ def read_kernel(path: Path, draft: OperatorDraft) -> ImportedKernel:
             got = f"got a template whose tiling keys are not read: {error}"
             raise UserError(f'{name}: {got}; write an entry function with extern "C"', place) from error
         keys, tasks = [one.key for one in templates], tasks + selected
-        include = _TEMPLATE.format(parameters=", ".join(arguments), calls=_calls(name, arguments, templates), **words)
     else:
         keys = _plain_keys(code, place, problems)
     tasks = list(dict.fromkeys(tasks))
@@ -135,25 +92,22 @@ def read_kernel(path: Path, draft: OperatorDraft) -> ImportedKernel:
     structure = _structure(draft, sources, code, place, problems)
     if structure and structure.text:
         files[f"op_kernel/{structure.header}"] = structure.text
-    files[f"op_kernel/{name}.h"] = _HEADER.format(include=include, **words)
-    fields = "".join(f"    // plan.data: {field}\n" for field in (structure.fields if structure else ()))
-    files[f"op_host/{name}_tiling.h"] = _PLAN.format(fields=fields, **words)
+    files[f"op_kernel/{name}.h"] = printed(
+        "imported_kernel.h.j2",
+        source=Code(next(iter(sources))),
+        parameters=Code(", ".join(arguments)),
+        given=commas(re.findall(r"\w+", argument)[-1] for argument in arguments),
+        templates=[{"key": one.key, "arguments": Code(", ".join(one.arguments))} for one in templates],
+        **words,
+    )
+    fields = [Code(field) for field in (structure.fields if structure else ())]
+    files[f"op_host/{name}_tiling.h"] = printed("imported_plan.h.j2", fields=fields, **words)
     problems.append(f"{place}: tiling function: not taken over; write op_host/{name}_tiling.h")
     tiling = [f"  task_type: {task}" for task in tasks[:1]]
     if structure:
         tiling.append(f"  structure: {{header: {structure.header}, name: '{structure.name}'}}")
     tiling += ["  own_entry: true", "  keys:", *(f"    - {{name: Key{key}, key: {key}}}" for key in keys)]
     return ImportedKernel(replace(draft, fields=(), tiling=tuple(tiling)), files, problems)
-
-
-def _calls(name: str, arguments: Sequence[str], templates: Sequence[TemplateKey]) -> str:
-    """Return the statements that call the template with the arguments of a tiling key."""
-    given = ", ".join(re.findall(r"\w+", argument)[-1] for argument in arguments)
-    branches = (
-        f"if (TILING_KEY_IS({one.key})) {{\n        {name}<{', '.join(one.arguments)}>({given});\n    }}"
-        for one in templates
-    )
-    return f"    {' else '.join(branches)}\n"
 
 
 def _plain_keys(code: str, place: str, problems: list[str]) -> list[int]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from opforge.codegen.data.dtypes import STORAGE_FORMATS
 from opforge.codegen.data.names import ir_name_problem, suggest
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
@@ -29,10 +30,9 @@ _OPTIONS = (REQUIRED, OPTIONAL, DYNAMIC)
 _COMMON_DTYPES = ("fp16", "float16", "float32", "bf16", "int32", "int64", "int8", "uint8", "bool")
 # Types of msOpGen -> types of drafts.
 _ATTR_TYPES = {word: kind for name, kind in ATTR_TYPES.items() for word in (kind, name.lower())} | {"str": "string"}
-_FORMATS = (
-    "ND", "NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC", "NCL", "NC1HWC0", "FRACTAL_Z", "FRACTAL_NZ",
-    "NDC1HWC0", "CHWN", "DHWCN", "NC1HWC0_C04", "FRACTAL_Z_3D", "NC", "NCW",
-)  # fmt: skip
+# Other formats of msOpGen than those of the data table.
+_OTHER_FORMATS = ("NDC1HWC0", "CHWN", "DHWCN", "NC1HWC0_C04", "FRACTAL_Z_3D", "NC", "NCW")
+_FORMATS = (*(known.name for known in STORAGE_FORMATS), *_OTHER_FORMATS)
 _WORDS = {"true": True, "false": False}
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _MOST_OPERATORS, _MOST_PARAMETERS, _MOST_COLUMNS = 512, 64, 512

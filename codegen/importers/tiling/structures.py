@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from opforge.codegen.escape import Code
 from opforge.codegen.importers.cpp_tree import Source, nodes
+from opforge.codegen.render import printed
 
 _NO_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _PART = re.compile(r"\b(BEGIN_TILING_DATA_DEF|END_TILING_DATA_DEF|TILING_DATA_FIELD_DEF\w*)\b(?:\s*\(([^()]*)\))?")
@@ -94,11 +96,10 @@ def _ordered(structures: Mapping[str, str]) -> dict[str, str]:
 
 def header_of(structures: Mapping[str, str], guard: str) -> str:
     """Return a header with structures, whose fields have the names in the source."""
-    lines = [f"#ifndef {guard}", f"#define {guard}", "", "#include <cstdint>", ""]
-    lines += ['#include "kernel_tiling/kernel_tiling.h"']
-    for name, fields in structures.items():
-        lines += ["", f"struct {name} {{", *(f"    {field.strip()};" for field in fields.split(";")[:-1]), "};"]
-    return "\n".join([*lines, "", f"#endif  // {guard}", ""])
+    listed = [
+        (Code(name), [Code(field.strip()) for field in text.split(";")[:-1]]) for name, text in structures.items()
+    ]
+    return printed("imported_tiling_data.h.j2", structures=listed, guard=Code(guard))
 
 
 @dataclass(frozen=True)
