@@ -160,6 +160,7 @@ void MapConstants(LaunchState& launch)
                     region.name = "constants of the kernel";
                     region.base = info->dlpi_addr + header->p_vaddr;
                     region.isPlaced = true;
+                    region.hasGuards = false;
                     region.host = reinterpret_cast<uint8_t*>(region.base);
                     region.bytes = header->p_memsz;
                     region.writable = false;

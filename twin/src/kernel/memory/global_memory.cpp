@@ -81,14 +81,14 @@ Region* GlobalMemory::FindPlaced(uint64_t address)
     Region* nearest = nullptr;
     uint64_t distance = kNarrowGuard;
     const auto after = placed_.upper_bound(address);
-    if (after != placed_.end() && after->first - address < distance) {
+    if (after != placed_.end() && regions_[after->second].hasGuards && after->first - address < distance) {
         nearest = &regions_[after->second];
         distance = after->first - address;
     }
     if (after != placed_.begin()) {
         Region& before = regions_[std::prev(after)->second];
         const uint64_t offset = address - before.base;
-        if (offset < before.bytes || offset - before.bytes < distance) {
+        if (offset < before.bytes || (before.hasGuards && offset - before.bytes < distance)) {
             nearest = &before;
         }
     }

@@ -26,6 +26,7 @@ struct Region {
     bool writable = true;
     uint64_t misalignment = 0;  ///< distance of the first byte from a multiple of kAlignment
     bool isPlaced = false;      ///< `base` was given
+    bool hasGuards = true;      ///< no other memory of the process is beside the region
     /// One bit per 128-byte sector that DMA has accessed.
     std::unique_ptr<std::atomic<uint64_t>[]> touched;
     /// The last accesses; null if the region is read-only or order is not checked.
