@@ -5,6 +5,7 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
+#include "common/merge_runs.h"
 #include "common/order.h"
 #include "common/range_scan.h"
 #include "common/row_burst.h"
@@ -42,12 +43,12 @@ public:
         pipe->InitBuffer(stores_, kStoreBuffers, static_cast<uint32_t>(tiling.tableStoreBytes));
         pipe->InitBuffer(buffer_, static_cast<uint32_t>(tiling.tableBytes));
         const AscendC::LocalTensor<int32_t> all = buffer_.template Get<int32_t>();
-        const uint32_t room = static_cast<uint32_t>(tiling.listWords) + kListTail;
+        const uint32_t listWords = static_cast<uint32_t>(tiling.listWords) + kListTail;
         list_ = all;
-        parts_ = all[room];
-        bits_ = all[2 * room].template ReinterpretCast<uint8_t>();
-        otherBits_ = bits_[room / kBitsPerByte];
-        scratch_ = all[2 * room + 2 * room / kBitsPerWord];
+        parts_ = all[listWords];
+        bits_ = all[2 * listWords].template ReinterpretCast<uint8_t>();
+        otherBits_ = bits_[listWords / kBitsPerByte];
+        scratch_ = all[2 * listWords + 2 * listWords / kBitsPerWord];
         work_ = scratch_.template ReinterpretCast<float>();
         table_ = work_[static_cast<uint32_t>(kAddsToFloats<T> ? 0 : tiling.batchRows * tiling.columns)];
     }
@@ -77,7 +78,7 @@ public:
     }
 
     /// Returns the place for words of indices at the end of the list.
-    __aicore__ inline AscendC::LocalTensor<int32_t> Room(int64_t count)
+    __aicore__ inline AscendC::LocalTensor<int32_t> Reserve(int64_t count)
     {
         if (count_ + count > tiling_.listWords) {
             if (isSharing_) {
@@ -151,7 +152,6 @@ private:
     static constexpr int64_t kMaxGapBytes = 4294967295;
     // A sample of the list has kPieces pieces of kPieceWords.
     static constexpr int64_t kPieces = 8;
-    static constexpr int64_t kMaxWays = 4;
     static constexpr int64_t kPieceWords = 32;
     static constexpr int64_t kSampleWords = kPieces * kPieceWords;
     static constexpr int64_t kProbeStep = 16;
@@ -249,9 +249,9 @@ private:
         const AscendC::LocalTensor<int32_t> sample = parts_;
         const AscendC::LocalTensor<float> rows =
             parts_[static_cast<uint32_t>(kSampleWords)].template ReinterpretCast<float>();
-        AscendC::LocalTensor<float> sorted =
+        const AscendC::LocalTensor<float> runs =
             parts_[static_cast<uint32_t>(2 * kSampleWords)].template ReinterpretCast<float>();
-        AscendC::LocalTensor<float> other =
+        const AscendC::LocalTensor<float> other =
             parts_[static_cast<uint32_t>(4 * kSampleWords)].template ReinterpretCast<float>();
         const int64_t distance = count_ / kPieces / kBlockWords;  // blocks from one piece to the next
         AscendC::DataCopyParams pieces;
@@ -260,23 +260,15 @@ private:
         pieces.srcStride = static_cast<uint16_t>(distance - kPieceWords / kBlockWords);
         AscendC::DataCopy(sample, list_, pieces);
         AscendC::PipeBarrier<PIPE_V>();
-        AscendC::ShiftRight<int32_t>(sorted.template ReinterpretCast<int32_t>(), sample, words_.PositionBits(),
+        AscendC::ShiftRight<int32_t>(runs.template ReinterpretCast<int32_t>(), sample, words_.PositionBits(),
                                      static_cast<int32_t>(kSampleWords));
         AscendC::PipeBarrier<PIPE_V>();
-        AscendC::Cast(rows, sorted.template ReinterpretCast<int32_t>(), AscendC::RoundMode::CAST_RINT,
+        AscendC::Cast(rows, runs.template ReinterpretCast<int32_t>(), AscendC::RoundMode::CAST_RINT,
                       static_cast<uint32_t>(kSampleWords));
         AscendC::PipeBarrier<PIPE_V>();
-        AscendC::Sort32<float>(sorted, rows, sample.template ReinterpretCast<uint32_t>(),
-                               static_cast<int32_t>(kPieces));
+        AscendC::Sort32<float>(runs, rows, sample.template ReinterpretCast<uint32_t>(), static_cast<int32_t>(kPieces));
         AscendC::PipeBarrier<PIPE_V>();
-        for (int64_t length = kPieceWords; length < kSampleWords;) {
-            const int64_t ways = kernel::Smaller(kMaxWays, kSampleWords / length);
-            MergeRuns(other, sorted, length, ways);
-            const AscendC::LocalTensor<float> merged = other;
-            other = sorted;
-            sorted = merged;
-            length *= ways;
-        }
+        const AscendC::LocalTensor<float> sorted = kernel::MergeRuns(runs, other, kPieceWords, kSampleWords);
         kernel::Order<AscendC::HardEvent::V_S>();
         float last = -1.0f;
         int64_t equal = 0;
@@ -291,26 +283,6 @@ private:
             equal = 0;
         }
         kernel::Order<AscendC::HardEvent::S_V>();
-    }
-
-    /// Merges two or four (`ways`) runs of `length` entries at a time.
-    __aicore__ inline void MergeRuns(const AscendC::LocalTensor<float>& target,
-                                     const AscendC::LocalTensor<float>& source, int64_t length, int64_t ways)
-    {
-        const uint32_t run = static_cast<uint32_t>(2 * length);
-        AscendC::MrgSort4Info info;
-        for (uint16_t& listLength : info.elementLengths) {
-            listLength = static_cast<uint16_t>(length);
-        }
-        info.validBit = static_cast<uint16_t>((1 << ways) - 1);
-        info.repeatTimes = static_cast<uint8_t>(kSampleWords / (ways * length));
-        AscendC::MrgSortSrcList<float> lists;
-        lists.src1 = source;
-        lists.src2 = source[run];
-        lists.src3 = ways == kMaxWays ? source[2 * run] : source;
-        lists.src4 = ways == kMaxWays ? source[3 * run] : source;
-        AscendC::MrgSort<float>(target, lists, info);
-        AscendC::PipeBarrier<PIPE_V>();
     }
 
     /// `found`: indices of the row in the list.

@@ -4,6 +4,7 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
+#include "common/merge_runs.h"
 #include "common/order.h"
 #include "common/search.h"
 #include "common/sort_code.h"
@@ -132,9 +133,6 @@ public:
 
 private:
     static constexpr int64_t kRunLength = 32;  // length of a run that Sort32 sorts
-    static constexpr int64_t kWays = 4;        // maximum number of lists of MrgSort
-    static constexpr uint16_t kTwoLists = 3;
-    static constexpr uint16_t kFourLists = 15;
     static constexpr uint8_t kEvenElements = 1;
     static constexpr uint8_t kOddElements = 2;
 
@@ -165,42 +163,14 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
         EncodeIndices(static_cast<int32_t>(count));
 
-        AscendC::LocalTensor<float> sorted = front_.template ReinterpretCast<float>();
-        AscendC::LocalTensor<float> other = back_.template ReinterpretCast<float>();
-        AscendC::Sort32<float>(sorted, codes_.template ReinterpretCast<float>(),
+        const AscendC::LocalTensor<float> runs = front_.template ReinterpretCast<float>();
+        AscendC::Sort32<float>(runs, codes_.template ReinterpretCast<float>(),
                                places_.template ReinterpretCast<uint32_t>(), static_cast<int32_t>(chunk / kRunLength));
         AscendC::PipeBarrier<PIPE_V>();
-        for (int64_t length = kRunLength; length < chunk;) {
-            const int64_t ways = Smaller(kWays, chunk / length);
-            MergeRuns(other, sorted, length, ways);
-            const AscendC::LocalTensor<float> merged = other;
-            other = sorted;
-            sorted = merged;
-            length *= ways;
-        }
+        const AscendC::LocalTensor<float> sorted =
+            MergeRuns(runs, back_.template ReinterpretCast<float>(), kRunLength, chunk);
         Order<AscendC::HardEvent::V_MTE3>();
         Store(sorted.template ReinterpretCast<int32_t>(), PairsFrom(source_, first), count);
-    }
-
-    /// Merges neighboring runs of `length` entries, two or four (`ways`) at a time, in the whole chunk.
-    __aicore__ inline void MergeRuns(const AscendC::LocalTensor<float>& target,
-                                     const AscendC::LocalTensor<float>& source, int64_t length, int64_t ways)
-    {
-        const uint32_t run = static_cast<uint32_t>(length * WordPair::kWords);
-        const uint16_t entries = static_cast<uint16_t>(length);
-        AscendC::MrgSort4Info info;
-        for (uint16_t& listLength : info.elementLengths) {
-            listLength = entries;
-        }
-        info.validBit = ways == kWays ? kFourLists : kTwoLists;
-        info.repeatTimes = static_cast<uint8_t>(problem_.chunk / (length * ways));
-        AscendC::MrgSortSrcList<float> lists;
-        lists.src1 = source;
-        lists.src2 = source[run];
-        lists.src3 = ways == kWays ? source[2 * run] : source;
-        lists.src4 = ways == kWays ? source[3 * run] : source;
-        AscendC::MrgSort<float>(target, lists, info);
-        AscendC::PipeBarrier<PIPE_V>();
     }
 
     /// codes_ = the codes of limit - index, so that the smallest index has the largest code; 0 for invalid indices.
@@ -330,7 +300,7 @@ private:
         info.elementLengths[0] = static_cast<uint16_t>(ones);
         info.elementLengths[1] = static_cast<uint16_t>(others);
         info.ifExhaustedSuspension = true;
-        info.validBit = kTwoLists;
+        info.validBit = kTwoRuns;
         info.repeatTimes = 1;
         AscendC::MrgSortSrcList<float> lists;
         lists.src1 = source;
@@ -341,7 +311,7 @@ private:
         AscendC::MrgSort<float>(back_.template ReinterpretCast<float>(), lists, info);
         Order<AscendC::HardEvent::V_MTE3>();
         Order<AscendC::HardEvent::V_S>();
-        uint16_t taken[kWays] = {0, 0, 0, 0};
+        uint16_t taken[kMaxMergedRuns] = {0, 0, 0, 0};
         AscendC::GetMrgSortResult(taken[0], taken[1], taken[2], taken[3]);
         return {taken[0], taken[1]};
     }

@@ -65,7 +65,7 @@ private:
     int32_t positionBits_;
 };
 
-/// Scans indices. A sink has Room(count), which returns the place for `count` words at a multiple of 32 bytes and 64
+/// Scans indices. A sink has Reserve(count), which returns the place for `count` words at a multiple of 32 bytes and 64
 /// more lanes, Add(count), EndChunk(), which is called after each chunk, and IsFull(), after which no index is checked.
 /// They may exclude rows.
 template <typename I>
@@ -217,7 +217,7 @@ private:
     __aicore__ inline void Convert(const AscendC::LocalTensor<int32_t>& chunk, int64_t first, int64_t count,
                                    const Span& rows, int64_t firstPosition, Sink& sink)
     {
-        const AscendC::LocalTensor<int32_t> target = sink.Room(count);
+        const AscendC::LocalTensor<int32_t> target = sink.Reserve(count);
         const AscendC::LocalTensor<float> exact = rows_.template ReinterpretCast<float>();
         const int32_t length = static_cast<int32_t>(count);
         AscendC::Cast(exact, hits_[static_cast<uint32_t>(first)], AscendC::RoundMode::CAST_NONE,
