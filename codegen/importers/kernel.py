@@ -17,11 +17,11 @@ from opforge.codegen.spec.field_types import TASK_TYPES
 
 from .draft import OperatorDraft
 from .sources import MOST_BYTES, decoded
-from .tiling.structures import header_of, plain_structure
+from .tiling.structures import code_of, header_of, plain_structure
 from .tiling.template import MOST_KEYS, Names, TemplateKey, UnknownTemplateError, template_keys
 
 MOST_KERNEL_FILES, _MOST_INCLUDES = 200, 1000
-_NO_CODE = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"?', re.DOTALL)
+_TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"?', re.DOTALL)
 _ENTRY = re.compile(
     r'(extern\s+"C"|template\s*<[^;{}]{0,400}?>)\s+__global__\s+__aicore__\s+void\s+(\w+)\s*\(([^)]*)\)'
 )
@@ -63,7 +63,7 @@ def read_kernel(path: Path, draft: OperatorDraft) -> ImportedKernel:
     name, place = snake_case(op_type), path_text(path)
     sources, problems = _with_includes(path)
     code = "\n".join(map(_code, sources.values()))
-    entries = {found[1]: found for found in _ENTRY.findall(_code(next(iter(sources.values())), keep_text=True))}
+    entries = {found[1]: found for found in _ENTRY.findall(code_of(next(iter(sources.values()))))}
     if name not in entries:
         got = ", ".join(entries) or 'no function with extern "C" __global__ __aicore__, and no template'
         raise UserError(f"got {shown(got)}, expected the entry function {name}; rename it", place)
@@ -174,7 +174,7 @@ def _has_kernel_code(location: str, sources: Mapping[str, str]) -> bool:
         including = waiting.pop()
         if "__aicore__" in sources[including]:
             return True
-        for written in _INCLUDE.findall(_code(sources[including], keep_text=True)):
+        for written in _INCLUDE.findall(code_of(sources[including])):
             if written.startswith(("kernel_operator", "kernel_basic", "basic_api/", "adv_api/")):
                 return True
             for folder in (PurePosixPath(including).parent, PurePosixPath()):
@@ -194,7 +194,7 @@ def _with_includes(path: Path) -> tuple[dict[str, str], list[str]]:
     waiting = [first]
     while waiting:
         including = waiting.pop()
-        for written in _INCLUDE.findall(_code(sources[including], keep_text=True))[:_MOST_INCLUDES]:
+        for written in _INCLUDE.findall(code_of(sources[including]))[:_MOST_INCLUDES]:
             for folder in (PurePosixPath(including).parent, PurePosixPath()):
                 location = _normal(folder / written)
                 found = None if location is None or location in sources else _read_below(path.parent, location)
@@ -242,6 +242,6 @@ def _read_below(folder: Path, location: str) -> str | None:
     return decoded(data, folder / location)
 
 
-def _code(text: str, *, keep_text: bool = False) -> str:
-    """Return a source without comments, and without string literals unless `keep_text`."""
-    return _NO_CODE.sub(lambda found: found[0] if keep_text and found[0][0] == '"' else " ", text)
+def _code(text: str) -> str:
+    """Return a source without comments and string literals."""
+    return _TEXT.sub(" ", code_of(text))
