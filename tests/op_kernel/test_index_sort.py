@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from opforge.twin import launch
 
 COMMON = Path(__file__).resolve().parents[2] / "op_kernel" / "common"
-HEADERS = ("arithmetic.h", "order.h", "search.h", "sort_code.h", "word_pairs.h", "index_sort.h")
+INCLUDE = re.compile(r'#include "common/(\w+\.h)"\n')
 
 KERNEL = """
 struct SortTiling {
@@ -48,11 +49,14 @@ extern "C" __global__ __aicore__ void sort_indices(GM_ADDR indices, GM_ADDR list
 """
 
 
+def with_includes(name):
+    """Return a header of kernels with the text of each header that it includes; include guards drop repetitions."""
+    return INCLUDE.sub(lambda found: with_includes(found[1]), (COMMON / name).read_text(encoding="utf-8"))
+
+
 def source_for(dtype):
     """Return the headers and a kernel as one text."""
-    texts = [(COMMON / name).read_text(encoding="utf-8") for name in HEADERS]
-    lines = [line for line in "\n".join(texts).splitlines() if not line.startswith('#include "common/')]
-    return "\n".join(['#include "kernel_operator.h"', *lines, KERNEL.replace("INDEX", f"{np.dtype(dtype).name}_t")])
+    return with_includes("index_sort.h") + KERNEL.replace("INDEX", f"{np.dtype(dtype).name}_t")
 
 
 def sort(indices, limit, unwanted=-1, chunk=32, blocks=1):
