@@ -78,8 +78,8 @@ class Row:
         yardstick_s: Median of the user CPU seconds of the reference command.
         ratio: Median ratio of the pairs.
         peak_mb: Peak memory.
-        judged: "ratio", "cpu_s" or "peak_mb"; "" for a row without a limit.
-        limit: Limit of the `judged` value.
+        limited_value: Name of the value with a limit: "ratio", "cpu_s" or "peak_mb"; "" for a row without a limit.
+        limit: Limit of this value.
     """
 
     what: str
@@ -88,13 +88,13 @@ class Row:
     yardstick_s: float
     ratio: float
     peak_mb: float
-    judged: str = ""
+    limited_value: str = ""
     limit: float = 0.0
 
     @property
     def missed(self) -> bool:
         """Return whether the limit is missed."""
-        return bool(self.judged) and not getattr(self, self.judged) <= self.limit
+        return bool(self.limited_value) and not getattr(self, self.limited_value) <= self.limit
 
 
 def layered_model(nodes: int, matches: int) -> ModelProto:
@@ -188,14 +188,14 @@ def run(code: str, *arguments: Path, seconds: float = 3600) -> Cost:
 
 
 def compare(
-    what: str, code: str, reference: str, model: Path, out: Path, repeat: int, judged: str = "", limit: float = 0
+    what: str, code: str, reference: str, model: Path, out: Path, repeat: int, limited_value: str = "", limit: float = 0
 ) -> Row:
     """Run a command and its reference command alternately."""
     pairs = [(run(code, model, out), run(reference, model, out)) for _ in range(repeat)]
-    return _row(what, model, pairs, judged, limit)
+    return _row(what, model, pairs, limited_value, limit)
 
 
-def _row(what: str, model: Path, pairs: Sequence[tuple[Cost, Cost]], judged: str = "", limit: float = 0) -> Row:
+def _row(what: str, model: Path, pairs: Sequence[tuple[Cost, Cost]], limited_value: str = "", limit: float = 0) -> Row:
     return Row(
         what,
         model.stem,
@@ -203,7 +203,7 @@ def _row(what: str, model: Path, pairs: Sequence[tuple[Cost, Cost]], judged: str
         round(median(other.cpu_s for _, other in pairs), 3),
         round(median(ours.cpu_s / other.cpu_s for ours, other in pairs), 2),
         round(max(ours.peak_mb for ours, _ in pairs), 1),
-        judged,
+        limited_value,
         limit,
     )
 
@@ -271,7 +271,7 @@ def main(
     heads = ("command", "model", "cpu_s", "yardstick_s", "ratio", "peak_mb", "limit")
     lines = [heads]
     for r in rows:
-        limit = f"{r.judged} {r.limit:g}{' MISSED' if r.missed else ''}" if r.judged else ""
+        limit = f"{r.limited_value} {r.limit:g}{' MISSED' if r.missed else ''}" if r.limited_value else ""
         lines.append(
             (r.what, r.model, f"{r.cpu_s:.2f}", f"{r.yardstick_s:.2f}", f"{r.ratio:.2f}", f"{r.peak_mb:.0f}", limit)
         )

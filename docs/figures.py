@@ -115,8 +115,8 @@ def _summaries(op_types: Sequence[str]) -> Iterator[list[str]]:
 def _conversion(row: dict[str, Any]) -> list[str]:
     numbers = [f"{row['cpu_s']:.2f}", f"{row['yardstick_s']:.2f}", f"{row['ratio']:.2f}", f"{row['peak_mb']:.0f}"]
     shown = ["stopped" if number == "nan" else number for number in numbers]
-    limit = f"{row['judged']} {row['limit']:g}" if row["judged"] else "-"
-    is_missed = row["judged"] and not row[row["judged"]] <= row["limit"]
+    limit = f"{row['limited_value']} {row['limit']:g}" if row["limited_value"] else "-"
+    is_missed = row["limited_value"] and not row[row["limited_value"]] <= row["limit"]
     return [f"`{row['what']}`", row["model"], *shown, f"{limit}, **missed**" if is_missed else limit]
 
 

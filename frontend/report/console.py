@@ -88,7 +88,10 @@ def print_comparisons(comparisons: Sequence[Comparison]) -> None:
     for entry in comparisons:
         if not entry.op:
             table.add_row(
-                _text(entry.output), f"{entry.error:.3g}", f"{entry.allowed:.3g}", _text(entry.verdict, _REASON_LENGTH)
+                _text(entry.output),
+                f"{entry.error:.3g}",
+                f"{entry.allowed:.3g}",
+                _text(entry.result_text, _REASON_LENGTH),
             )
     console = Console()
     console.print(table)

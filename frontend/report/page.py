@@ -112,7 +112,7 @@ class _Table:
 
 
 def _numbers(entry: Comparison) -> Sequence[str]:
-    return entry.output, f"{entry.error:.3g}", f"{entry.allowed:.3g}", entry.verdict
+    return entry.output, f"{entry.error:.3g}", f"{entry.allowed:.3g}", entry.result_text
 
 
 def _node_numbers(entry: Comparison) -> Sequence[str]:

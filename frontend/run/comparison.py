@@ -50,7 +50,7 @@ class Comparison:
     compared: str = ""
 
     @property
-    def verdict(self) -> str:
+    def result_text(self) -> str:
         """Return the result as text for a table."""
         word = {True: "within tolerance", False: "DIFFERS", None: "not compared"}[self.same]
         return f"{word}: {self.note}" if self.note else word
@@ -69,7 +69,7 @@ class Comparison:
             else:
                 text += f"the error {self.error:.3g}{note}, expected at most {self.allowed:.3g}"
         else:
-            text += f"output {shown(self.output)}: {self.compared}: {self.verdict}"
+            text += f"output {shown(self.output)}: {self.compared}: {self.result_text}"
         if self.same is not False:
             return text
         repairs = {KERNEL: "the kernel", BODY: "onnx.bodies in the spec"}

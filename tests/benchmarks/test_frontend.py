@@ -16,10 +16,12 @@ def test_small_models_give_the_rows_that_are_recorded(tmp_path):
     command = [sys.executable, str(BENCHMARKS / "frontend.py"), *options]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     rows, recorded = (json.loads(path.read_text()) for path in (out, BENCHMARKS / "frontend.json"))
-    missed = [row["what"] for row in rows if row["judged"] and row[row["judged"]] > row["limit"]]
+    missed = [row["what"] for row in rows if row["limited_value"] and row[row["limited_value"]] > row["limit"]]
     assert result.returncode == bool(missed), result.stderr
     assert len(result.stdout.splitlines()) == 1 + len(rows)
     assert result.stdout.count("MISSED") == len(missed)
-    judged = [(row["what"], row["model"], row["judged"], row["limit"]) for row in rows]
-    assert judged == [(row["what"], row["model"], row["judged"], row["limit"]) for row in recorded if row["judged"]]
+    limited_value = [(row["what"], row["model"], row["limited_value"], row["limit"]) for row in rows]
+    assert limited_value == [
+        (row["what"], row["model"], row["limited_value"], row["limit"]) for row in recorded if row["limited_value"]
+    ]
     assert all(row["cpu_s"] > 0 and row["peak_mb"] > 10 for row in rows)

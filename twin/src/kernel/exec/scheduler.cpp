@@ -252,7 +252,7 @@ bool Scheduler::WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready
     return ready();
 }
 
-void Scheduler::GiveUp(Block& block, const Call& call, const std::string& message, bool silent)
+void Scheduler::FailDeadlock(Block& block, const Call& call, const std::string& message, bool silent)
 {
     if (silent) {
         block.diagnostics.Stop();
@@ -260,7 +260,7 @@ void Scheduler::GiveUp(Block& block, const Call& call, const std::string& messag
     block.Fail("deadlock", Pipe::kScalar, call, message);
 }
 
-std::string Scheduler::Laggards(SyncScope scope, uint32_t barriers) const
+std::string Scheduler::EndedBefore(SyncScope scope, uint32_t barriers) const
 {
     std::string names;
     size_t count = 0;
@@ -301,11 +301,11 @@ void Scheduler::Barrier(Block& block, bool isAivOnly, const Call& call)
     ++barriers[mine].blocks;
     Join(barriers[mine].signal, own);
     if (!WaitUntil(lock, [&] { return barriers[mine].blocks == expected; })) {
-        GiveUp(block, call,
-               Text("SyncAll number ", mine + 1, " has seen ", barriers[mine].blocks, " of ", expected,
-                    " blocks, and the other blocks do not call it; ", Laggards(scope, mine + 1),
-                    ". Call it equally often in every block, also in idle blocks"),
-               isAftermath_);
+        FailDeadlock(block, call,
+                     Text("SyncAll number ", mine + 1, " has seen ", barriers[mine].blocks, " of ", expected,
+                          " blocks, and the other blocks do not call it; ", EndedBefore(scope, mine + 1),
+                          ". Call it equally often in every block, also in idle blocks"),
+                     isAftermath_);
     }
     block.ordering.Acquire(barriers[mine].signal, EndsPhase(isAivOnly));
 }
@@ -331,10 +331,10 @@ void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
     }
     std::unique_lock<std::mutex> lock(mutex_);
     if (!WaitUntil(lock, [&] { return flags_.IsSet(block.index, flag); })) {
-        GiveUp(block, call,
-               Text("flag ", flag, " is not set and nothing will set it: the core would hang",
-                    flags_.DescribeMissing(block.index, flag)),
-               isAftermath_);
+        FailDeadlock(block, call,
+                     Text("flag ", flag, " is not set and nothing will set it: the core would hang",
+                          flags_.DescribeMissing(block.index, flag)),
+                     isAftermath_);
     }
     block.ordering.Acquire(flags_.Take(block.index, flag), EndsPhase(true));
 }
@@ -359,8 +359,8 @@ void Scheduler::WaitGmFlag(Block& block, uint64_t address, const Call& call)
     }
     std::unique_lock<std::mutex> lock(mutex_);
     if (!WaitUntil(lock, [&] { return gmFlags_.count(address) != 0; })) {
-        GiveUp(block, call, "the flag in gmWorkspace is not set and nothing will set it: the core would hang",
-               isAftermath_);
+        FailDeadlock(block, call, "the flag in gmWorkspace is not set and nothing will set it: the core would hang",
+                     isAftermath_);
     }
     const Signal signal = gmFlags_.at(address);
     gmFlags_.erase(address);
@@ -371,52 +371,52 @@ void Scheduler::Post(Block& sender, const MatmulJob& job, const Call& call)
 {
     const Signal own = sender.ordering.Release(Pipe::kAll, time_model::kCrossCoreFlagCycles, call.at);
     const std::lock_guard<std::mutex> lock(mutex_);
-    mails_[sender.position.group].push_back({sender.index, job, call, own});
+    requests_[sender.position.group].push_back({sender.index, job, call, own});
     changed_.notify_all();
 }
 
-bool Scheduler::Take(Block& server, Mail& mail)
+bool Scheduler::Take(Block& server, MatmulRequest& request)
 {
     const uint32_t group = server.position.group;
     const std::vector<uint32_t> senders = launch_.layout.CoresOf(CoreKind::kVector, group);
     std::unique_lock<std::mutex> lock(mutex_);
-    std::deque<Mail>& mails = mails_[group];
+    std::deque<MatmulRequest>& requests = requests_[group];
     const auto next = [&] {
         auto holder = holders_.find(group);
         if (holder != holders_.end() && endedAfter_.count(holder->second) != 0) {
             holders_.erase(holder);
             holder = holders_.end();
         }
-        return std::find_if(mails.begin(), mails.end(), [&](const Mail& each) {
+        return std::find_if(requests.begin(), requests.end(), [&](const MatmulRequest& each) {
             return holder == holders_.end() || each.sender == holder->second;
         });
     };
     const auto hasEnded = [&] {
         return std::all_of(senders.begin(), senders.end(), [&](uint32_t core) { return endedAfter_.count(core) != 0; });
     };
-    if (!WaitUntil(lock, [&] { return next() != mails.end() || hasEnded(); })) {
+    if (!WaitUntil(lock, [&] { return next() != requests.end() || hasEnded(); })) {
         server.diagnostics.Stop();  // the vector cores report the reason
     }
     const auto found = next();
-    if (found == mails.end()) {
+    if (found == requests.end()) {
         return false;
     }
-    mail = *found;
-    mails.erase(found);
-    if (mail.job.multiplies && !mail.job.stores) {
-        holders_[group] = mail.sender;
+    request = *found;
+    requests.erase(found);
+    if (request.job.multiplies && !request.job.stores) {
+        holders_[group] = request.sender;
     } else {
         holders_.erase(group);
     }
-    server.ordering.Acquire(mail.signal, false);
+    server.ordering.Acquire(request.signal, false);
     return true;
 }
 
-void Scheduler::Answer(Block& server, const Mail& mail)
+void Scheduler::Answer(Block& server, const MatmulRequest& request)
 {
-    const Signal own = server.ordering.Release(Pipe::kAll, time_model::kCrossCoreFlagCycles, mail.call.at);
+    const Signal own = server.ordering.Release(Pipe::kAll, time_model::kCrossCoreFlagCycles, request.call.at);
     const std::lock_guard<std::mutex> lock(mutex_);
-    answers_[mail.sender].push_back(own);
+    answers_[request.sender].push_back(own);
     changed_.notify_all();
 }
 
@@ -425,10 +425,11 @@ void Scheduler::AwaitAnswer(Block& sender, const Call& call)
     std::unique_lock<std::mutex> lock(mutex_);
     std::deque<Signal>& answers = answers_[sender.index];
     if (!WaitUntil(lock, [&] { return !answers.empty(); })) {
-        GiveUp(sender, call,
-               "the cube core has ended or waits elsewhere: the product is never computed; also call REGIST_MATMUL_OBJ "
-               "on the cube core, before it waits for a vector core",
-               isAftermath_ || someoneStopped_);
+        FailDeadlock(
+            sender, call,
+            "the cube core has ended or waits elsewhere: the product is never computed; also call REGIST_MATMUL_OBJ "
+            "on the cube core, before it waits for a vector core",
+            isAftermath_ || someoneStopped_);
     }
     sender.ordering.Acquire(answers.front(), false);
     answers.pop_front();

@@ -41,7 +41,7 @@ public:
     void WaitGmFlag(Block& block, uint64_t address, const Call& call);
 
     /// A product that a vector core has sent to the cube core of its AI core.
-    struct Mail {
+    struct MatmulRequest {
         uint32_t sender = 0;
         MatmulJob job;
         Call call{"", {}};
@@ -50,8 +50,8 @@ public:
     void Post(Block& sender, const MatmulJob& job, const Call& call);
     /// Waits for the next request to a cube core; false if its vector cores have ended. A core whose tile stays in L0C
     /// is served until it has stored the tile.
-    bool Take(Block& server, Mail& mail);
-    void Answer(Block& server, const Mail& mail);
+    bool Take(Block& server, MatmulRequest& request);
+    void Answer(Block& server, const MatmulRequest& request);
     void AwaitAnswer(Block& sender, const Call& call);
 
 private:
@@ -89,8 +89,8 @@ private:
     /// Releases the execution slot until `ready`; false if no block can ever make it ready.
     bool WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready);
     void ReleaseIfStuck();
-    [[noreturn]] static void GiveUp(Block& block, const Call& call, const std::string& message, bool silent);
-    std::string Laggards(SyncScope scope, uint32_t barriers) const;
+    [[noreturn]] static void FailDeadlock(Block& block, const Call& call, const std::string& message, bool silent);
+    std::string EndedBefore(SyncScope scope, uint32_t barriers) const;
     void WatchOver();
 
     LaunchState& launch_;
@@ -113,10 +113,10 @@ private:
     std::array<std::vector<BarrierState>, 2> barriers_;  ///< the n-th SyncAll
     CrossCoreFlags flags_;
     std::map<uint64_t, Signal> gmFlags_;
-    std::map<uint32_t, std::deque<Mail>> mails_;      ///< requests by AI core
-    std::map<uint32_t, uint32_t> holders_;            ///< by AI core: the vector core whose tile is in L0C
-    std::map<uint32_t, std::deque<Signal>> answers_;  ///< by vector core
-    std::map<uint32_t, SyncCounts> endedAfter_;       ///< SyncAlls of each ended block
+    std::map<uint32_t, std::deque<MatmulRequest>> requests_;  ///< requests by AI core
+    std::map<uint32_t, uint32_t> holders_;                    ///< by AI core: the vector core whose tile is in L0C
+    std::map<uint32_t, std::deque<Signal>> answers_;          ///< by vector core
+    std::map<uint32_t, SyncCounts> endedAfter_;               ///< SyncAlls of each ended block
 
     std::vector<Finding> findings_;
     ArgumentUse arguments_;

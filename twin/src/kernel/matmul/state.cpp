@@ -441,9 +441,9 @@ bool ServesMatmul(bool isDirect)
 void ServeMatmul(const Call& call)
 {
     Block& block = Current(call);
-    for (Scheduler::Mail mail; block.launch.scheduler->Take(block, mail);) {
-        RunMatmul(block, mail.job, mail.call);
-        block.launch.scheduler->Answer(block, mail);
+    for (Scheduler::MatmulRequest request; block.launch.scheduler->Take(block, request);) {
+        RunMatmul(block, request.job, request.call);
+        block.launch.scheduler->Answer(block, request);
     }
 }
 
