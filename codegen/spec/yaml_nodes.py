@@ -80,7 +80,9 @@ def read_yaml(text: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
-        document.problems.append(Problem(place, (), f"not valid YAML: {error.problem or error.context}"))
+        text = " ".join(filter(None, (error.problem, error.context)))
+        fix = "correct the line: indent with spaces, quote text that has special characters"
+        document.problems.append(Problem(place, (), f"not valid YAML: {text}; {fix}"))
         return document
     except yaml.YAMLError as error:
         document.problems.append(Problem(Place(1, 1), (), f"not valid YAML: {' '.join(str(error).split())}"))
