@@ -5,10 +5,10 @@ CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 
 usage() {
     cat <<'TEXT'
-usage: bash build.sh [--install-deps] [what] [options]
+usage: bash build.sh [--install-deps] [COMMAND] [options]
 
   --install-deps         install system packages (apt, dnf or yum): C++ compiler, ccache, cmake, makeself, venv
-what:
+commands:
   --run_example          run the sample: generate, build, pack, install, convert and run a model
   -u [--all] [--cov]     run the tests; --all adds slower tests, and the tests with other versions of PyTorch
                          (OPFORGE_TORCH_VERSIONS, default "2.6.0 2.13.0") and onnxruntime
@@ -19,11 +19,11 @@ what:
   --lint                 run ruff, mypy and clang-format only
   --make_clean           remove build/, build_out/ and .venv/
 options:
-  --soc=a,b              SoC directories of the package, default: all products of the specs that have kernels
-  --vendor_name=v        vendor directory of the package, default: vendor in pyproject.toml, else opforge
+  --soc=a,b              products (SoC directories) of the package, default: all products of the specs that have kernels
+  --vendor_name=v        vendor folder of the package, default: vendor in pyproject.toml, else opforge
   --ops=A,B              operator types, default: all
   --cann=DIR             CANN toolkit that compiles the libraries and kernels of the package, default: $ASCEND_HOME_PATH;
-                         not run with a real toolkit
+                         this was not run with a real toolkit
   -j N                   parallel jobs, default: one per core
 
 exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool is missing

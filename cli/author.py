@@ -66,7 +66,7 @@ def generate(
         typer.Option(
             "--skeleton",
             help="Print a kernel of the operator SPEC (a file or an operator type) with the exact Init and an empty"
-            " Process; --output is its new file.",
+            " Process; with --output, write it to a new file.",
         ),
     ] = False,
     op_suffix: Annotated[str, OP_SUFFIX] = "",
@@ -178,7 +178,7 @@ def lint(
 
 @app.command()
 def lsp() -> None:
-    """Run a language server for specs on standard streams."""
+    """Run a language server for specs on standard input and output."""
     from opforge.codegen.errors import MissingToolError
 
     try:

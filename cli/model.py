@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from opforge.frontend.io.load import SourceModel
 
 app = typer.Typer()
-_MODEL = "ONNX model, an exported program of PyTorch (.pt2), or a graph of GE (.air, .pbtxt)."
+_MODEL = "ONNX model, an exported program of PyTorch (.pt2), or a graph of GE (.air, .pbtxt, .txt)."
 
 
 def _torch_programs(command: str) -> ModuleType:
@@ -48,7 +48,8 @@ def convert(
         Path,
         file_argument(
             "MODEL",
-            "ONNX model of opset 8 to 23, an exported program of PyTorch (.pt2), or a graph of GE (.air, .pbtxt).",
+            "ONNX model of opset 8 to 23, an exported program of PyTorch (.pt2), or a graph of GE (.air, .pbtxt,"
+            " .txt).",
         ),
     ],
     out: Annotated[
@@ -63,8 +64,8 @@ def convert(
         int | None,
         typer.Option(
             metavar="N",
-            help="Version of ai.onnx for the result, 8 to 18; an error if a node has no equivalent in it."
-            " Default: 18, or the version of the model with a warning.",
+            help="Version of ai.onnx for the result, 8 to 18; each node must have an equivalent in it."
+            " Default: 18, or the version of the model if a node has no equivalent in 18.",
         ),
     ] = None,
     domain: Annotated[str, DOMAIN] = "opforge",
@@ -77,7 +78,10 @@ def convert(
         ),
     ] = False,
     bodies: Annotated[
-        bool, typer.Option("--bodies", help="With --verify: run ONNX function bodies, no kernel; needs no compiler.")
+        bool,
+        typer.Option(
+            "--bodies", help="With --verify: run ONNX function bodies instead of kernels, without a compiler."
+        ),
     ] = False,
     report: Annotated[Path | None, path_option(metavar="R.html", text="Write the report as an HTML page.")] = None,
     json_out: Annotated[Path | None, JSON] = None,
@@ -139,19 +143,19 @@ def check(
 
 @app.command()
 def atc(
-    model: Annotated[Path, file_argument("MODEL", "ONNX model, or a graph of GE (.air, .pbtxt).")],
+    model: Annotated[Path, file_argument("MODEL", "ONNX model, or a graph of GE (.air, .pbtxt, .txt).")],
     out: Annotated[
         Path | None,
         path_option("-o", "--output", metavar="NAME", text="Output file without .om; default: the name of the model."),
     ] = None,
     soc: Annotated[str, typer.Option(metavar="CHIP", help="Value of --soc_version of atc.")] = DEFAULT_SOC,
     input_shape: Annotated[
-        str, typer.Option(metavar="x:2,3;y:4", help="Shapes of inputs; default: those of the model.")
+        str, typer.Option(metavar="x:2,3;y:4", help="Shapes of inputs; default: the shapes in the model.")
     ] = "",
     patterns: Annotated[bool, PATTERNS] = False,
     lower_training: Annotated[bool, LOWER_TRAINING] = False,
     opset: Annotated[
-        int | None, typer.Option(metavar="N", help="Version of ai.onnx, 8 to 18; default: that of convert.")
+        int | None, typer.Option(metavar="N", help="Version of ai.onnx, 8 to 18; default: as for convert.")
     ] = None,
     domain: Annotated[str, DOMAIN] = "opforge",
     more: Annotated[

@@ -60,21 +60,21 @@ JSON_BESIDE_FILES = typer.Option(
 CASE = typer.Option(
     "--case",
     metavar="NAME SYMBOL=SIZE,...",
-    help="Name of a row and the sizes of shape symbols of the spec; may be repeated.",
+    help="Add a case: a name, and the sizes of the shape symbols of the spec; may be repeated.",
 )
 SHAPE = typer.Option(metavar="name=4x8,...", help="Shapes of the inputs.")
 ATTR = typer.Option(metavar="k=v", help="Value of an attribute; may be repeated.")
 DTYPE = typer.Option(metavar="DTYPE", help="Dtype of the inputs that support it: fp16, bf16, fp32, ...")
 EXECUTOR = typer.Option(metavar="local|dask:ADDRESS", help="Run the jobs on this machine (local) or on a dask cluster.")
 STATE = path_option(
-    metavar="FILE", text="Results of earlier runs, to skip finished jobs; default: in the build folder."
+    metavar="FILE", text="Store results in FILE and skip finished jobs; default: a file in the build folder."
 )
 OP_SUFFIX = typer.Option(
     "--op-suffix", metavar="SUFFIX", help="Append SUFFIX to types, functions and files, for example Custom."
 )
 JOBS = typer.Option("-j", "--jobs", metavar="N", min=0, help="Number of parallel compilers; 0: one per core.")
 LEVEL = typer.Option(
-    "--level", metavar="LEVEL", help="Checks of the CPU twin: strict, device (only errors of a device) or fast."
+    "--level", metavar="LEVEL", help="Checks of the CPU twin: strict, device (only errors on a device) or fast."
 )
 SOC = typer.Option("--soc", metavar="CHIP", help="Chip that the CPU twin emulates.")
 OPS = typer.Option("--ops", metavar="A,B", help="Operator types, separated by commas; default: all.")

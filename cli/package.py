@@ -20,7 +20,10 @@ def pack(
     context: typer.Context,
     product: Annotated[
         str | None,
-        typer.Option(metavar="DIR,...", help="SoC directories; default: all products of the specs that have kernels."),
+        typer.Option(
+            metavar="PRODUCT,...",
+            help="Products (SoC directories); default: all products of the specs that have kernels.",
+        ),
     ] = None,
     ops: Annotated[str | None, OPS] = None,
     vendor_name: Annotated[
@@ -28,7 +31,7 @@ def pack(
         typer.Option(
             "--vendor-name",
             metavar="NAME",
-            help="Vendor directory of the package; default: vendor in pyproject.toml, else opforge.",
+            help="Vendor folder of the package; default: vendor in pyproject.toml, else opforge.",
         ),
     ] = None,
     out: Annotated[
@@ -41,7 +44,7 @@ def pack(
         path_option(
             "--cann",
             metavar="DIR",
-            text="CANN toolkit to build libraries and kernels with (not run with a real toolkit).",
+            text="CANN toolkit that builds the libraries and kernels (this was not run with a real toolkit).",
             envvar="ASCEND_HOME_PATH",
         ),
     ] = None,
@@ -83,7 +86,8 @@ def verify(
         path_option(
             "--trusted-keys",
             metavar="FILE",
-            text="Refuse a package that no key in FILE signed (ALLOWED SIGNERS of ssh-keygen, or OpenPGP keys).",
+            text="Reject a package without a signature by a key in FILE (ALLOWED SIGNERS of ssh-keygen, or OpenPGP"
+            " keys).",
         ),
     ] = None,
     json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
@@ -104,7 +108,9 @@ def doctor(
     soc: Annotated[
         str | None, typer.Option(metavar="CHIP", help="Chip of the target machine; default: the chip of this machine.")
     ] = None,
-    product: Annotated[str | None, typer.Option(metavar="DIR", help="SoC directory, instead of --soc.")] = None,
+    product: Annotated[
+        str | None, typer.Option(metavar="PRODUCT", help="Product (SoC directory), instead of --soc.")
+    ] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
     """List the operators that CANN finds, and installation errors.

@@ -69,7 +69,7 @@ def build(
 
 @app.command()
 def flags() -> None:
-    """Build the operators; print compiler flags for applications."""
+    """Build the operators, and print the compiler flags."""
     from opforge.codegen.project import find_project
     from opforge.twin.build import application_flags, build_project
 
@@ -207,15 +207,17 @@ def tune(
     dtype: Annotated[str | None, DTYPE] = None,
     soc: Annotated[str, SOC] = DEFAULT_SOC,
     level: Annotated[str, LEVEL] = "strict",
-    timeout: Annotated[float, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit of each setting.")] = 600,
+    timeout: Annotated[
+        float, typer.Option(min=1, max=86400, metavar="SECONDS", help="Time limit of each setting.")
+    ] = 600,
     jobs: Annotated[
-        int, typer.Option("-j", "--jobs", metavar="N", min=0, help="Settings at once; 0: one per core.")
+        int, typer.Option("-j", "--jobs", metavar="N", min=0, help="Number of parallel settings; 0: one per core.")
     ] = 0,
     executor: Annotated[str, EXECUTOR] = "local",
     state: Annotated[Path | None, STATE] = None,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Search the constants of a plan for the least estimated time.
+    """Find the plan constants with the shortest estimated time.
 
     The command tries the choices of tiling.constants of the spec. It accepts a setting only if all cases and all test
     shapes run without findings and give the same bits. With several cases, the sum of their times is compared.
@@ -241,26 +243,31 @@ def tune(
 
 @app.command()
 def coverage(
-    folders: Annotated[list[Path], file_argument("DIR", "Clones with Ascend C sources.")],
+    folders: Annotated[list[Path], file_argument("DIR", "Folders of cloned repositories with Ascend C sources.")],
     soc: Annotated[str, SOC] = DEFAULT_SOC,
     level: Annotated[str, LEVEL] = "device",
     only: Annotated[str | None, typer.Option(metavar="TEXT", help="Select sources whose path contains TEXT.")] = None,
     run_scripts: Annotated[
-        bool, typer.Option("--run-scripts", help="Run the Python scripts of the clone that make inputs and compare.")
+        bool,
+        typer.Option(
+            "--run-scripts", help="Also run the Python scripts of the examples, which create and compare data."
+        ),
     ] = False,
     timeout: Annotated[
-        float, typer.Option(min=1, max=86400, metavar="SECONDS", help="Limit of each compilation and program.")
+        float, typer.Option(min=1, max=86400, metavar="SECONDS", help="Time limit of each compilation and program.")
     ] = 120,
-    memory: Annotated[int, typer.Option(min=64, metavar="MB", help="Limit of each compiler and program.")] = 4096,
+    memory: Annotated[
+        int, typer.Option(min=64, metavar="MB", help="Memory limit of each compiler and program.")
+    ] = 4096,
     jobs: Annotated[
-        int, typer.Option("-j", "--jobs", metavar="N", min=0, help="Sources at once; 0: one per core.")
+        int, typer.Option("-j", "--jobs", metavar="N", min=0, help="Number of parallel sources; 0: one per core.")
     ] = 0,
     executor: Annotated[str, EXECUTOR] = "local",
     state: Annotated[Path | None, STATE] = None,
     html: Annotated[Path | None, path_option(metavar="P.html", text="Write an HTML page with filters.")] = None,
     json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
 ) -> None:
-    """Compile and run the kernels of clones on the CPU twin.
+    """Run the kernels of cloned repositories on the CPU twin.
 
     Exit code 1: a source has findings or wrong results.
     """

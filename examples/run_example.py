@@ -69,15 +69,18 @@ def build(project: Project, jobs: int) -> list[Row]:
     return [
         Row("specs", f"{len(specs)} valid: {', '.join(spec.op_type for spec in specs)}"),
         Row("generated", f"{files} files, {len(written.written)} of them changed, in {project.gen_dir}"),
-        Row("built for the twin", f"{OPERATOR}: {operators.compiled} files compiled in {seconds:.1f} s"),
+        Row(
+            "built for the twin",
+            f"host code, kernels of {OPERATOR}: {operators.compiled} files compiled in {seconds:.1f} s",
+        ),
     ]
 
 
 def package(scratch: Path) -> list[Row]:
-    """Pack the .run and install it into a scratch folder."""
+    """Pack the .run and install it into a temporary folder."""
     announce("pack")
     package_file = pack()
-    announce("install into a scratch folder")
+    announce("install into a temporary folder")
     target = scratch / "opp"
     command = [str(package_file), "--quiet", f"--install-path={target}"]
     installed = subprocess.run(command, capture_output=True, text=True, check=False)

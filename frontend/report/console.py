@@ -103,8 +103,8 @@ def print_comparisons(comparisons: Sequence[Comparison]) -> None:
     _print_uncompared(console, [entry for entry in comparisons if entry.op and entry.same is None])
     if counted := [entry for entry in comparisons if entry.op and entry.same is not None]:
         kinds = Counter(entry.compared for entry in counted)
-        parts = ", ".join(f"{kind} ({count})" for kind, count in kinds.items())
-        console.print(f"results of custom nodes that differ: {len(differing)} of {len(counted)}: {parts}")
+        parts = ", ".join(f"{kind}: {count}" for kind, count in kinds.items())
+        console.print(f"custom nodes: {len(differing)} of {len(counted)} comparisons differ ({parts})")
 
 
 def _print_uncompared(console: Console, entries: Sequence[Comparison]) -> None:

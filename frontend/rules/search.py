@@ -132,7 +132,7 @@ class Search:
             # Without the option, only nodes that it would change are listed.
             if not isinstance(answer, Reason):
                 option = rule.group.replace("_", "-")
-                text = f"a pattern, which only --{option} rewrites"
+                text = f"matches only with --{option}"
                 self._refuse(rule.operator, scope, number, Reason(text))
             return
         if isinstance(answer, Reason):

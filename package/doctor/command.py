@@ -158,7 +158,7 @@ def _device_text(device: dict[str, str] | None) -> str:
 def _print(found: dict[str, Any], faults: list[Fault]) -> None:
     for toolkit in found["toolkits"] or [{"path": "none found", "version": "-"}]:
         say(f"toolkit  {toolkit['path']} (version {toolkit['version']})")
-    say(f"machine  {found['machine']}, SoC {found['soc']}{_device_text(found['device'])}")
+    say(f"machine  {found['machine']}, product {found['soc']}{_device_text(found['device'])}")
     numbers: dict[str, str] = {}
     for number, vendor in enumerate(found["vendors"], 1):
         numbers.setdefault(vendor["path"], f"vendor {number}")

@@ -24,13 +24,13 @@ usage: custom_opp_<os>_<arch>.run [options]
                          FOLDER/vendors/<vendor>/bin/set_env.bash use it
   --install-for-all      make the files readable for all users; default: owner and group
   --cann=FOLDER          the toolkit that builds the libraries and kernels of a source release before it is installed;
-                         default: $ASCEND_HOME_PATH, else the usual toolkit folders (not run with a real toolkit)
+                         default: $ASCEND_HOME_PATH, else the usual toolkit folders (this was not run with a real toolkit)
   --no-build             install the sources only; aclnn calls do not work until they are built
   --replace-builtin      allow operators that replace CANN's operators for all processes that use $ASCEND_OPP_PATH
   --force                replace an installed package of the same vendor; accept a CANN version older than its range
   --allow-downgrade      with --force: replace a newer version
-  --trusted-keys=FILE    refuse a package that no key in FILE signed: ALLOWED SIGNERS of ssh-keygen, or OpenPGP keys; default:
-                         /etc/opforge/trusted_keys if it exists. `opforge verify` checks this installer too
+  --trusted-keys=FILE    reject a package without a signature by a key in FILE (ALLOWED SIGNERS of ssh-keygen, or OpenPGP
+                         keys); default: /etc/opforge/trusted_keys if it exists. `opforge verify` checks this installer too
   --upgrade              replace an older version of the same vendor if this package contains all of its operators
   --rollback             restore the version that the last installation replaced; use the same --install-path
   --uninstall            remove the package and the version kept for --rollback; use the same --install-path

@@ -911,4 +911,4 @@ def test_soc_is_read_from_the_driver(tree, monkeypatch, tmp_path):
     found = json.loads(answer.stdout)
     assert found["device"] == {"chip": "Ascend910_9391", "directory": "ascend910_93", "origin": "npu-smi"}
     assert [fault["check"] for fault in found["faults"]] == ["wrong-soc"]
-    assert "SoC ascend910_93 (npu-smi reports Ascend910_9391)" in CliRunner().invoke(app, ["doctor"]).output
+    assert "product ascend910_93 (npu-smi reports Ascend910_9391)" in CliRunner().invoke(app, ["doctor"]).output

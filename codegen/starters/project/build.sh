@@ -5,10 +5,10 @@ CDPATH="" cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 
 usage() {
     cat <<'TEXT'
-usage: bash build.sh WHAT [OPTION]...
+usage: bash build.sh COMMAND [OPTION]...
 
   -u              compile the operators for the CPU twin and run the tests; options go to pytest
-  --pkg           custom_opp_<os>_<arch>.run in build_out/; options go to opforge pack
+  --pkg           write custom_opp_<os>_<arch>.run to build_out/; options go to opforge pack
   --make_clean    remove build/ and build_out/
 
 exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool is missing
@@ -32,7 +32,7 @@ opforge="$(command -v opforge)" || missing "opforge is not on PATH; activate the
 
 python="$(dirname "$opforge")/python"
 if ! "$python" -c 'import pytest' 2>/dev/null; then
-    echo "== installing pytest beside opforge"
+    echo "== install pytest in the environment of opforge"
     "$python" -m pip install --quiet --disable-pip-version-check 'pytest>=8' || missing "pytest could not be installed"
 fi
 "$opforge" build
