@@ -169,7 +169,7 @@ def profile(
     ] = None,
     compare: Annotated[
         Path | None,
-        path_option(metavar="OLD.json", text="Compare with an earlier --json of the same operator and chip."),
+        path_option(metavar="OLD.json", text="Compare with the JSON file of an earlier run (same operator and chip)."),
     ] = None,
     trace: Annotated[Path | None, path_option(metavar="T.json", text="Write a trace for Chrome or Perfetto.")] = None,
     html: Annotated[Path | None, path_option(metavar="P.html", text="Write an HTML page with charts.")] = None,
