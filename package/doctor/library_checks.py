@@ -17,7 +17,7 @@ from .vendor_checks import Installed
 
 # Symbols of the whole archive librt2_registry.a. Without them, GE registers nothing from a library.
 REGISTRY_SYMBOLS = ("GetRegisteredOpNum",)
-BUILD_IT = "install the package again with --cann=<toolkit> to build it"
+BUILD_IT = "install the package again with --cann=FOLDER to build it"
 OTHER_MACHINE = "other-machine"
 
 

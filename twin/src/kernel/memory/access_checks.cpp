@@ -208,8 +208,9 @@ void AccessChecks::TouchContents(const Access& access)
 
 std::string AccessChecks::UndefinedText(const Access& access, int64_t unwritten)
 {
-    return Text(access.operand, " reads ", access.bytes, " bytes from byte ", access.begin - BufferAt(access.begin),
-                " of its buffer in the ", local_.UnitOf(access.begin).name, " on, but byte ", unwritten - access.begin,
+    return Text(access.operand, " reads ", access.bytes, " bytes, which begin at byte ",
+                access.begin - BufferAt(access.begin), " of its buffer in the ", local_.UnitOf(access.begin).name,
+                "; byte ", unwritten - access.begin,
                 " of them is undefined: ", DescribeUndefined(unwritten, access.begin),
                 "; write it, or exclude it by count or mask");
 }
