@@ -130,7 +130,7 @@ def tables_header() -> str:
 
     return printed(
         "tables.h.j2",
-        dtypes=coded(DTYPES.values(), "name", "number", "bytes", "plan"),
+        dtypes=coded(DTYPES.values(), "name", "number", "bytes", "plan", "onnx"),
         formats=coded(STORAGE_FORMATS, "name", "number", "plan"),
         products=coded(PRODUCTS.values(), "version", "enumerator"),
         coupled=[escape.Code(p.tiling_version or p.version) for p in PRODUCTS.values() if p.is_coupled],

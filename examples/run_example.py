@@ -152,5 +152,5 @@ if __name__ == "__main__":
     try:
         typer.run(main)
     except UserError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - the one place that reports errors
+        print(error, file=sys.stderr)
         sys.exit(error.exit_code)

@@ -151,10 +151,10 @@ def main() -> int:
         parser.error(f"--plot: got '{given.plot}', expected a file in a folder that exists; create the folder")
     if given.device == "npu":
         try:
-            import torch_npu  # noqa: F401
+            import torch_npu  # noqa: F401  # registers the device
         except ImportError:
             parser.exit(3, "--device npu: torch_npu is missing; install it beside the CANN toolkit\n")
-    import opforge.torch  # noqa: F401
+    import opforge.torch  # noqa: F401  # registers the operators
 
     curves = {}
     for name, kind in (("plain PyTorch", Plain), ("opforge", WithOperators)):
@@ -162,8 +162,8 @@ def main() -> int:
         curves[name] = train(kind(), given.device, given.steps)
     plain, ours = curves.values()
     worst = max(abs(one - other) / max(abs(one), 0.01) for one, other in zip(plain, ours, strict=True))
-    print(f"loss after {given.steps} steps: plain PyTorch {plain[-1]:.6f}, opforge {ours[-1]:.6f}")  # noqa: T201
-    print(f"largest relative difference of the losses (of at least 0.01): {worst:.2e}, expected at most 5e-2")  # noqa: T201
+    print(f"loss after {given.steps} steps: plain PyTorch {plain[-1]:.6f}, opforge {ours[-1]:.6f}")
+    print(f"largest relative difference of the losses (of at least 0.01): {worst:.2e}, expected at most 5e-2")
     if given.plot:
         given.plot.write_text(picture(curves), encoding="utf-8")
     return int(worst > 5e-2)

@@ -122,16 +122,6 @@ struct CustomOp {
     Slot releaseAliases = nullptr;
 };
 
-/// An element type of onnxruntime, and the number of the same dtype in CANN.
-struct ElementType {
-    int32_t number;
-    int32_t dtype;
-};
-
-inline constexpr ElementType kElementTypes[] = {
-    {1, 0}, {2, 4}, {3, 2}, {4, 7}, {5, 6}, {6, 3}, {7, 9}, {9, 12}, {10, 1}, {11, 11}, {12, 8}, {13, 10}, {16, 27},
-};
-
 }  // namespace opforge::ort
 
 #endif  // OPFORGE_OP_PLUGIN_ORT_ABI_H

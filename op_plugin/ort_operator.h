@@ -80,9 +80,9 @@ inline void RequireAcl(const char* function, aclError status)
 
 inline DataType DtypeOf(int32_t elementType)
 {
-    for (const ElementType& known : kElementTypes) {
-        if (known.number == elementType) {
-            return static_cast<DataType>(known.dtype);
+    for (const DtypeFacts& facts : kDtypes) {
+        if (facts.onnx == elementType) {
+            return facts.dtype;
         }
     }
     // No rule accepts it.
@@ -91,9 +91,9 @@ inline DataType DtypeOf(int32_t elementType)
 
 inline int32_t ElementTypeOf(DataType dtype)
 {
-    for (const ElementType& known : kElementTypes) {
-        if (known.dtype == static_cast<int32_t>(dtype)) {
-            return known.number;
+    for (const DtypeFacts& facts : kDtypes) {
+        if (facts.dtype == dtype) {
+            return facts.onnx;
         }
     }
     return kUndefined;

@@ -59,5 +59,5 @@ def test_most_lines_of_the_twin_run(capsys):
     counts = [count for lines in line_counts(folder).values() for count in lines.values()]
     percent = 100 * sum(count > 0 for count in counts) / len(counts)
     with capsys.disabled():
-        print(f"\nC++ lines of twin/src that tests/twin runs: {percent:.1f} % of {len(counts)}")  # noqa: T201
+        print(f"\nC++ lines of twin/src that tests/twin runs: {percent:.1f} % of {len(counts)}")  # noqa: T201  # the result
     assert percent > LEAST_PERCENT

@@ -7,7 +7,9 @@ import re
 from fnmatch import fnmatch
 from pathlib import Path
 
-from opforge.codegen.data.dtypes import CANN_DTYPES, FORMATS
+from onnx import TensorProto
+
+from opforge.codegen.data.dtypes import CANN_DTYPES, DTYPES, FORMATS
 from opforge.codegen.data.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
 from opforge.package.socs import opc_chips
 
@@ -45,6 +47,12 @@ def _names_a_soc(path: Path) -> bool:
         return re.search(rf"\b(?:{words})\b", re.sub(r"//[^\n]*", "", text)) is not None
     constants = [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
     return any(re.fullmatch(words, str(value)) for value in constants)
+
+
+def test_the_numbers_of_onnx():
+    numbers = {dtype.name: dtype.onnx for dtype in CANN_DTYPES if dtype.onnx}
+    names = {"float32": "FLOAT", "float64": "DOUBLE"}
+    assert numbers == {name: TensorProto.DataType.Value(names.get(name, name.upper())) for name in DTYPES}
 
 
 def test_the_tables_agree_with_each_other_and_with_the_headers():

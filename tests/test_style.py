@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,11 @@ def test_ruff_finds_nothing():
 
 def test_python_is_formatted():
     gate("ruff", "format", "--check", "--no-cache", *python_files())
+
+
+def test_each_suppressed_rule_has_a_reason():
+    bare = re.compile(r"[#] noqa\b(?![^\n]*(?:  # | - )\w)")
+    assert [name for name in python_files() if bare.search((ROOT / name).read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="newer versions of Python have another NumPy, with other types")

@@ -3,7 +3,7 @@
 from opforge.twin.compiler.npu_model import TWIN, npu_model
 from opforge.twin.compiler.operators import Operators, application_flags, build_project
 from opforge.twin.compiler.ort_library import build_ort_library
-from opforge.twin.compiler.runtime_library import INCLUDE, build_runtime
+from opforge.twin.compiler.runtime_library import INCLUDE, build_runtime, header_folders, include_flags
 
 __all__ = [
     "INCLUDE",
@@ -13,5 +13,7 @@ __all__ = [
     "build_ort_library",
     "build_project",
     "build_runtime",
+    "header_folders",
+    "include_flags",
     "npu_model",
 ]

@@ -23,6 +23,7 @@ class DType:
         kernel: The C++ type in kernels.
         plan: Enumerator of opforge::DataType.
         air: Its number in the messages of `.air` files.
+        onnx: Its number in onnx.TensorProto and onnxruntime; 0: unknown to the library for onnxruntime.
         ops_info: Its name in the ops-info files of CANN, if it differs.
         short: Its short names on command lines and in figures, the preferred one first.
     """
@@ -34,6 +35,7 @@ class DType:
     kernel: str = ""
     plan: str = ""
     air: int = 0
+    onnx: int = 0
     ops_info: str = ""
     short: tuple[str, ...] = ()
 

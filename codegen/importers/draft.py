@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from opforge.codegen.data.dtypes import CANN_DTYPES, DECLARED_DTYPES
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS
 
+from .tiling.structures import Field
+
 REQUIRED, OPTIONAL, DYNAMIC = "required", "optional", "dynamic"
 # The kinds of sources with combinations of dtypes; others have a set for each tensor.
 COMBINED_KINDS = ("OpDef", "msOpGen JSON", "ONNX node", "spec")
@@ -120,7 +122,7 @@ class OperatorDraft:
         function: Its aclnn function, with the parameters in order, if the source states it.
         summary: Its effect in one line, if the source states it.
         fields: The tiling data.
-        structures: The structures of tiling data as C++ fields by name, in the order of their definition.
+        structures: The fields of the structures of tiling data by name, in the order of their definition.
         structure: The one that the operator has.
         shapes: The shapes of outputs, by position: that of an input, or dimensions.
         tiling: Further lines of the section `tiling`, from an imported kernel.
@@ -140,7 +142,7 @@ class OperatorDraft:
     order: tuple[str, ...] = ()
     summary: str = ""
     fields: tuple[FieldDraft, ...] = ()
-    structures: tuple[tuple[str, str], ...] = ()
+    structures: tuple[tuple[str, tuple[Field, ...]], ...] = ()
     structure: str = ""
     shapes: tuple[tuple[int, Shape], ...] = ()
     tiling: tuple[str, ...] = ()

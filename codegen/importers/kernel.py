@@ -17,8 +17,9 @@ from opforge.codegen.spec.field_types import TASK_TYPES
 
 from .draft import OperatorDraft
 from .sources import MOST_BYTES, decoded
-from .tiling.structures import code_of, header_of, plain_structure
-from .tiling.template import MOST_KEYS, Names, TemplateKey, UnknownTemplateError, template_keys
+from .tiling.constants import Names, UnknownTemplateError
+from .tiling.structures import Field, code_of, header_of, plain_structure
+from .tiling.template import MOST_KEYS, TemplateKey, template_keys
 
 MOST_KERNEL_FILES, _MOST_INCLUDES = 200, 1000
 _TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"?', re.DOTALL)
@@ -100,8 +101,9 @@ def read_kernel(path: Path, draft: OperatorDraft) -> ImportedKernel:
         templates=[{"key": one.key, "arguments": Code(", ".join(one.arguments))} for one in templates],
         **words,
     )
-    fields = [Code(field) for field in (structure.fields if structure else ())]
-    files[f"op_host/{name}_tiling.h"] = printed("imported_plan.h.j2", fields=fields, **words)
+    lines, fields = (structure.lines, structure.fields) if structure else ((), ())
+    plan = printed("imported_plan.h.j2", lines=map(Code, lines), fields=fields, **words)
+    files[f"op_host/{name}_tiling.h"] = plan
     problems.append(f"{place}: tiling function: not taken over; write op_host/{name}_tiling.h")
     tiling = [f"  task_type: {task}" for task in tasks[:1]]
     if structure:
@@ -126,11 +128,15 @@ def _plain_keys(code: str, place: str, problems: list[str]) -> list[int]:
 
 @dataclass(frozen=True)
 class _Structure:
-    """The tiling data: the header below op_kernel/ that defines it, the text of this header if it is to be written."""
+    """The tiling data: the header below op_kernel/ that defines it, and its content.
+
+    The content is lines of an imported header, or fields of a header with `text`.
+    """
 
     header: str
     name: str
-    fields: tuple[str, ...]
+    lines: tuple[str, ...] = ()
+    fields: tuple[Field, ...] = ()
     text: str = ""
 
 
@@ -162,9 +168,8 @@ def _structure(
     if name not in described:
         problems.append(f"{place}: got no definition of the tiling data {name}; name its header as a source too")
         return None
-    fields = tuple(field.strip() for field in described[name].split(";")[:-1])
     text = header_of(described, f"OP_KERNEL_{folder.upper()}_IMPORTED_TILING_DATA_H")
-    return _Structure(f"{folder}/imported_tiling_data.h", name, fields, text)
+    return _Structure(f"{folder}/imported_tiling_data.h", name, fields=described[name], text=text)
 
 
 def _has_kernel_code(location: str, sources: Mapping[str, str]) -> bool:

@@ -24,7 +24,7 @@ from .register import SPECS, operator_call, torch_functions
 
 LOG = logging.getLogger("opforge.torch")
 _OPTIONS = ("rest", "patterns", "report")
-_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd  # noqa: SLF001  # aten's functions that PyTorch splits
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 # The reports of the graphs since the start of the process or the last call of `take_reports`.
 _reports: list[Rewritten] = []
 
@@ -99,7 +99,7 @@ def _whole_gradients() -> Iterator[None]:
     changed = []
     for spec, target, form in _targets():
         key = "CompositeImplicitAutograd"
-        if torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key) and _COMPOSITE not in target.py_kernels:  # noqa: SLF001
+        if torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key) and _COMPOSITE not in target.py_kernels:
             target.py_impl(_COMPOSITE)(_operator_or_parts(spec, target, form))
             changed.append(target)
     try:
@@ -107,7 +107,7 @@ def _whole_gradients() -> Iterator[None]:
     finally:
         for target in changed:
             target.py_kernels.pop(_COMPOSITE)
-            target._dispatch_cache.clear()  # noqa: SLF001
+            target._dispatch_cache.clear()
 
 
 def _operator_or_parts(spec: OpSpec, target: Any, form: TorchForm) -> Callable[..., Any]:
@@ -118,7 +118,7 @@ def _operator_or_parts(spec: OpSpec, target: Any, form: TorchForm) -> Callable[.
             return operator(*given, **named)
         except RuntimeError as error:
             LOG.info("%s: not mapped to %s: %s", target, spec.op_type, error)
-            return target._op_dk(_COMPOSITE, *given, **named)  # noqa: SLF001
+            return target._op_dk(_COMPOSITE, *given, **named)
 
     return call
 

@@ -108,7 +108,7 @@ def _add_meta_kernels(spec: OpSpec) -> None:
     """Let torch.compile trace functions of PyTorch that have no kernel for traced tensors."""
     for target, form in torch_functions(spec):
         keys = ("Meta", "CompositeImplicitAutograd", "CompositeExplicitAutograd")
-        if not any(torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key) for key in keys):  # noqa: SLF001
+        if not any(torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), key) for key in keys):
             library = _IMPLEMENTED.setdefault(target.namespace, torch.library.Library(target.namespace, "IMPL"))
             library.impl(target, operator_call(spec, form), "Meta")
 
@@ -117,7 +117,7 @@ def _backward_mode(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Return a kernel that rejects forward mode of autograd, where PyTorch would assume zero derivatives."""
 
     def checked(*given: Any, **named: Any) -> Any:
-        if torch.autograd.forward_ad._current_level >= 0:  # noqa: SLF001  # tangents are not visible here
+        if torch.autograd.forward_ad._current_level >= 0:
             raise NotImplementedError(
                 f"{NAMESPACE}::{name}: got forward mode of autograd (jvp), expected backward mode; call"
                 " torch.autograd.grad or backward()"

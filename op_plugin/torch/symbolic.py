@@ -138,12 +138,12 @@ class SymbolicCall:
             except UnknownValueError:
                 continue
             expected = case.shape_text(name)
-            torch._check(  # noqa: SLF001  # the documented way to state a condition on sizes
+            torch._check(
                 len(wanted) == len(shape),
                 lambda name=name, shape=shape, expected=expected: self._message(constraint, name, shape, expected),
             )
             for got, size in zip(shape, wanted, strict=True):
-                torch._check(  # noqa: SLF001
+                torch._check(
                     got == size,
                     lambda name=name, shape=shape, expected=expected: self._message(constraint, name, shape, expected),
                 )
@@ -161,7 +161,7 @@ class SymbolicCall:
         got = value_text(self.attributes[subject]) if subject in self.attributes else "a call that breaks the rule"
         expected = "".join(piece if isinstance(piece, str) else self._blank(piece) for piece in constraint.pieces)
         text = f"{self.spec.op_type}: {subject}: got {got}, expected {expected} [{constraint.label}]"
-        torch._check(holds, lambda: text)  # noqa: SLF001
+        torch._check(holds, lambda: text)
 
     def _blank(self, expression: Expr) -> str:
         with suppress(UnknownValueError, EvaluationError):

@@ -27,19 +27,19 @@ def main() -> int:
 
     def say(line: str) -> None:
         if not chosen.quiet:
-            print(printable(line) + "\n", end="", flush=True)  # noqa: T201  # at once, as several commands run
+            print(printable(line) + "\n", end="", flush=True)
 
     try:
         toolkit = read_toolkit(chosen.toolkit.resolve())
         Build(chosen.package.resolve(), chosen.work.resolve(), toolkit, os.environ, chosen.jobs, say).run()
     except ToolkitError as error:
-        print(printable(f"--toolkit: {error}"), file=sys.stderr)  # noqa: T201
+        print(printable(f"--toolkit: {error}"), file=sys.stderr)
         return 2
     except (MissingProgramError, StepError) as error:
-        print(printable(str(error)), file=sys.stderr)  # noqa: T201
+        print(printable(str(error)), file=sys.stderr)
         return {MissingProgramError: 3, StepError: 1}[type(error)]
     except (OSError, TextError) as error:
-        print(printable(f"the build stopped: {error}"), file=sys.stderr)  # noqa: T201
+        print(printable(f"the build stopped: {error}"), file=sys.stderr)
         return 1
     return 0
 

@@ -58,14 +58,14 @@ class Built(BaseModel):
 class Binary(BaseModel):
     """One compiled kernel: its files below `kernel`."""
 
-    binPath: RelativePath | Annotated[str, Field(max_length=0)] = ""  # noqa: N815  # the name in the file
-    jsonPath: RelativePath | Annotated[str, Field(max_length=0)] = ""  # noqa: N815
+    binPath: RelativePath | Annotated[str, Field(max_length=0)] = ""
+    jsonPath: RelativePath | Annotated[str, Field(max_length=0)] = ""
 
 
 class Binaries(BaseModel):
     """The compiled kernels of one operator."""
 
-    binaryList: list[Binary] = []  # noqa: N815
+    binaryList: list[Binary] = []
 
 
 OpsInfo = dict[str, dict[str, Texts]]

@@ -47,8 +47,8 @@ def _enter(command: dict, streams: list[int]) -> None:
         os.dup2(stream, number)
     os.closerange(3, 64)
     # Python's settings for the streams of this process do not apply to these.
-    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115
-    sys.stderr = sys.__stderr__ = open(2, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115  # open until the process ends
+    sys.stderr = sys.__stderr__ = open(2, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115  # open until the process ends
     os.chdir(command["folder"])
     os.environ.clear()
     os.environ.update(command["variables"])

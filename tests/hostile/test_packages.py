@@ -394,8 +394,8 @@ def fuzz_json(count):
                 parse_json(data, form)
             except FormError as error:
                 refused += 1
-                assert str(error).isprintable()  # noqa: PT017
-                assert len(str(error)) < 1000  # noqa: PT017
+                assert str(error).isprintable()  # noqa: PT017  # only some mutants fail
+                assert len(str(error)) < 1000  # noqa: PT017  # only some mutants fail
     assert refused > count // 4
 
 

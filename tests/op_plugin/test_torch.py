@@ -11,14 +11,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'opforge[torch]'")
 
-from torch_cases import CALL_IDS, CALLS, CASES, ENDS, IDS, OPS, arguments_of, arrays_of  # noqa: E402
+from torch_cases import CALL_IDS, CALLS, CASES, ENDS, IDS, OPS, arguments_of, arrays_of
 
-from opforge.codegen.errors import UserError  # noqa: E402
-from opforge.codegen.spec.semantics import Call, infer  # noqa: E402
-from opforge.torch.cpu import to_numpy, to_torch  # noqa: E402
-from opforge.torch.register import FORWARDS, SPECS  # noqa: E402
-from opforge.torch.schema import bind, forward_arguments  # noqa: E402
-from opforge.twin import AclnnError  # noqa: E402
+from opforge.codegen.errors import UserError
+from opforge.codegen.spec.semantics import Call, infer
+from opforge.torch.cpu import to_numpy, to_torch
+from opforge.torch.register import FORWARDS, SPECS
+from opforge.torch.schema import bind, forward_arguments
+from opforge.twin import AclnnError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -16,10 +16,10 @@ from opforge.frontend.run.execute import execute
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'opforge[torch]'")
 
-from torch_cases import CALLS  # noqa: E402
+from torch_cases import CALLS
 
-from opforge.torch import export_onnx, rewrite, take_reports  # noqa: E402
-from opforge.torch.register import FORWARDS  # noqa: E402
+from opforge.torch import export_onnx, rewrite, take_reports
+from opforge.torch.register import FORWARDS
 
 # Deprecations inside of PyTorch.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -374,7 +374,7 @@ def test_the_backward_pass_of_sync_batch_norm_is_mapped():
     x = torch.randn(4, 3, 5, requires_grad=True)
     scale = torch.randn(3, requires_grad=True)
     options = {"rest": "eager"}
-    model = lambda *given: SyncedNorm.apply(*given).pow(3).sum()  # noqa: E731
+    model = lambda *given: SyncedNorm.apply(*given).pow(3).sum()  # noqa: E731  # one line is clearer
     compiled = torch.compile(model, backend="opforge", fullgraph=True, options=options)
     got = torch.autograd.grad(compiled(x, scale), (x, scale))
     plain = torch.nn.functional.batch_norm(x, None, None, scale, None, training=True).pow(3).sum()

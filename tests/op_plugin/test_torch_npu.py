@@ -13,10 +13,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'opforge[torch]'")
 
-from opforge.codegen.errors import MissingToolError  # noqa: E402
-from opforge.codegen.project import BUILTIN_ROOT, Project  # noqa: E402
-from opforge.torch import npu  # noqa: E402
-from opforge.twin.build import build_project, build_runtime  # noqa: E402
+from opforge.codegen.errors import MissingToolError
+from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.torch import npu
+from opforge.twin.build import build_project, build_runtime
 
 HERE = Path(__file__).resolve().parent
 DEVICE = HERE / "npu_device"

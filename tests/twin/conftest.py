@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.twin.build import INCLUDE, TWIN, build_runtime
+from opforge.twin.build import TWIN, build_runtime, include_flags
 from opforge.twin.compiler.folder import locked
 from opforge.twin.compiler.units import KERNEL_FLAGS, WARNINGS, Library, Unit, build
 
@@ -33,7 +33,7 @@ def compile_library(name: str, source: Path, *flags: str) -> Path:
     """Compile one source with the twin; cached by content."""
     runtime = build_runtime()
     links = (f"-L{runtime.parent}", f"-Wl,-rpath,{runtime.parent}", "-lopforge_twin", "-ldl")
-    unit = Unit(source, CACHE / f"{name}.o", (*WARNINGS, f"-I{INCLUDE}", *flags), name)
+    unit = Unit(source, CACHE / f"{name}.o", (*WARNINGS, *include_flags(), *flags), name)
     library = Library(CACHE / f"{name}.so", (unit,), links)
     with locked(CACHE) as scratch:
         build([library], scratch)

@@ -238,7 +238,7 @@ def test_tiling_structures_become_cpp_structures():
     text += "END_TILING_DATA_DEF;\nBEGIN_TILING_DATA_DEF(Outer)\nTILING_DATA_FIELD_DEF_STRUCT(Inner, inner);\n"
     text += "END_TILING_DATA_DEF;\nREGISTER_TILING_DATA_CLASS(MyOp, Outer)\n"
     header = tiling_header([text], "MyOp")
-    assert "struct Inner { float values[8]; };" in header
+    assert "struct Inner {\n    float values[8];\n};" in header
     assert header.index("struct Inner") < header.index("struct Outer")
     assert "using OpforgeDefaultTiling = Outer;" in header
 

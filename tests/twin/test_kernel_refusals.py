@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from opforge.twin.build import INCLUDE
+from opforge.twin.build import include_flags
 from opforge.twin.compiler.units import DEVICE_FIELDS, compiler
 
 KERNEL = """
@@ -143,7 +143,7 @@ def _errors(line: str) -> str:
     ]
     text = KERNEL.format(line=line)
     done = subprocess.run(
-        [*command, f"-I{INCLUDE}", "-xc++", "-"], input=text, capture_output=True, text=True, check=False
+        [*command, *include_flags(), "-xc++", "-"], input=text, capture_output=True, text=True, check=False
     )
     return done.stderr if done.returncode else ""
 

@@ -185,5 +185,5 @@ def test_messages(kernels, capfd):
     assert "[[1.000000, 2.000000],\n[3.000000, 4.500000]]\n" in text
     assert "desc=8" in text
     assert "dump_size=2\n[3.000000, 4.500000]\n" in text
-    assert re.search(r"desc=9, addr=\d+, data_type=bytes, position=GM, dump_size=4\n\[", text)
+    assert re.search(r"desc=9, addr=\d+, data_type=bool, position=GM, dump_size=4\n\[", text)
     assert "data_type=int32, position=unified buffer, dump_size=8\n[[-1, 0, 1, 2, 3, 4, 5, 6]]\n-1\n" in text

@@ -10,6 +10,7 @@ from typing import Any
 
 from opforge.codegen.data.dtypes import CANN_DTYPES
 from opforge.codegen.data.products import ARCHITECTURES, PRODUCTS, SOCS
+from opforge.twin.cpp_text import template
 
 TWIN = Path(__file__).resolve().parent.parent
 
@@ -73,15 +74,10 @@ def outside_range(us: float, soc: str, *, is_mixed: bool = False) -> list[str]:
 
 @lru_cache(maxsize=1)
 def tables() -> dict[str, str]:
-    """Return the text of each table that the twin's C++ sources include, by file name."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    """Return the text of each table that the twin's C++ sources include, by file name.
 
-    environment = Environment(
-        loader=FileSystemLoader(TWIN),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        autoescape=False,  # noqa: S701 - C++ text from the tables of the project
-    )
+    Public headers include those in `include/`.
+    """
     rows = {
         "socs": SOCS.values(),
         "arch": ARCHITECTURES,
@@ -92,7 +88,7 @@ def tables() -> dict[str, str]:
         "checks": check_levels(),
         "levels": LEVELS,
     }
-    printed = environment.get_template("tables.inc.j2").make_module(rows)
+    printed = vars(template("tables.inc.j2").make_module(rows))
     names = (
         "soc_table",
         "dtype_table",
@@ -101,8 +97,9 @@ def tables() -> dict[str, str]:
         "time_model",
         "time_model_soc",
         "check_levels",
+        "include/opforge_twin/kernel_dtype_table",
     )
-    return {f"{name}.inc": str(getattr(printed, name)()) for name in names}
+    return {f"{name}.inc": str(printed[Path(name).name]()) for name in names}
 
 
 def _symbol(name: str) -> str:

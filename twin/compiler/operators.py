@@ -21,7 +21,7 @@ from opforge.twin.lint.expansion import require_no_assembly
 
 from .cache import record_path
 from .folder import locked
-from .runtime_library import INCLUDE, build_runtime, link_flags, runtime_link, twin_dir
+from .runtime_library import build_runtime, header_folders, link_flags, runtime_link, twin_dir
 from .units import (
     DEVICE_FIELDS,
     GLUE_FLAGS,
@@ -77,7 +77,7 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
             # The same options that the op compiler passes to a kernel.
             facts = DTYPES[dtype]
             defines += [f"-DDTYPE_{parameter.upper()}={facts.kernel}", f"-DORIG_DTYPE_{parameter.upper()}={facts.ge}"]
-        folders_of_headers = (INCLUDE, project.root / "op_kernel", BUILTIN_ROOT / "op_kernel", source.parent)
+        folders_of_headers = (*header_folders(), project.root / "op_kernel", BUILTIN_ROOT / "op_kernel", source.parent)
         includes = _include_flags(folders_of_headers)
         flags = (*WARNINGS, *KERNEL_FLAGS, "-fvisibility=hidden", *includes, *defines)
         unit = Unit(
@@ -125,7 +125,7 @@ def host_libraries(project: Project, names: Collection[str], generated: Sequence
         generated: The files of `build/gen`. Other files there are not opened.
     """
     gen = project.gen_dir
-    includes = [INCLUDE, gen / "op_proto", gen / "op_host", gen / "op_kernel", gen / "op_api"]
+    includes = [*header_folders(), gen / "op_proto", gen / "op_host", gen / "op_kernel", gen / "op_api"]
     includes += [
         project.root / "op_host",
         project.root / "op_plugin",
@@ -268,6 +268,6 @@ def _publish_headers(project: Project, generated: Sequence[str]) -> None:
 def application_flags(project: Project) -> list[str]:
     """Compiler and linker flags for an application that includes acl/acl.h and aclnnop/aclnn_<op>.h."""
     vendor = _vendor(project)
-    includes = [INCLUDE, vendor / "op_api" / "include", twin_dir(project) / "include"]
+    includes = [*header_folders(), vendor / "op_api" / "include", twin_dir(project) / "include"]
     links = (*link_flags(vendor / "op_api" / "lib", "cust_opapi"), *runtime_link("ascendcl", "nnopbase"))
     return ["-std=c++17", "-pthread", *(f"-I{folder}" for folder in includes), *links]

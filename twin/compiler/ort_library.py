@@ -14,7 +14,7 @@ from opforge.codegen.project import BUILTIN_ROOT, Project
 from .folder import locked
 from .npu_model import LEVELS
 from .operators import build_project
-from .runtime_library import INCLUDE, link_flags, runtime_link, twin_dir
+from .runtime_library import header_folders, link_flags, runtime_link, twin_dir
 from .units import HOST_FLAGS, WARNINGS, Library, Unit, build
 
 
@@ -43,7 +43,7 @@ def build_ort_library(project: Project, output: Path, level: str = "fast") -> li
     home = twin_dir(project)
     gen = project.gen_dir
     folders = (
-        *(INCLUDE, gen / "op_host", gen / "op_api", project.root / "op_host"),
+        *(*header_folders(), gen / "op_host", gen / "op_api", project.root / "op_host"),
         *(BUILTIN_ROOT / "op_host", BUILTIN_ROOT / "op_plugin"),
     )
     flags = (

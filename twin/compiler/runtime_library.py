@@ -35,6 +35,16 @@ def twin_dir(project: Project) -> Path:
     return project.build_dir / "twin"
 
 
+def header_folders() -> tuple[Path, Path]:
+    """Return the folders of the twin's headers; `build_runtime` writes the second one."""
+    return INCLUDE, twin_dir(Project(BUILTIN_ROOT)) / "gen" / "include"
+
+
+def include_flags() -> tuple[str, ...]:
+    """Return the compiler flags for `header_folders`."""
+    return tuple(f"-I{folder}" for folder in header_folders())
+
+
 def build_runtime(jobs: int = 0, report: Progress | None = None) -> Path:
     """Provide the runtime library of the twin, also under the link names of CANN; return its path.
 
@@ -124,7 +134,7 @@ def _keep(made: Path, command: Sequence[str]) -> None:
 
 def runtime_units(home: Path) -> tuple[Unit, ...]:
     """Return the sources of the runtime library by folder: common headers dominate their compile time."""
-    flags = (*WARNINGS, *_FLAGS, f"-I{INCLUDE}", f"-I{TWIN / 'src'}", f"-I{home / 'gen'}")
+    flags = (*WARNINGS, *_FLAGS, *include_flags(), f"-I{TWIN / 'src'}", f"-I{home / 'gen'}")
     sources = sorted((TWIN / "src").rglob("*.cpp"))
     units = []
     for folder in sorted({source.parent for source in sources}):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.process_limits import LimitError
-from opforge.twin.build import INCLUDE
+from opforge.twin.build import include_flags
 from opforge.twin.compiler.limited_process import compile_limits, run_limited
 from opforge.twin.compiler.runtime_library import runtime_link
 from opforge.twin.compiler.units import COMMON, KERNEL_FLAGS, compiler, cpu_flags
@@ -40,7 +40,8 @@ def compile_kernels(sources: Sequence[Path], output: Path, options: Options, *, 
         *cpu_flags(),
         *KERNEL_FLAGS,
         "-w",
-        *(f"-I{folder}" for folder in (INCLUDE, *options.include_dirs)),
+        *include_flags(),
+        *(f"-I{folder}" for folder in options.include_dirs),
     ]
     flags += [f"-D{define}" for define in options.defines]
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from opforge.codegen.data.dtypes import CANN_DTYPES, FORMATS
-from opforge.codegen.importers.tiling.structures import code_of, described_structures
+from opforge.codegen.importers.tiling.structures import code_of, described_structures, header_of
+from opforge.twin.cpp_text import printed
 
 # C++ types by enumerator of ge::DataType; specs have no 4-bit type.
-_TYPES = {dtype.ge: dtype.kernel for dtype in CANN_DTYPES if dtype.kernel} | {"DT_INT4": "AscendC::int4b_t"}
+_TYPES = {dtype.ge: dtype.kernel for dtype in CANN_DTYPES if dtype.kernel}
 # A kernel compares the numbers of the enumerators in preprocessor conditions.
 _NUMBERS = {dtype.ge: dtype.number for dtype in CANN_DTYPES if dtype.ge in _TYPES}
-_NUMBERS["DT_INT4"] = 29
 _NUMBERS |= {f"FORMAT_{name}": number for name, number in FORMATS.items()}
 
 
@@ -80,33 +80,27 @@ def has_auto_sync(cmake: str, config: str, op_type: str, chip: str) -> bool:
     return (value.get(chip) if isinstance(value, dict) else value) is not False
 
 
-def number_header() -> str:
+def number_header(names: Iterable[str] = _NUMBERS) -> str:
     """Return the macros of the enumerators of dtypes and formats, which unit tests may define again."""
-    return "".join(f"#define {name} {number}\n" for name, number in _NUMBERS.items())
+    return printed("macros.h.j2", macros=[(name, _NUMBERS[name]) for name in names])
 
 
 def dtype_header(definition: Definition | None) -> str:
     """Return the macros that the op compiler defines for the dtypes and formats of an operator."""
-    lines = [number_header().rstrip()]
+    macros: list[tuple[str, int | str]] = [*_NUMBERS.items()]
     for name, dtype in (definition.dtypes if definition else {}).items():
         upper = name.upper()
-        lines += [
-            f"#define DTYPE_{upper} {_TYPES[dtype]}",
-            f"#define ORIG_DTYPE_{upper} {dtype}",
-            f"#define FORMAT_{upper} FORMAT_ND",
-        ]
-    return "\n".join(lines) + "\n"
+        macros += [(f"DTYPE_{upper}", _TYPES[dtype]), (f"ORIG_DTYPE_{upper}", dtype), (f"FORMAT_{upper}", "FORMAT_ND")]
+    return printed("macros.h.j2", macros=macros)
 
 
 def tiling_header(texts: Iterable[str], op_type: str) -> str:
     """Return the structures of `BEGIN_TILING_DATA_DEF` for kernels, and the one that the operator uses."""
-    # Unit tests set fields by the host functions.
-    structures, registered = described_structures(texts, has_setters=True)
+    structures, registered = described_structures(texts)
     if not structures:
         return ""
-    lines = ["#include <cstdint>", '#include "kernel_tiling/kernel_tiling.h"']
-    lines += [f"struct {name} {{ {fields}}};" for name, fields in structures.items()]
     chosen = registered.get(op_type) or next(iter(reversed(structures)))
-    if chosen in structures:
-        lines.append(f"using OpforgeDefaultTiling = {chosen};")
-    return "\n".join(lines) + "\n"
+    # Unit tests set fields by the host functions.
+    return header_of(
+        structures, "OPFORGE_TILING_DATA_H", has_setters=True, default=chosen if chosen in structures else ""
+    )

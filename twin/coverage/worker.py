@@ -19,6 +19,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.importers.tiling.structures import code_of
 from opforge.codegen.printing import first_line
 from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.twin.cpp_text import printed
 
 from .compile import Options, compile_example, compile_kernels
 from .compiler_text import first_error, missing_names
@@ -39,17 +40,9 @@ _FINDING = re.compile(r"opforge finding\t(?P<kind>[^\t]*)\t(?P<where>[^\t]*)\t(?
 _READ_TILING = re.compile(r"#define\s+GET_TILING_DATA\(\s*(\w+)\s*,\s*\w+\s*\)[\s\\]*(\w+)\s+\1\s*[;{]")
 _HOST_HEADER = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]*\bop_host/[^"\n]*)"', re.MULTILINE)
 _KERNEL_HEADER = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]*\bop_kernel/[^"\n]*)"', re.MULTILINE)
-# With lists, the tiling data are memory of the test, not an argument of the launch.
-_PLAIN_TILING = (
-    "#undef GET_TILING_DATA\n#undef GET_TILING_DATA_WITH_STRUCT\n"
-    "#define GET_TILING_DATA_WITH_STRUCT(type, data, tiling) "
-    "type data; __builtin_memcpy(&data, (const uint8_t*)(tiling), sizeof(data))\n"
-    "#define GET_TILING_DATA(data, tiling) GET_TILING_DATA_WITH_STRUCT(OpforgeDefaultTiling, data, tiling)\n"
-)
 # Types of half in macros of unit tests, and parts of names that only structures of unit tests have.
 _TYPE_NAMES = {"float16": "half"}
 _OF_TESTS = re.compile(r"(?<=[a-z0-9])(?:Test|Def|Ut|UT)(?=[A-Z]|$)")
-_TEST_MAIN = "\nint main() { return RUN_ALL_TESTS(); }\n"
 
 
 @dataclass
@@ -185,7 +178,7 @@ def _operator(source: Source, made: Path, place: Place, settings: dict[str, Any]
     if not source.tests or not _compile(source, _test_sources(source, made), made / "program", settings, trial):
         kernel = Path(source.root, source.sources[0])
         wrapper = made / f"{kernel.stem}_kernel.cpp"
-        wrapper.write_text(f"{source.tiling}{source.dtypes}{_kernel_include(kernel)}", encoding="utf-8")
+        wrapper.write_text(_kernel_text(kernel, source.tiling + source.dtypes), encoding="utf-8")
         row.compiled = _compile(source, [wrapper], made / "kernel.o", settings, row, only=True)
         if not source.tests:
             row.reason = row.reason or "its folder has no unit test of the kernel"
@@ -210,24 +203,25 @@ def _operator(source: Source, made: Path, place: Place, settings: dict[str, Any]
 def _test_sources(source: Source, made: Path) -> list[Path]:
     """Return the sources of a unit test: kernel and test, each after the header of the tiling data, and main."""
     kernel = Path(source.root, source.sources[0])
-    header, dtypes = source.tiling, source.dtypes
+    given = [define.partition("=") for define in source.test_defines]
+    macros = [(name, _TYPE_NAMES.get(value, value or "1")) for name, _, value in given]
+    tiling, dtypes = source.tiling, source.dtypes
     if source.test_header:
-        path = Path(source.root, source.test_header)
-        # Lists: the macros of the header read tiling data in memory that is not protected.
-        header = _including(path) if source.has_lists else _with_twin_macros(path)
-        header += _aliases(source)
-        dtypes = ""
+        tiling, dtypes = _test_tiling(source), ""
     elif source.has_lists:
-        header += _PLAIN_TILING
-    api = '#include <cmath>\n#include <cstring>\n#include "kernel_operator.h"\n'
-    for define in source.test_defines:
-        name, _, value = define.partition("=")
-        dtypes += f"#undef {name}\n#define {name} {_TYPE_NAMES.get(value, value or '1')}\n"
-    texts = {"tested": f"{api}{_numbers(source)}{header}{dtypes}{_kernel_include(kernel)}"}
-    own = _int4(source) + ("" if source.test_has_tiling else api + header)
-    before = f'#include "tikicpulib.h"\n{own}#define __CCE_KT_TEST__ 1\n'
+        tiling += printed("test_tiling.h.j2", header="")
+    dtypes += printed("macros.h.j2", macros=macros, replaces=True)
+    texts = {"tested": _kernel_text(kernel, _numbers(source) + tiling + dtypes, is_unit_test=True)}
     for index, test in enumerate(source.tests):
-        texts[f"test{index}"] = before + _without_host_headers(source, Path(source.root, test)) + _TEST_MAIN
+        path = Path(source.root, test)
+        texts[f"test{index}"] = printed(
+            "unit_test.cpp.j2",
+            macros=number_header(["DT_INT4"] if "DT_INT4" in _header_text(source) else ()),
+            tiling=tiling,
+            has_tiling=source.test_has_tiling,
+            path=path,
+            text=_without_host_headers(source, path),
+        )
     for name, text in texts.items():
         (made / f"{name}.cpp").write_text(text, encoding="utf-8")
     return [*(made / f"{name}.cpp" for name in texts), *_helpers(source)]
@@ -241,32 +235,40 @@ def _numbers(source: Source) -> str:
     return number_header() if "ORIG_DTYPE" in _header_text(source) + " ".join(source.test_defines) else ""
 
 
-def _int4(source: Source) -> str:
-    """Return the macro of a dtype that the header of a unit test may use without host headers."""
-    lines = number_header().splitlines() if "DT_INT4" in _header_text(source) else ()
-    return "".join(line + "\n" for line in lines if " DT_INT4 " in line)
-
-
 def _header_text(source: Source) -> str:
     path = Path(source.root, source.test_header)
     return path.read_text(encoding="utf-8", errors="replace") if source.test_header else ""
 
 
-def _kernel_include(kernel: Path) -> str:
+def _kernel_text(kernel: Path, before: str, *, is_unit_test: bool = False) -> str:
     """Include a kernel without its launches `<<<...>>>`, which it has for other builds than those of operators."""
-    text = code_of(kernel.read_text(encoding="utf-8", errors="replace"))
-    return f'{"#define __CCE_KT_TEST__ 1" if "<<<" in text else ""}\n#include "{kernel}"\n'
+    has_launches = "<<<" in code_of(kernel.read_text(encoding="utf-8", errors="replace"))
+    values = {"before": before, "has_launches": has_launches, "is_unit_test": is_unit_test}
+    return printed("operator_kernel.cpp.j2", kernel=kernel, **values)
 
 
-def _aliases(source: Source) -> str:
-    """Names of the kernel for structures of tiling data that have another name in the header of its unit test."""
-    wanted, given = structures(source.tiling), structures(_header_text(source))
-    plain = {_OF_TESTS.sub("", name): name for name in given}
-    return "".join(f"using {name} = {plain[name]};\n" for name in sorted((wanted - given) & set(plain)))
+def _test_tiling(source: Source) -> str:
+    """Return an include of the header of a unit test, with its macros for lists and those of the twin otherwise.
+
+    The kernel may use the structures under the names without the affixes that this header adds. With lists, the macros
+    of the header read tiling data in memory that is not protected.
+    """
+    text = _header_text(source)
+    plain = _READ_TILING.search(text)
+    wanted, given = structures(source.tiling), structures(text)
+    names = {_OF_TESTS.sub("", name): name for name in given}
+    return printed(
+        "test_tiling.h.j2",
+        header=Path(source.root, source.test_header),
+        macros=dict.fromkeys(re.findall(r"#define\s+(GET_TILING_DATA\w*)", text)),
+        keeps_macros=not source.has_lists,
+        structure=plain[2] if plain else "",
+        aliases=[(name, names[name]) for name in sorted((wanted - given) & set(names))],
+    )
 
 
 def _without_host_headers(source: Source, path: Path) -> str:
-    """Return an include of a unit test; its text without host headers if they only define structures of tiling data."""
+    """Return a unit test without host headers that only define structures of tiling data; empty if it has none."""
 
     def replaced(found: re.Match[str]) -> str:
         header = Path(os.path.normpath(path.parent / found[1]))
@@ -274,31 +276,11 @@ def _without_host_headers(source: Source, path: Path) -> str:
         names = [Path(os.path.normpath(header.parent / name)) for name in _KERNEL_HEADER.findall(inner)]
         if not names and not source.tiling:
             return found[0]
-        return "\n".join(f'#include "{name}"' for name in names)
+        return printed("macros.h.j2", includes=names, macros=()).rstrip("\n")
 
     text = path.read_text(encoding="utf-8", errors="replace")
     shorter = _HOST_HEADER.sub(replaced, text)
-    return f'#include "{path}"\n' if shorter == text else f'#line 1 "{path}"\n{shorter}'
-
-
-def _including(path: Path) -> str:
-    """Return an include of a header of a unit test that redefines macros of the twin."""
-    names = re.findall(r"#define\s+(GET_TILING_DATA\w*)", path.read_text(encoding="utf-8", errors="replace"))
-    return "".join(f"#undef {name}\n" for name in dict.fromkeys(names)) + f'#include "{path}"\n'
-
-
-def _with_twin_macros(path: Path) -> str:
-    """Return an include of a header of a unit test with the tiling macros of the twin, not those of the header."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    names = dict.fromkeys(re.findall(r"#define\s+(GET_TILING_DATA\w*)", text))
-    before = "".join(f'#pragma push_macro("{name}")\n#undef {name}\n' for name in names)
-    after = "".join(f'#pragma pop_macro("{name}")\n' for name in names)
-    if plain := _READ_TILING.search(text):
-        after += (
-            "#undef GET_TILING_DATA\n#define GET_TILING_DATA(data, tiling) "
-            f"{plain[2]} data = opforge::twin::kernel::CopyTiling<{plain[2]}>(tiling, 0)\n"
-        )
-    return f'{before}#include "{path}"\n{after}'
+    return "" if shorter == text else shorter
 
 
 def _helpers(source: Source) -> list[Path]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.files import replace_file
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.twin.build import INCLUDE, build_runtime
+from opforge.twin.build import build_runtime, header_folders
 
 _SOURCES = Path(__file__).with_name("cmake")
 # Paths where public projects search for the file that defines ascendc_library.
@@ -26,7 +26,7 @@ def write_cmake_files(soc: str = DEFAULT_SOC, level: str = "strict") -> Path:
     folder = Project(BUILTIN_ROOT).build_dir / "twin" / "cmake"
     values = {
         "@FOLDER@": str(folder),
-        "@INCLUDE@": str(INCLUDE),
+        "@INCLUDE@": ";".join(map(str, header_folders())),
         "@LIBRARY@": str(library),
         "@LIBRARY_FOLDER@": str(library.parent),
         "@COMMAND@": ";".join([*_command(), "cc", "--soc", soc, "--level", level]),

@@ -15,7 +15,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import make_folder, read_regular, require_writable
 from opforge.codegen.printing import path_text
 from opforge.codegen.process_limits import LimitError
-from opforge.twin.build import INCLUDE, build_runtime
+from opforge.twin.build import INCLUDE, build_runtime, header_folders
 from opforge.twin.compiler.limited_process import compile_limits, run_limited
 from opforge.twin.compiler.npu_model import LEVELS
 from opforge.twin.compiler.runtime_library import runtime_link
@@ -91,7 +91,7 @@ class _Build:
             *(f'-DOPFORGE_TWIN_PROGRAM_SOC="{self.soc}"', f'-DOPFORGE_TWIN_PROGRAM_LEVEL="{self.level}"'),
             *(f"-D{define}" for define in self.defines),
             *("-include", str(INCLUDE / "opforge_twin" / "program.h")),
-            *(f"-I{folder}" for folder in (headers, *self.includes, INCLUDE)),
+            *(f"-I{folder}" for folder in (headers, *self.includes, *header_folders())),
             *(str(source), "-o", str(made)),
         ]
         self.run(command, path_text(source))
@@ -236,5 +236,5 @@ def _named_entries(file: Path) -> set[str]:
 
 
 def _rewritten(build: _Build, file: Path, headers: Path) -> Rewritten:
-    inside = f"{INCLUDE}{os.sep}"
-    return rewrite(build.preprocess(file, headers), lambda name: not name.startswith((inside, "<")))
+    not_rewritten = ("<", *(f"{folder}{os.sep}" for folder in header_folders()))
+    return rewrite(build.preprocess(file, headers), lambda name: not name.startswith(not_rewritten))

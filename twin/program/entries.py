@@ -6,47 +6,29 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from opforge.twin.cpp_text import printed
+
 from .rewrite import Kernel
 
 _NAME = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 _GM_POINTER = re.compile(r"\bvolatile\b[^*]*\*|\b\w[\w:]*\s+volatile\s*\*")
-_HEADER = """\
-#ifndef OPFORGE_TWIN_ACLRTLAUNCH_{name}
-#define OPFORGE_TWIN_ACLRTLAUNCH_{name}
-#include <stdint.h>
-#include "acl/acl_base.h"
-#ifndef ACLRT_LAUNCH_KERNEL
-#define ACLRT_LAUNCH_KERNEL(kernel) aclrtlaunch_##kernel
-#endif
-extern "C" uint32_t aclrtlaunch_{name}({parameters});
-#endif
-"""
 
 
 def write_headers(kernels: Sequence[Kernel], folder: Path) -> None:
     """Write the header of each kernel that is no template."""
     for kernel in _callable(kernels):
-        parameters = ["uint32_t blockDim", "aclrtStream stream"]
-        parameters += [_GM_POINTER.sub("void*", parameter) for parameter in kernel.parameters]
-        text = _HEADER.format(name=kernel.name, parameters=", ".join(parameters))
+        parameters = [_GM_POINTER.sub("void*", parameter) for parameter in kernel.parameters]
+        text = printed("aclrtlaunch.h.j2", name=kernel.name, parameters=parameters)
         (folder / f"aclrtlaunch_{kernel.name}.h").write_text(text, encoding="utf-8")
 
 
 def entry_definitions(kernels: Sequence[Kernel]) -> str:
     """Return the definitions of the functions `aclrtlaunch_<kernel>` of a source."""
-    lines = ["", '# 1 "aclrtlaunch"']
-    for kernel in _callable(kernels):
-        names = [_parameter_name(parameter) for parameter in kernel.parameters]
-        shown = "\\n".join(names)
-        parameters = "".join(f", {parameter}" for parameter in kernel.parameters)
-        lines.append(
-            f'extern "C" __attribute__((weak, visibility("default"))) uint32_t aclrtlaunch_{kernel.name}'
-            f"(uint32_t opforgeBlocks, void* opforgeStream{parameters}) {{ "
-            f'::opforge::twin::program::Prepare("{kernel.name}", "{shown}", '
-            "::opforge::twin::program::Grid(opforgeBlocks, nullptr, opforgeStream), "
-            f"[](auto... each) {{ {kernel.name}(each...); }})({', '.join(names)}); return 0; }}"
-        )
-    return "\n".join([*lines, ""]) if len(lines) > 2 else ""
+    rows = [
+        {"name": kernel.name, "parameters": kernel.parameters, "names": [*map(_parameter_name, kernel.parameters)]}
+        for kernel in _callable(kernels)
+    ]
+    return printed("aclrtlaunch.cpp.j2", kernels=rows) if rows else ""
 
 
 def _callable(kernels: Sequence[Kernel]) -> list[Kernel]:

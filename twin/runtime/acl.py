@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes  # noqa: F401
+import ml_dtypes  # noqa: F401  # NumPy then knows bfloat16
 import numpy as np
 import numpy.typing as npt
 

@@ -11,7 +11,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import is_file
 from opforge.codegen.printing import shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.twin.build import INCLUDE, build_runtime
+from opforge.twin.build import build_runtime, include_flags
 from opforge.twin.compiler.cache import digest, replace_output
 from opforge.twin.compiler.folder import locked
 from opforge.twin.compiler.kernel_objects import require_device_code
@@ -96,7 +96,7 @@ def _build(path: Path | None, text: str, arch: int, *, lint: bool) -> Library:
         # A kernel may ignore its parameters; a lost address-space qualifier is still an error. The file may have any
         # name.
         quiet = ("-Wno-unused", "-Wno-unused-parameter")
-        flags = ("-x", "c++", *arch_flags(arch), *WARNINGS, *quiet, *KERNEL_FLAGS, f"-I{INCLUDE}")
+        flags = ("-x", "c++", *arch_flags(arch), *WARNINGS, *quiet, *KERNEL_FLAGS, *include_flags())
         unit = Unit(
             path.resolve(),
             home / f"{name}.o",

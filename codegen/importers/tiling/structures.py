@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from opforge.codegen.escape import Code
 from opforge.codegen.importers.cpp_tree import Source, nodes
 from opforge.codegen.render import printed
 
+from .constants import Names
+
 _NO_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _PART = re.compile(r"\b(BEGIN_TILING_DATA_DEF|END_TILING_DATA_DEF|TILING_DATA_FIELD_DEF\w*)\b(?:\s*\(([^()]*)\))?")
 _MOST_STRUCTURES = 200
 _REGISTERED = re.compile(r"\bREGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)")
-_NUMBER = re.compile(
-    r"\b(?:const(?:expr)?|define)\s+(?:static\s+|const\s+){0,3}(?:\w+\s+)?(\w+)\s*(?:=\s*)?\(?(\d+)U?L*\)?\s*[;\n]"
-)
+_NO_LENGTH = Code()
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of tiling data: its C++ type, its name and, for an array, its length."""
+
+    type: Code
+    name: Code
+    length: Code = _NO_LENGTH
+    is_structure: bool = False
 
 
 def code_of(text: str) -> str:
@@ -24,69 +34,53 @@ def code_of(text: str) -> str:
     return _NO_CODE.sub(lambda found: found[0] if found[0][0] == '"' else " ", text)
 
 
-def numbers_of(code: str) -> dict[str, str]:
-    """Return the names of constants and macros that are numbers."""
-    return dict(_NUMBER.findall(code))
-
-
-def described_structures(texts: Iterable[str], *, has_setters: bool = False) -> tuple[dict[str, str], dict[str, str]]:
+def described_structures(texts: Iterable[str]) -> tuple[dict[str, tuple[Field, ...]], dict[str, str]]:
     """The structures that `BEGIN_TILING_DATA_DEF` describes, and the structure that is registered for each operator.
 
-    Args:
-        texts: The sources.
-        has_setters: The structures also have the functions `set_..` and `get_..` of the host.
-
     Returns:
-        The C++ fields by structure, after those that it contains, and structures by operator.
+        The fields by structure, after those that it contains, and structures by operator.
     """
-    structures: dict[str, str] = {}
-    registered: dict[str, str] = {}
-    numbers: dict[str, str] = {}
-    for text in texts:
-        code = code_of(text)
-        numbers |= numbers_of(code)
-        for name, fields in _described(code, has_setters=has_setters).items():
-            structures.setdefault(name, fields)
-        registered |= dict(_REGISTERED.findall(code))
-    # Lengths of arrays are often named constants of the host code.
-    structures = {
-        name: re.sub(r"\[(\w+)\]", lambda found: f"[{numbers.get(found[1], found[1])}]", fields)
-        for name, fields in structures.items()
-    }
-    return _ordered(structures), registered
+    structures: dict[str, tuple[Field, ...]] = {}
+    code = "\n".join(map(code_of, texts))
+    names = Names(code)  # lengths of arrays are often named constants of the host code
+    for name, fields in _described(code).items():
+        structures[name] = tuple(replace(field, length=_length(names, field.length)) for field in fields)
+    return _ordered(structures), dict(_REGISTERED.findall(code))
 
 
-def _described(code: str, *, has_setters: bool) -> dict[str, str]:
+def _length(names: Names, text: str) -> Code:
+    number = names.number(text) if text else None
+    return Code(text if number is None else str(number))
+
+
+def _described(code: str) -> dict[str, list[Field]]:
     """Return the fields of the first structures of a source."""
-    found: dict[str, list[str]] = {}
-    current: list[str] = []
+    found: dict[str, list[Field]] = {}
+    current: list[Field] = []
     for macro, arguments in _PART.findall(code):
-        words = [word.strip() for word in arguments.split(",")]
+        words = [Code(word.strip()) for word in arguments.split(",")]
         kind = macro.removeprefix("TILING_DATA_FIELD_DEF")
         if macro == "BEGIN_TILING_DATA_DEF" and re.fullmatch(r"\w+", words[0]) and len(found) < _MOST_STRUCTURES:
             current = found.setdefault(words[0], [])
         elif macro == "END_TILING_DATA_DEF":
             current = []
         elif kind == "_ARR" and len(words) == 3:
-            current.append(f"{words[0]} {words[2]}[{words[1]}]; ")
+            current.append(Field(words[0], words[2], words[1]))
         elif kind in {"", "_STRUCT"} and len(words) == 2:
-            current.append(f"{words[0]} {words[1]}; ")
-        if has_setters and kind == "" and len(words) == 2:
-            current.append(f"void set_{words[1]}({words[0]} value) {{ {words[1]} = value; }} ")
-            current.append(f"{words[0]} get_{words[1]}() const {{ return {words[1]}; }} ")
-    return {name: "".join(fields) for name, fields in found.items()}
+            current.append(Field(words[0], words[1], is_structure=kind != ""))
+    return found
 
 
-def _ordered(structures: Mapping[str, str]) -> dict[str, str]:
+def _ordered(structures: Mapping[str, tuple[Field, ...]]) -> dict[str, tuple[Field, ...]]:
     """Structures after those that they contain."""
-    done: dict[str, str] = {}
+    done: dict[str, tuple[Field, ...]] = {}
 
     def add(name: str, above: tuple[str, ...]) -> None:
         if name in done or name in above:
             return
-        for word in re.findall(r"\w+", structures[name]):
-            if word in structures:
-                add(word, (*above, name))
+        for field in structures[name]:
+            if field.type in structures:
+                add(field.type, (*above, name))
         done[name] = structures[name]
 
     for name in structures:
@@ -94,12 +88,20 @@ def _ordered(structures: Mapping[str, str]) -> dict[str, str]:
     return done
 
 
-def header_of(structures: Mapping[str, str], guard: str) -> str:
-    """Return a header with structures, whose fields have the names in the source."""
-    listed = [
-        (Code(name), [Code(field.strip()) for field in text.split(";")[:-1]]) for name, text in structures.items()
-    ]
-    return printed("imported_tiling_data.h.j2", structures=listed, guard=Code(guard))
+def header_of(
+    structures: Mapping[str, tuple[Field, ...]], guard: str, *, has_setters: bool = False, default: str = ""
+) -> str:
+    """Return a header with structures, whose fields have the names in the source.
+
+    Args:
+        structures: The fields by structure.
+        guard: The macro of the header.
+        has_setters: The structures also have the functions `set_..` and `get_..` of the host.
+        default: The structure that `OpforgeDefaultTiling` names.
+    """
+    listed = [(Code(name), fields) for name, fields in structures.items()]
+    values = {"guard": Code(guard), "has_setters": has_setters, "default": Code(default)}
+    return printed("imported_tiling_data.h.j2", structures=listed, **values)
 
 
 @dataclass(frozen=True)

@@ -8,33 +8,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from opforge.codegen.data.dtypes import CANN_DTYPES, FORMATS
+from opforge.codegen.data.dtypes import CANN_DTYPES
 from opforge.codegen.importers.reg_op import arguments_of
 from opforge.codegen.spec.field_types import TASK_TYPES
 
+from .constants import MODES, MOST_CHARS, Names, UnknownTemplateError
+
 MOST_KEYS = 512
 _MOST_MACROS = 1000
-_MOST_DEPTH, _MOST_CHARS = 8, 400_000
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?![\w(])((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
-_CONSTANT = re.compile(r"\bconstexpr\s+(?:static\s+|inline\s+|const\s+)*[\w:]+\s+(\w+)\s*=\s*([^;]+);")
-_ENUMERATION = re.compile(r"\benum\s+(?:class\s+|struct\s+)?\w*\s*(?::\s*\w+\s*)?\{([^{}]*)\}")
 _CALL = re.compile(r"\bASCENDC_TPL_(\w+)\s*\(")
 _KINDS = ("DTYPE", "DATATYPE", "FORMAT", "UINT", "BOOL", "KERNEL_TYPE")
 _BITS = {"BOOL": 1, "DTYPE": 8, "DATATYPE": 8, "FORMAT": 8, "KERNEL_TYPE": 8}
-_MODES = {"ASCENDC_TPL_UI_RANGE": 0, "ASCENDC_TPL_UI_LIST": 1, "ASCENDC_TPL_UI_MIX": 2}
-_NUMBERS = {
-    **{f"C_{dtype.ge}": dtype.number for dtype in CANN_DTYPES},
-    **{f"C_FORMAT_{name}": number for name, number in FORMATS.items()},
-    **{f"ASCENDC_TPL_{bits}_BW": bits for bits in (1, 2, 4, 8)},
-    **_MODES,
-    "true": 1,
-    "false": 0,
-}
 _TYPES = {dtype.number: dtype.kernel for dtype in CANN_DTYPES if dtype.kernel}
-
-
-class UnknownTemplateError(Exception):
-    """A declaration that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -52,48 +37,6 @@ class _Parameter:
     bits: int
     values: tuple[int, ...]
     source: int | None  # the input or output whose dtype it is
-
-
-class Names:
-    """The macros, constants and enumerators of sources without comments, as numbers."""
-
-    def __init__(self, code: str) -> None:
-        self.macros = {name: body.replace("\\\n", " ").strip() for name, body in _MACRO.findall(code)}
-        self._texts: dict[str, str] = dict(_CONSTANT.findall(code))
-        for body in _ENUMERATION.findall(code):
-            before = "-1"
-            for one in filter(None, (part.strip() for part in body.split(","))):
-                name, _, value = (part.strip() for part in one.partition("="))
-                self._texts.setdefault(name, value or f"{before} + 1")
-                before = name
-
-    def expanded(self, text: str, depth: int = 0) -> str:
-        """Return the text with the macros without parameters replaced."""
-        if depth > _MOST_DEPTH or len(text) > _MOST_CHARS:
-            raise UnknownTemplateError("its macros are too long")
-        found = re.sub(r"\b[A-Za-z_]\w*\b", lambda word: self.macros.get(word[0], word[0]), text)
-        return text if found == text else self.expanded(found, depth + 1)
-
-    def number(self, text: str, depth: int = 0) -> int | None:
-        """Return the value of a number, a name or a sum of them; None if it is another expression."""
-        text = re.sub(r"\bstatic_cast\s*<[\w: ]+>", "", text).strip()
-        while text.startswith("(") and text.endswith(")"):
-            text = text[1:-1].strip()
-        if re.fullmatch(r"(0[xX][0-9a-fA-F']+|\d[\d']*)[uUlL]*", text):
-            return int(text.replace("'", "").rstrip("uUlL"), 16 if text[:2].lower() == "0x" else 10)
-        if depth > _MOST_DEPTH:
-            return None
-        if "+" in text[1:]:
-            parts = [self.number(part, depth + 1) for part in text.split("+")]
-            known = [part for part in parts if part is not None]
-            return sum(known) if len(known) == len(parts) else None
-        if text == "-1":
-            return -1
-        last = text.rpartition("::")[2]
-        if last in _NUMBERS:
-            return _NUMBERS[last]
-        follow = self.macros.get(last, self._texts.get(last))
-        return None if follow is None else self.number(follow, depth + 1)
 
 
 def template_keys(code: str, op_type: str, dtypes: Sequence[str]) -> tuple[list[TemplateKey], list[str]]:
@@ -148,7 +91,7 @@ def _macros(code: str, name: str) -> Iterator[list[str]]:
     """Yield the arguments of each macro with this name, up to the first one without an end."""
     calls = (call for call in _CALL.finditer(code) if call[1] == name)
     for call in itertools.islice(calls, _MOST_MACROS):
-        arguments, end = arguments_of(code, call.end(), _MOST_CHARS)
+        arguments, end = arguments_of(code, call.end(), MOST_CHARS)
         yield arguments
         if end == len(code):
             return
@@ -159,7 +102,7 @@ def _calls(names: Names, text: str) -> list[tuple[str, list[str]]]:
     text = names.expanded(text)
     found, position = [], 0
     while (call := _CALL.search(text, position)) is not None:
-        arguments, position = arguments_of(text, call.end(), _MOST_CHARS)
+        arguments, position = arguments_of(text, call.end(), MOST_CHARS)
         found.append((call[1], [argument for argument in arguments if argument]))
     return found
 
@@ -193,7 +136,7 @@ def _values(names: Names, kind: str, given: Sequence[str], name: str) -> tuple[i
     if kind != "UINT" or not known:
         return tuple(known)
     mode, rest = known[0], known[1:]
-    if mode == _MODES["ASCENDC_TPL_UI_LIST"]:
+    if mode == MODES["ASCENDC_TPL_UI_LIST"]:
         return tuple(rest)
     count = rest[0] if rest else 0
     ends = rest[1 : 1 + 2 * count]

@@ -8,7 +8,7 @@ import torch
 
 
 def forward(
-    input: torch.Tensor,  # noqa: A002  # the name in the schema
+    input: torch.Tensor,
     weight: torch.Tensor | None,
     bias: torch.Tensor | None,
     mean: torch.Tensor,

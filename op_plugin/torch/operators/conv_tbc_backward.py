@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 
-def _as_conv1d(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, pad: int = 0) -> torch.Tensor:  # noqa: A002
+def _as_conv1d(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, pad: int = 0) -> torch.Tensor:
     swapped = torch.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
     return swapped.permute(2, 0, 1)
 
@@ -15,7 +15,7 @@ ONNX_FORMS = {torch.ops.aten.conv_tbc.default: _as_conv1d}
 
 
 def forward(
-    input: torch.Tensor,  # noqa: A002  # the name in the schema
+    input: torch.Tensor,
     weight: torch.Tensor,
     bias: torch.Tensor,
     pad: int,

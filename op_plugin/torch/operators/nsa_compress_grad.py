@@ -8,7 +8,7 @@ import torch
 
 
 def forward(
-    input: torch.Tensor,  # noqa: A002  # the name in the schema
+    input: torch.Tensor,
     weight: torch.Tensor,
     act_seq_len: Sequence[int] | None,
     compress_block_size: int,

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.twin.build import INCLUDE, build_runtime
+from opforge.twin.build import build_runtime, include_flags
 from opforge.twin.compiler.folder import locked
 from opforge.twin.compiler.units import LINE_FLAGS, WARNINGS, Library, Unit, build
 from opforge.twin.runtime.acl import Runtime, runtime
@@ -36,7 +36,7 @@ TEXT_RESULTS = (
 
 
 def unit(source: str, name: str, *flags: str) -> Unit:
-    return Unit(SOURCES / source, CACHE / f"{name}.o", (*WARNINGS, f"-I{INCLUDE}", f"-I{SOURCES}", *flags), name)
+    return Unit(SOURCES / source, CACHE / f"{name}.o", (*WARNINGS, *include_flags(), f"-I{SOURCES}", *flags), name)
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from opforge.twin.build import INCLUDE, TWIN
+from opforge.twin.build import INCLUDE, TWIN, include_flags
 
 API: dict[str, list[dict[str, Any]]] = json.loads((TWIN / "cann_api.json").read_text(encoding="utf-8"))
 ENTRIES = [entry for section in ("host", "aclnn_l2", "acl") for entry in API[section] if "8.1" in entry["generations"]]
@@ -193,7 +193,7 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
             owners.append(name)
     source = tmp_path_factory.mktemp("api") / "api.cpp"
     source.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    command = ["g++", "-std=c++17", "-fsyntax-only", "-fmax-errors=0", f"-I{INCLUDE}", str(source)]
+    command = ["g++", "-std=c++17", "-fsyntax-only", "-fmax-errors=0", *include_flags(), str(source)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     return {owners[int(number) - 1] for number in re.findall(r"api\.cpp:(\d+):\d+: error", result.stderr)}
 
@@ -208,7 +208,7 @@ def test_header_order_does_not_matter(tmp_path):
     for order in (names, names[::-1]):
         source = tmp_path / "headers.cpp"
         source.write_text("".join(f'#include "{name}"\n' for name in order), encoding="utf-8")
-        command = ["g++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", str(source)]
+        command = ["g++", "-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *include_flags(), str(source)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         assert result.returncode == 0, result.stderr
 

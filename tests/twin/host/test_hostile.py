@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opforge.twin.build import INCLUDE, build_runtime
+from opforge.twin.build import build_runtime, include_flags
 from opforge.twin.compiler.units import WARNINGS, compiler
 
 WAYS = ("destroyed", "foreign", "in flight", "nulls", "pageable", "sizes", "threads", "workspaces")
@@ -19,7 +19,7 @@ def hostile(vendor, tmp_path_factory):
     here = Path(__file__).parent
     program = tmp_path_factory.mktemp("hostile") / "hostile"
     home, api = build_runtime().parent, vendor / "op_api" / "lib"
-    command = [compiler()[0], "-std=c++17", "-O0", *WARNINGS, "-pthread", f"-I{INCLUDE}", f"-I{here / 'scaled_add'}"]
+    command = [compiler()[0], "-std=c++17", "-O0", *WARNINGS, "-pthread", *include_flags(), f"-I{here / 'scaled_add'}"]
     command += [str(here / "hostile.cpp"), "-o", str(program)]
     command += [word for folder in (api, home) for word in (f"-L{folder}", f"-Wl,-rpath,{folder}")]
     subprocess.run([*command, "-lcust_opapi", "-lascendcl", "-lnnopbase"], check=True)

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from opforge.twin.build import INCLUDE, build_runtime
+from opforge.twin.build import build_runtime, include_flags
 from opforge.twin.compiler.units import compiler
 
 TEMPLATE = """
@@ -40,7 +40,7 @@ def encode(tmp_path_factory):
     source = folder / "sample.cpp"
     source.write_text(TEMPLATE, encoding="utf-8")
     library = build_runtime().parent
-    command = [compiler()[0], "-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", str(source)]
+    command = [compiler()[0], "-std=c++17", "-Wall", "-Wextra", "-Werror", *include_flags(), str(source)]
     links = [f"-L{library}", f"-Wl,-rpath,{library}", "-lopforge_twin"]
     subprocess.run([*command, *links, "-o", str(folder / "sample")], check=True)
 

@@ -197,7 +197,7 @@ OPFORGE_API T GetAccVal()
 /// The bits of the last sum of float values, for kernels that convert them.
 OPFORGE_API inline int64_t GetAccVal()
 {
-    return static_cast<int64_t>(twin::LastSum(twin::Dtype::kFloat, {"GetAccVal", twin::Here()}));
+    return static_cast<int64_t>(twin::LastSum(twin::Dtype::kFloat32, {"GetAccVal", twin::Here()}));
 }
 
 /// The extreme of all repeats of the last reduction to it, and the bits of its index.

@@ -9,18 +9,9 @@
 namespace opforge::twin::kernel {
 
 enum class Dtype : uint8_t {
-    kInt8,
-    kUint8,
-    kInt16,
-    kUint16,
-    kHalf,
-    kBfloat16,
-    kInt32,
-    kUint32,
-    kFloat,
-    kInt64,
-    kUint64,
-    kInt4,   ///< two in each byte; the size of such a view is one byte
+#define OPFORGE_KERNEL_DTYPE(dtype, type, name) dtype,
+#include "opforge_twin/kernel_dtype_table.inc"
+#undef OPFORGE_KERNEL_DTYPE
     kOther,  ///< any type of 1, 2, 4 or 8 bytes that is only copied
 };
 
@@ -30,19 +21,13 @@ inline constexpr bool kIsAnyOf = (std::is_same_v<T, Allowed> || ...);
 template <typename T>
 constexpr Dtype DtypeOf()
 {
-    return std::is_same_v<T, int8_t>       ? Dtype::kInt8
-           : std::is_same_v<T, uint8_t>    ? Dtype::kUint8
-           : std::is_same_v<T, int16_t>    ? Dtype::kInt16
-           : std::is_same_v<T, uint16_t>   ? Dtype::kUint16
-           : std::is_same_v<T, half>       ? Dtype::kHalf
-           : std::is_same_v<T, bfloat16_t> ? Dtype::kBfloat16
-           : std::is_same_v<T, int32_t>    ? Dtype::kInt32
-           : std::is_same_v<T, uint32_t>   ? Dtype::kUint32
-           : std::is_same_v<T, float>      ? Dtype::kFloat
-           : std::is_same_v<T, int64_t>    ? Dtype::kInt64
-           : std::is_same_v<T, uint64_t>   ? Dtype::kUint64
-           : kIsInt4<T>                    ? Dtype::kInt4
-                                           : Dtype::kOther;
+#define OPFORGE_KERNEL_DTYPE(dtype, type, name) \
+    if (std::is_same_v<T, type>) {              \
+        return Dtype::dtype;                    \
+    }
+#include "opforge_twin/kernel_dtype_table.inc"
+#undef OPFORGE_KERNEL_DTYPE
+    return Dtype::kOther;
 }
 
 /// A view of on-chip memory: byte addresses in the memory of the unit, and the source buffer.

@@ -30,7 +30,7 @@ void RequireUnit(Block& block, const LocalView& view, LocalUnit::Id id, const ch
 double PeakOf(const Block& block, Dtype dtype)
 {
     return dtype == Dtype::kInt8       ? kInt8Speed * time_model::kCubeMacsPerCycleFp16
-           : dtype == Dtype::kHalf     ? time_model::kCubeMacsPerCycleFp16
+           : dtype == Dtype::kFloat16  ? time_model::kCubeMacsPerCycleFp16
            : dtype == Dtype::kBfloat16 ? time_model::kCubeMacsPerCycleBf16
            : block.registers.hf32.isOn ? time_model::kCubeMacsPerCycleHf32
                                        : time_model::kCubeMacsPerCycleFp32;

@@ -32,16 +32,16 @@ struct QuantRow {
 };
 
 constexpr QuantRow kQuantRows[] = {
-    {NoQuant, "NoQuant", Dtype::kFloat, Dtype::kFloat, Dtype::kFloat, false, false},
+    {NoQuant, "NoQuant", Dtype::kFloat32, Dtype::kFloat32, Dtype::kFloat32, false, false},
     {NoQuant, "NoQuant", Dtype::kInt32, Dtype::kInt32, Dtype::kInt32, false, false},
-    {F322F16, "F322F16", Dtype::kFloat, Dtype::kHalf, Dtype::kHalf, false, false},
-    {F322BF16, "F322BF16", Dtype::kFloat, Dtype::kBfloat16, Dtype::kBfloat16, false, false},
-    {DEQF16, "DEQF16", Dtype::kInt32, Dtype::kHalf, Dtype::kHalf, true, false},
-    {VDEQF16, "VDEQF16", Dtype::kInt32, Dtype::kHalf, Dtype::kHalf, true, true},
+    {F322F16, "F322F16", Dtype::kFloat32, Dtype::kFloat16, Dtype::kFloat16, false, false},
+    {F322BF16, "F322BF16", Dtype::kFloat32, Dtype::kBfloat16, Dtype::kBfloat16, false, false},
+    {DEQF16, "DEQF16", Dtype::kInt32, Dtype::kFloat16, Dtype::kFloat16, true, false},
+    {VDEQF16, "VDEQF16", Dtype::kInt32, Dtype::kFloat16, Dtype::kFloat16, true, true},
     {REQ8, "REQ8", Dtype::kInt32, Dtype::kInt8, Dtype::kUint8, true, false},
     {VREQ8, "VREQ8", Dtype::kInt32, Dtype::kInt8, Dtype::kUint8, true, true},
-    {QF322B8_PRE, "QF322B8_PRE", Dtype::kFloat, Dtype::kInt8, Dtype::kUint8, true, false},
-    {VQF322B8_PRE, "VQF322B8_PRE", Dtype::kFloat, Dtype::kInt8, Dtype::kUint8, true, true},
+    {QF322B8_PRE, "QF322B8_PRE", Dtype::kFloat32, Dtype::kInt8, Dtype::kUint8, true, false},
+    {VQF322B8_PRE, "VQF322B8_PRE", Dtype::kFloat32, Dtype::kInt8, Dtype::kUint8, true, true},
 };
 
 /// The parameter of a quantization: a float with the 19 bits that the device uses, and an offset of 9 bits.
@@ -83,7 +83,7 @@ void StoreSaturated(uint8_t* to, float value)
 void StoreAs(Dtype dtype, float value, uint8_t* to)
 {
     switch (dtype) {
-        case Dtype::kHalf:
+        case Dtype::kFloat16:
             return Store<half>(to, value);
         case Dtype::kBfloat16:
             return Store<bfloat16_t>(to, value);
@@ -227,7 +227,7 @@ std::vector<Quantization> ColumnsOf(Block& block, const LocalView& view, int64_t
 /// The conversion of a store of the Matmul API, which passes the scales and not the mode.
 Conversion ConversionOfMatmul(Block& block, Dtype to, const ProductStore& store, const Call& call)
 {
-    const Dtype from = store.isInteger ? Dtype::kInt32 : Dtype::kFloat;
+    const Dtype from = store.isInteger ? Dtype::kInt32 : Dtype::kFloat32;
     for (const QuantRow& row : kQuantRows) {
         const bool isSame = row.from == from && (row.to == to || row.orTo == to);
         if (isSame && row.hasScale == (store.scales != nullptr) && row.isTensor == store.isScaledByColumn) {

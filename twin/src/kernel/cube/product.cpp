@@ -184,7 +184,7 @@ void AddProduct(const ProductShape& shape, const uint8_t* left, const uint8_t* r
     switch (shape.dtype) {
         case Dtype::kInt8:
             return AddIntegers(shape, left, right, sums);
-        case Dtype::kHalf:
+        case Dtype::kFloat16:
             return AddProductOf<half>(shape, left, right, sums);
         case Dtype::kBfloat16:
             return AddProductOf<bfloat16_t>(shape, left, right, sums);

@@ -84,9 +84,9 @@ void Accumulate(AtomicOp op, uint8_t* to, const uint8_t* from, int64_t bytes)
 void AccumulateAs(Dtype dtype, AtomicOp op, uint8_t* to, const uint8_t* from, int64_t bytes)
 {
     switch (dtype) {
-        case Dtype::kFloat:
+        case Dtype::kFloat32:
             return Accumulate<float>(op, to, from, bytes);
-        case Dtype::kHalf:
+        case Dtype::kFloat16:
             return Accumulate<half>(op, to, from, bytes);
         case Dtype::kBfloat16:
             return Accumulate<bfloat16_t>(op, to, from, bytes);

@@ -1,7 +1,6 @@
 // Texts of kernels on standard output: printf, assertions and dumps of tensors.
 #include <cstdarg>
 #include <cstdio>
-#include <iterator>
 
 #include "kernel/exec/block.h"
 #include "kernel/vector/numbers.h"
@@ -29,33 +28,41 @@ void Write(const std::string& text)
     std::fflush(stdout);
 }
 
+std::string Unsigned(int64_t size, uint64_t bits)
+{
+    return std::to_string(size == 8 ? bits : bits & ((uint64_t{1} << 8 * size) - 1));
+}
+
+template <typename T>
+std::string NumberOf(uint64_t bits)
+{
+    if constexpr (std::is_signed_v<Computed<T>>) {
+        return std::to_string(ScalarOf<T>(bits));
+    } else {
+        return Unsigned(sizeof(T), bits);
+    }
+}
+
 std::string NumberText(Dtype dtype, int32_t size, uint64_t bits)
 {
     switch (dtype) {
-        case Dtype::kHalf:
-            return std::to_string(ScalarOf<half>(bits));
-        case Dtype::kBfloat16:
-            return std::to_string(ScalarOf<bfloat16_t>(bits));
-        case Dtype::kFloat:
-            return std::to_string(ScalarOf<float>(bits));
-        case Dtype::kInt8:
-            return std::to_string(ScalarOf<int8_t>(bits));
-        case Dtype::kInt16:
-            return std::to_string(ScalarOf<int16_t>(bits));
-        case Dtype::kInt32:
-            return std::to_string(ScalarOf<int32_t>(bits));
-        case Dtype::kInt64:
-            return std::to_string(ScalarOf<int64_t>(bits));
+#define OPFORGE_KERNEL_DTYPE(dtype, type, name) \
+    case Dtype::dtype:                          \
+        return NumberOf<type>(bits);
+#include "opforge_twin/kernel_dtype_table.inc"
+#undef OPFORGE_KERNEL_DTYPE
         default:
-            return std::to_string(size == 8 ? bits : bits & ((uint64_t{1} << 8 * size) - 1));
+            return Unsigned(size, bits);
     }
 }
 
 const char* NameOf(Dtype dtype)
 {
-    constexpr const char* names[] = {"int8",   "uint8", "int16", "uint16", "float16", "bfloat16", "int32",
-                                     "uint32", "float", "int64", "uint64", "int4",    "bytes"};
-    static_assert(std::size(names) == static_cast<size_t>(Dtype::kOther) + 1);
+    constexpr const char* names[] = {
+#define OPFORGE_KERNEL_DTYPE(dtype, type, name) name,
+#include "opforge_twin/kernel_dtype_table.inc"
+#undef OPFORGE_KERNEL_DTYPE
+        "bytes"};
     return names[static_cast<size_t>(dtype)];
 }
 

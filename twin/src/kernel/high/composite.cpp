@@ -56,7 +56,7 @@ void WithType(Dtype dtype, const Use& use)
             return use(int16_t{});
         case Dtype::kUint16:
             return use(uint16_t{});
-        case Dtype::kHalf:
+        case Dtype::kFloat16:
             return use(half{});
         case Dtype::kBfloat16:
             return use(bfloat16_t{});
@@ -64,7 +64,7 @@ void WithType(Dtype dtype, const Use& use)
             return use(int32_t{});
         case Dtype::kUint32:
             return use(uint32_t{});
-        case Dtype::kFloat:
+        case Dtype::kFloat32:
             return use(float{});
         case Dtype::kInt64:
         case Dtype::kUint64:

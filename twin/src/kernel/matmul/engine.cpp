@@ -101,7 +101,7 @@ private:
 
     LocalView Sums(int64_t slot) const
     {
-        const Dtype dtype = HasIntegers() ? Dtype::kInt32 : Dtype::kFloat;
+        const Dtype dtype = HasIntegers() ? Dtype::kInt32 : Dtype::kFloat32;
         return job_.hasOwnTile ? Part(job_.ownTile, 0, dtype, 4) : Part(object_.co1, slot * TileBytes(job_), dtype, 4);
     }
 
@@ -116,7 +116,7 @@ private:
                 Set(HardEvent::M_MTE1, kBiasId, call_);
                 Set(HardEvent::MTE1_MTE2, kBiasId, call_);
             }
-            if (job_.a.dtype == Dtype::kFloat) {
+            if (job_.a.dtype == Dtype::kFloat32) {
                 SetHf32(job_.hasHf32, call_);
                 SetHf32Truncation(job_.truncatesHf32, call_);
             }
@@ -148,7 +148,7 @@ private:
             // The next job, or the kernel itself, reuses L1.
             Set(HardEvent::MTE1_MTE2, 0, call_);
             Wait(HardEvent::MTE1_MTE2, 0, call_);
-            if (job_.a.dtype == Dtype::kFloat && job_.hasHf32) {
+            if (job_.a.dtype == Dtype::kFloat32 && job_.hasHf32) {
                 SetHf32(false, call_);
                 SetHf32Truncation(false, call_);
             }
@@ -199,7 +199,8 @@ private:
         block_.checks.Touch({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, to.address, count * 4, "bias", call_});
         for (int64_t index = 0; index < count; ++index) {
             const uint8_t* source = block_.local.At(from.address + index * 2);
-            const float value = job_.bias.dtype == Dtype::kHalf ? Load<half>(source) : float{Load<bfloat16_t>(source)};
+            const float value =
+                job_.bias.dtype == Dtype::kFloat16 ? Load<half>(source) : float{Load<bfloat16_t>(source)};
             std::memcpy(block_.local.At(to.address + index * 4), &value, sizeof(value));
         }
         block_.timeline.RunCube(Pipe::kMte1, static_cast<double>(RoundUp<int64_t>(count * 4, 64)) / 64.0, call_);
@@ -331,13 +332,13 @@ private:
             store.scales = scales_.data();
             store.isScaledByColumn = true;
         }
-        const bool isPlain = job_.c.dtype == (HasIntegers() ? Dtype::kInt32 : Dtype::kFloat);
-        const bool isNarrowed = !HasIntegers() && (job_.c.dtype == Dtype::kHalf || job_.c.dtype == Dtype::kBfloat16);
+        const bool isPlain = job_.c.dtype == (HasIntegers() ? Dtype::kInt32 : Dtype::kFloat32);
+        const bool isNarrowed = !HasIntegers() && (job_.c.dtype == Dtype::kFloat16 || job_.c.dtype == Dtype::kBfloat16);
         if (store.scales == nullptr && !isPlain && !isNarrowed) {
             block_.Fail("matmul_quant", Pipe::kFix, call_,
                         "C has another type than the sums; call SetQuantScalar or SetQuantVector before the product");
         }
-        if (store.scales != nullptr && job_.c.dtype != Dtype::kHalf && job_.c.dtype != Dtype::kInt8) {
+        if (store.scales != nullptr && job_.c.dtype != Dtype::kFloat16 && job_.c.dtype != Dtype::kInt8) {
             block_.Fail("matmul_quant", Pipe::kFix, call_, "a scale maps sums to half or int8_t; C has another type");
         }
         return store;
@@ -345,7 +346,7 @@ private:
 
     uint32_t QuantMode() const
     {
-        return job_.c.dtype == Dtype::kHalf ? F322F16 : job_.c.dtype == Dtype::kBfloat16 ? F322BF16 : NoQuant;
+        return job_.c.dtype == Dtype::kFloat16 ? F322F16 : job_.c.dtype == Dtype::kBfloat16 ? F322BF16 : NoQuant;
     }
 
     void StoreTile(const MatmulTile& tile, int64_t index, const LocalView& sums)

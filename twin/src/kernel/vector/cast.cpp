@@ -152,7 +152,7 @@ template <typename U>
 Body FloatingTo(Dtype dst)
 {
     switch (dst) {
-        case Dtype::kHalf:
+        case Dtype::kFloat16:
             return ConvertBody<half, U>;
         case Dtype::kBfloat16:
             return ConvertBody<bfloat16_t, U>;
@@ -175,7 +175,7 @@ template <typename U>
 Body WholeTo(Dtype dst)
 {
     switch (dst) {
-        case Dtype::kHalf:
+        case Dtype::kFloat16:
             return ConvertBody<half, U>;
         case Dtype::kInt16:
             return ConvertBody<int16_t, U>;
@@ -191,11 +191,11 @@ Body WholeTo(Dtype dst)
 Body BodyFor(Dtype dst, Dtype src)
 {
     switch (src) {
-        case Dtype::kHalf:
+        case Dtype::kFloat16:
             return FloatingTo<half>(dst);
         case Dtype::kBfloat16:
             return FloatingTo<bfloat16_t>(dst);
-        case Dtype::kFloat:
+        case Dtype::kFloat32:
             return FloatingTo<float>(dst);
         case Dtype::kInt8:
             return WholeTo<int8_t>(dst);
@@ -306,7 +306,7 @@ void Convert(const LocalView& dst, const LocalView& src, RoundMode mode, uint32_
                          " does not exist for this pair of dtypes, expected one of ", NamesOf(allowedModes),
                          "; the device converts nothing"));
     }
-    if (src.dtype == Dtype::kInt32 && dst.dtype == Dtype::kHalf && !block->registers.dequantScale) {
+    if (src.dtype == Dtype::kInt32 && dst.dtype == Dtype::kFloat16 && !block->registers.dequantScale) {
         block->Fail("cast_mode", Pipe::kVector, call, "int32_t to half needs SetDeqScale(half) before");
     }
     const Conversion how{mode, block->registers.dequantScale.value_or(1.0F)};

@@ -79,9 +79,9 @@ Body BinaryFor(Dtype dtype)
         return BinaryBody<uint16_t, op>;
     } else {
         switch (dtype) {
-            case Dtype::kHalf:
+            case Dtype::kFloat16:
                 return BinaryBody<half, op>;
-            case Dtype::kFloat:
+            case Dtype::kFloat32:
                 return BinaryBody<float, op>;
             default:
                 break;
@@ -118,13 +118,13 @@ Body BinaryBodyFor(BinaryOp op, Dtype dst, Dtype src)
         case BinaryOp::kSubRelu:
             return BinaryFor<BinaryOp::kSubRelu>(dst);
         case BinaryOp::kMulDstAdd:
-            return dst == Dtype::kHalf ? MulDstBody<half, false> : MulDstBody<float, false>;
+            return dst == Dtype::kFloat16 ? MulDstBody<half, false> : MulDstBody<float, false>;
         case BinaryOp::kMulDstAddRelu:
-            return dst == Dtype::kHalf ? MulDstBody<half, true> : MulDstBody<float, true>;
+            return dst == Dtype::kFloat16 ? MulDstBody<half, true> : MulDstBody<float, true>;
         case BinaryOp::kMulAddDst:
-            return dst == Dtype::kHalf   ? MulAddBody<half, half>
-                   : src == Dtype::kHalf ? MulAddBody<float, half>
-                                         : MulAddBody<float, float>;
+            return dst == Dtype::kFloat16   ? MulAddBody<half, half>
+                   : src == Dtype::kFloat16 ? MulAddBody<float, half>
+                                            : MulAddBody<float, float>;
     }
     return nullptr;
 }
@@ -178,7 +178,7 @@ void CopyBody(uint8_t* const* operands, int64_t count, uint64_t /*scalar*/, cons
 template <UnaryOp op>
 Body FloatingFor(Dtype dtype)
 {
-    return dtype == Dtype::kHalf ? UnaryBody<half, op> : UnaryBody<float, op>;
+    return dtype == Dtype::kFloat16 ? UnaryBody<half, op> : UnaryBody<float, op>;
 }
 
 Body UnaryBodyFor(UnaryOp op, const LocalView& dst)
@@ -259,9 +259,9 @@ template <ScalarOp op>
 Body ArithmeticFor(Dtype dtype)
 {
     switch (dtype) {
-        case Dtype::kHalf:
+        case Dtype::kFloat16:
             return ScalarBody<half, op>;
-        case Dtype::kFloat:
+        case Dtype::kFloat32:
             return ScalarBody<float, op>;
         case Dtype::kInt16:
             return ScalarBody<int16_t, op>;
@@ -297,12 +297,12 @@ Body ScalarBodyFor(ScalarOp op, Dtype dst, Dtype src)
         case ScalarOp::kMins:
             return ArithmeticFor<ScalarOp::kMins>(dst);
         case ScalarOp::kLeakyRelu:
-            return dst == Dtype::kHalf ? ScalarBody<half, ScalarOp::kLeakyRelu>
-                                       : ScalarBody<float, ScalarOp::kLeakyRelu>;
+            return dst == Dtype::kFloat16 ? ScalarBody<half, ScalarOp::kLeakyRelu>
+                                          : ScalarBody<float, ScalarOp::kLeakyRelu>;
         case ScalarOp::kAxpy:
-            return dst == Dtype::kHalf   ? AxpyBody<half, half>
-                   : src == Dtype::kHalf ? AxpyBody<float, half>
-                                         : AxpyBody<float, float>;
+            return dst == Dtype::kFloat16   ? AxpyBody<half, half>
+                   : src == Dtype::kFloat16 ? AxpyBody<float, half>
+                                            : AxpyBody<float, float>;
         case ScalarOp::kShiftLeft:
             return ShiftFor<ScalarOp::kShiftLeft>(dst);
         case ScalarOp::kShiftRight:
@@ -397,10 +397,10 @@ void Progression(const LocalView& dst, uint64_t first, uint64_t step, const Lane
     const Entry block(call);
     const Shape shape = Resolve(*block, lanes, dst.size, call);
     const Steps steps{first, step, 0};
-    const Body body = dst.dtype == Dtype::kHalf    ? ProgressionBody<half>
-                      : dst.dtype == Dtype::kFloat ? ProgressionBody<float>
-                      : dst.dtype == Dtype::kInt16 ? ProgressionBody<int16_t>
-                                                   : ProgressionBody<int32_t>;
+    const Body body = dst.dtype == Dtype::kFloat16   ? ProgressionBody<half>
+                      : dst.dtype == Dtype::kFloat32 ? ProgressionBody<float>
+                      : dst.dtype == Dtype::kInt16   ? ProgressionBody<int16_t>
+                                                     : ProgressionBody<int32_t>;
     const int64_t bytes = std::min(Extent(shape, dst.size, dstStride), kBlockBytes);
     if (bytes > 0) {
         // The scalar unit writes the first block; the headers order only later instructions of the vector unit after

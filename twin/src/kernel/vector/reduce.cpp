@@ -283,8 +283,8 @@ void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const Local
     }
     block->checks.Use(dst, int64_t{dst.size} * (withIndex ? 2 : 1), Pipe::kVector, AccessKind::kWrite, dst.size, "dst",
                       call);
-    (src.dtype == Dtype::kHalf ? ReduceAll<half> : ReduceAll<float>)(*block, op, dst, src, shape, stride, withIndex,
-                                                                     call);
+    (src.dtype == Dtype::kFloat16 ? ReduceAll<half> : ReduceAll<float>)(*block, op, dst, src, shape, stride, withIndex,
+                                                                        call);
 }
 
 void ReduceRepeats(ReduceOp op, const LocalView& dst, const LocalView& src, const Lanes& lanes, int64_t dstRepeatStride,
@@ -303,8 +303,8 @@ void ReduceRepeats(ReduceOp op, const LocalView& dst, const LocalView& src, cons
     block->checks.Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite, dst.size, "dst",
                       call);
     RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
-    (src.dtype == Dtype::kHalf ? ReduceEach<half> : ReduceEach<float>)(*block, op, dst, src, shape, stride, dstStride,
-                                                                       order, call);
+    (src.dtype == Dtype::kFloat16 ? ReduceEach<half> : ReduceEach<float>)(*block, op, dst, src, shape, stride,
+                                                                          dstStride, order, call);
 }
 
 void ReduceGroups(ReduceOp op, int64_t group, const LocalView& dst, const LocalView& src, const Lanes& lanes,
@@ -324,8 +324,8 @@ void ReduceGroups(ReduceOp op, int64_t group, const LocalView& dst, const LocalV
     block->checks.Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite,
                       isBlock ? dst.size : kBlockBytes, "dst", call);
     RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
-    (src.dtype == Dtype::kHalf ? ReduceEachGroup<half> : ReduceEachGroup<float>)(*block, op, group, dst, src, shape,
-                                                                                 stride, dstStride, call);
+    (src.dtype == Dtype::kFloat16 ? ReduceEachGroup<half> : ReduceEachGroup<float>)(*block, op, group, dst, src, shape,
+                                                                                    stride, dstStride, call);
 }
 
 namespace {
@@ -340,7 +340,7 @@ uint64_t ValueOf(Block& block, const LastReduction& last, Dtype dtype, const cha
     }
     uint64_t bits = 0;
     auto* to = reinterpret_cast<uint8_t*>(&bits);
-    dtype == Dtype::kHalf ? Store<half>(to, last.value) : Store<float>(to, last.value);
+    dtype == Dtype::kFloat16 ? Store<half>(to, last.value) : Store<float>(to, last.value);
     return bits;
 }
 

@@ -131,9 +131,9 @@ void CompareAny(Block& block, const LocalView* dst, const LocalView& src0, const
         }
     }
     Charge(block, shape, call);
-    const auto run = src0.dtype == Dtype::kHalf    ? CompareBits<half>
-                     : src0.dtype == Dtype::kFloat ? CompareBits<float>
-                                                   : CompareBits<int32_t>;
+    const auto run = src0.dtype == Dtype::kFloat16   ? CompareBits<half>
+                     : src0.dtype == Dtype::kFloat32 ? CompareBits<float>
+                                                     : CompareBits<int32_t>;
     run(block, dst, src0, src1, scalar, mode, shape, stride0, stride1, call);
 }
 

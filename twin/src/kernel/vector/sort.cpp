@@ -27,7 +27,7 @@ struct SortEntry {
 
 float ValueAt(const uint8_t* from, Dtype dtype)
 {
-    return dtype == Dtype::kHalf ? Load<half>(from) : Load<float>(from);
+    return dtype == Dtype::kFloat16 ? Load<half>(from) : Load<float>(from);
 }
 
 void RequireNumber(Block& block, float value, const Call& call)
@@ -251,7 +251,7 @@ void SplitEntries(const LocalView& values, const LocalView& indices, const Local
     }
     const int64_t count = repeats * kPerRepeat;
     // For half, the device also fills the second half of twice as many indices.
-    const int64_t indexRoom = count * kIndexAt * (values.dtype == Dtype::kHalf ? 2 : 1);
+    const int64_t indexRoom = count * kIndexAt * (values.dtype == Dtype::kFloat16 ? 2 : 1);
     block->checks.Use(sorted, count * kEntryBytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, "sorted", call);
     block->checks.Use(values, count * values.size, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dstValue", call);
     block->checks.Use(indices, indexRoom, Pipe::kVector, AccessKind::kWrite, kBlockBytes, "dstIndex", call);

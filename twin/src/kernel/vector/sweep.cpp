@@ -152,7 +152,7 @@ void Compute(const Block& block, const Operand& target, Body body, uint8_t* cons
              uint64_t scalar, const void* context)
 {
     body(pointers, count, scalar, context);
-    if (block.registers.isSaturating && target.isWritten && target.view->dtype == Dtype::kHalf) {
+    if (block.registers.isSaturating && target.isWritten && target.view->dtype == Dtype::kFloat16) {
         Saturate<half>(pointers[0], count);
     } else if (block.registers.isSaturating && target.isWritten && target.view->dtype == Dtype::kBfloat16) {
         Saturate<bfloat16_t>(pointers[0], count);
