@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TBE = "op_impl/ai_core/tbe"
 # Scripts that run before the vendor folder exists.
-_OF_ARCHIVE = ("header.sh", "install.sh")
+OF_ARCHIVE = ("header.sh", "install.sh")
 # The sources compile with the public headers of all versions in this range: first and last CANN.
 CANN_VERSIONS = ("8.1", "9.1")
 # The compiler version of the first CANN. GE skips a vendor whose value is outside the range of the toolkit. Newer
@@ -89,7 +89,7 @@ class Contents:
 
 def _is_executable(path: str) -> bool:
     """Return whether a file of the archive is executable; other files are only read."""
-    return path.endswith(("install.sh", "uninstall.sh"))
+    return path == "install.sh" or path.endswith("/scripts/uninstall.sh")
 
 
 def layout(contents: Contents) -> dict[str, bytes]:
@@ -149,7 +149,7 @@ def _vendor_tree(contents: Contents) -> dict[str, bytes]:
         f"package_version={contents.version}\nrelease=source\ncustom_opp_compiler_version={_FIRST_COMPILER}\n"
     ).encode()
     tree["src/README"] = SOURCES_README.replace("<vendor>", contents.vendor).encode()
-    tree |= {f"scripts/{name}": data for name, data in contents.scripts.items() if name not in _OF_ARCHIVE}
+    tree |= {f"scripts/{name}": data for name, data in contents.scripts.items() if name not in OF_ARCHIVE}
     return tree | dict(contents.products)
 
 

@@ -177,11 +177,16 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
         specs=specs,
         generated=generated,
         sources=_sources(project, {spec.source_name for spec in every} - {spec.source_name for spec in specs}),
-        scripts={path.name: path.read_bytes() for path in sorted(SCRIPTS.glob("*.sh"))} | _builder(),
+        scripts=shell_scripts() | _builder(),
         vendor=vendor,
         version=project.version or importlib.metadata.version("opforge"),
         socs=choose_socs(specs, socs),
     )
+
+
+def shell_scripts() -> dict[str, bytes]:
+    """Return the scripts of the installer by path below its folder."""
+    return {path.relative_to(SCRIPTS).as_posix(): path.read_bytes() for path in sorted(SCRIPTS.rglob("*.sh"))}
 
 
 def _builder() -> dict[str, bytes]:

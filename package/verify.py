@@ -18,9 +18,10 @@ from opforge.codegen.untrusted import MOST_JSON_BYTES, FormError, parse_json
 from opforge.package.doctor.documents import PACKED_FORM, PackedManifest
 
 from .archive import ArchiveError, Member, read_archive
+from .layout import OF_ARCHIVE
 from .manifest import INFO, SUMS, info_text
 from .manifest import NAME as MANIFEST
-from .pack import SCRIPTS
+from .pack import SCRIPTS, shell_scripts
 from .signature import SIGNATURE, read_keys, signer
 
 MAX_FILE_BYTES = 1 << 30
@@ -30,7 +31,7 @@ _HEAD = re.compile(
     rb"#!/bin/sh\n\{ # [^\n]*\nheader_lines=(\d{1,6})\npayload_bytes=(\d{1,12})\npayload_sha256=([0-9a-f]{64})\n"
 )
 _SUM = re.compile(r"([0-9a-f]{64})  (.+)")
-_KEPT = frozenset((MANIFEST, SUMS, INFO, SIGNATURE, "install.sh"))
+_KEPT = frozenset((MANIFEST, SUMS, INFO, SIGNATURE))
 _FACTS = ("vendor", "version", "release", "cann", "operators", "socs")
 
 
@@ -117,8 +118,10 @@ def _content_problems(files: dict[str, Member], facts: dict[str, Any], keys: byt
             yield f"{path}: differs from the manifest"
     expected = {*(root + path for path in manifest.files), root + MANIFEST, root + SUMS, "install.sh", SIGNATURE}
     yield from (f"{name}: not listed in the manifest" for name in sorted(set(files) - expected))
-    if "install.sh" not in files or files["install.sh"].content != (SCRIPTS / "install.sh").read_bytes():
-        yield "install.sh: differs from the one of this opforge"
+    for name, data in shell_scripts().items():
+        path = name if name in OF_ARCHIVE else f"{root}scripts/{name}"
+        if name != "header.sh" and (path not in files or files[path].digest != hashlib.sha256(data).hexdigest()):
+            yield f"{path.removeprefix(root)}: differs from the one of this opforge"
     if root != f"packages/vendors/{manifest.vendor}/":
         yield f"the manifest names the vendor '{manifest.vendor}', but is in {root}"
     yield from _list_problems(files, root, manifest)

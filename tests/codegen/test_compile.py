@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from opforge.codegen.render import TABLES_HEADER, render, tables_header
+from opforge.twin.build import header_folders
 
 PLAN = """
 #include "common/plan.h"
@@ -59,7 +60,7 @@ def generated(specimen, tmp_path_factory):
 
 
 def test_every_source_compiles_without_a_warning(generated, root):
-    includes = [root / "twin" / "include", *(generated / f"op_{f}" for f in ("proto", "host", "kernel", "api"))]
+    includes = [*header_folders(), *(generated / f"op_{f}" for f in ("proto", "host", "kernel", "api"))]
     includes += [root / "op_host", root / "op_plugin"]
     flags = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *(f"-I{folder}" for folder in includes)]
 

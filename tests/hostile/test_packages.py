@@ -26,8 +26,9 @@ from opforge.codegen.project import Project
 from opforge.codegen.untrusted import FormError, parse_json
 from opforge.package.archive import MOST_MEMBERS, MOST_UNPACKED_BYTES, ArchiveError, read_archive
 from opforge.package.doctor.documents import BINARIES_FORM, BUILT_FORM, MANIFEST_FORM, OPS_INFO_FORM, PACKED_FORM
+from opforge.package.layout import OF_ARCHIVE
 from opforge.package.manifest import lists
-from opforge.package.pack import SCRIPTS, pack
+from opforge.package.pack import pack, shell_scripts
 from opforge.package.verify import verify
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,10 +65,11 @@ def archive_of(files, facts=()):
         "builtin_op_types": [],
         "builtin_aclnn": [],
     }
-    tree = dict(files)
+    scripts = shell_scripts()
+    tree = {f"scripts/{name}": data for name, data in scripts.items() if name not in OF_ARCHIVE} | dict(files)
     tree |= lists(stated | dict(facts), tree)
     members = {f"{TREE}{name}": data for name, data in tree.items()}
-    return tar_of(members | {"install.sh": (SCRIPTS / "install.sh").read_bytes()})
+    return tar_of(members | {"install.sh": scripts["install.sh"]})
 
 
 def tar_of(members, form=tarfile.GNU_FORMAT):

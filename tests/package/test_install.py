@@ -123,6 +123,7 @@ def test_modes_do_not_depend_on_umask(package, target, umask, tmp_path):
 
 def test_install_for_all_adds_permissions_to_existing_files(package, run, opp):
     vendors = opp / "vendors"
+    script = vendors / "opforge/scripts/uninstall.sh"
     vendors.chmod(0o750)
     (vendors / "config.ini").chmod(0o640)
     place = {"ASCEND_OPP_PATH": str(opp)}
@@ -133,7 +134,7 @@ def test_install_for_all_adds_permissions_to_existing_files(package, run, opp):
         assert (opened.returncode, opened.stderr) == (0, "")
         assert "nothing was done" not in opened.stdout
         for path in (vendors, vendors / "config.ini", *(vendors / "opforge").rglob("*")):
-            assert path.stat().st_mode & 0o005 == (0o005 if path.is_dir() or path.name == "uninstall.sh" else 0o004)
+            assert path.stat().st_mode & 0o005 == (0o005 if path.is_dir() or path == script else 0o004)
         vendors.chmod(0o750)
         (vendors / "config.ini").chmod(0o640)
 

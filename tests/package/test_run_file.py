@@ -25,6 +25,7 @@ from opforge.codegen.new import new_project
 from opforge.codegen.project import Project
 from opforge.package.layout import layout
 from opforge.package.pack import gather, pack, package_name
+from opforge.twin.build import include_flags
 
 TREE = "packages/vendors/opforge/"
 
@@ -164,7 +165,7 @@ def test_packaged_sources_need_only_the_package_and_cann(members, project, tmp_p
     vendor = tmp_path / TREE
     dynamic = "op_impl/ai_core/tbe/opforge_impl/dynamic"
     folders = [vendor / "src/op_host", vendor / dynamic, vendor / "op_api/include", vendor / "op_proto/inc"]
-    includes = [f"-I{folder}" for folder in (project.root / "twin/include", *folders)]
+    includes = [*include_flags(), *(f"-I{folder}" for folder in folders)]
     dtypes = [f"-DDTYPE_{name}=half" for name in ("GRAD_Y", "GRAD_BIAS")]
     dtypes += [f"-DORIG_DTYPE_{name}=DT_FLOAT16" for name in ("GRAD_Y", "GRAD_BIAS")]
     sources = [str(path) for folder in (vendor / "src", vendor / dynamic) for path in sorted(folder.rglob("*.cpp"))]

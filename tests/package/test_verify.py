@@ -18,6 +18,7 @@ from opforge.package.cann.listing import listing
 from opforge.package.verify import verify
 
 TREE = "packages/vendors/opforge/"
+ACTION = TREE + "scripts/actions/payload.sh"
 
 
 def test_package_agrees_with_its_manifest(package):
@@ -110,6 +111,19 @@ def _of_vendor(name):
     return lambda files: files | {path: files[path].replace(*change) for path, change in changes.items()}
 
 
+@pytest.mark.parametrize("content", [b"touch ran\n", None])
+def test_installer_rejects_a_changed_or_missing_script(package, run, tmp_path, content):
+    def change(files):
+        return {name: content if name == ACTION else data for name, data in files.items() if content or name != ACTION}
+
+    changed = repacked(package, tmp_path / "changed.run", change)
+    changed.chmod(0o755)
+    refused = run(changed, f"--install-path={tmp_path / 'opp'}")
+    message = "the package is damaged: scripts/actions/payload.sh is missing or differs from SHA256SUMS; get it again\n"
+    assert (refused.returncode, refused.stderr) == (2, message)
+    assert not (tmp_path / "opp").exists()
+
+
 def test_installer_rejects_a_vendor_name_with_a_path(package, run, tmp_path):
     changed = repacked(package, tmp_path / "changed.run", _of_vendor("../../x"))
     changed.chmod(0o755)
@@ -127,6 +141,7 @@ def test_installer_rejects_a_vendor_name_with_a_path(package, run, tmp_path):
         (lambda f: f | {"/etc/evil": b"x"}, "/etc/evil: is outside of the package"),
         (lambda f: f | {TREE + "version.info": "/etc/passwd"}, "a link or device"),
         (lambda f: f | {"install.sh": b"rm -rf /"}, "install.sh: differs from the one of this opforge"),
+        (lambda f: f | {ACTION: b"x"}, "scripts/actions/payload.sh: differs from the one of this opforge"),
         (lambda f: {k: v for k, v in f.items() if not k.endswith("version.info")}, "version.info: missing"),
         (lambda f: {k: v for k, v in f.items() if not k.endswith("manifest.json")}, "got 0 files manifest.json"),
         (_of_vendor("../../x"), "the manifest names the vendor '../../x', but is in packages/vendors/opforge/"),
