@@ -356,7 +356,7 @@ private:
         const AscendC::BinaryRepeatParams params(1, 1, 0, groupBlocks, groupBlocks, kFloatsPerBlock);
         const int64_t begin = channel * tiling_.inner;
         const int64_t end = begin + tiling_.inner;
-        for (int64_t window = begin / kFloatsPerBlock * kFloatsPerBlock; window < end; window += repeatFloats) {
+        for (int64_t window = kernel::RoundDown(begin, kFloatsPerBlock); window < end; window += repeatFloats) {
             const int64_t low = kernel::Larger(begin - window, 0);
             const int64_t lanes = kernel::Smaller(end - window, repeatFloats) - low;
             uint64_t mask[2] = {~uint64_t{0} >> (repeatFloats - lanes) << low, 0};

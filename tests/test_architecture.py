@@ -73,6 +73,13 @@ def test_packages_import_in_one_order(package):
     assert others == set()
 
 
+def test_package_imports_only_the_supervision_of_processes_from_the_twin():
+    """`opforge doctor` runs untrusted programs; a second supervisor would repeat the code of the twin."""
+    found = {other for name, targets in graph().items() if name.startswith("opforge.package.") for other in targets}
+    allowed = {"opforge.twin.compiler.limited_process", "opforge.twin.runtime.isolation"}
+    assert {name for name in found if name.startswith("opforge.twin")} == allowed
+
+
 def circles(arrows: dict[str, set[str]]) -> dict[str, list[str]]:
     """Return the modules in a cycle or with a path to one, with their targets."""
     waiting = dict(arrows)

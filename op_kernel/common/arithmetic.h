@@ -29,6 +29,11 @@ __aicore__ inline constexpr int64_t RoundUp(int64_t value, int64_t multiple)
     return CeilDiv(value, multiple) * multiple;
 }
 
+__aicore__ inline constexpr int64_t RoundDown(int64_t value, int64_t multiple)
+{
+    return value / multiple * multiple;
+}
+
 /// The half-open range [begin, end).
 struct Span {
     int64_t begin = 0;

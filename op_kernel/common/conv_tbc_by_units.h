@@ -343,7 +343,8 @@ private:
     }
     __aicore__ inline static Span Granules(const Span& columns, int64_t granule, int64_t width)
     {
-        return {columns.begin / granule * granule, kernel::Smaller(kernel::RoundUp(columns.end, granule), width)};
+        return {kernel::RoundDown(columns.begin, granule),
+                kernel::Smaller(kernel::RoundUp(columns.end, granule), width)};
     }
 
     __aicore__ inline void LoadGradRows(const Step& step, const AscendC::LocalTensor<C>& panel)

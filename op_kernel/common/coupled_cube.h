@@ -165,7 +165,7 @@ public:
     __aicore__ inline void Multiply(int64_t cell, const Matrix& left, const Matrix& right, int64_t depth)
     {
         const int64_t longest =
-            sizes_.l0Half / static_cast<int64_t>(sizeof(half)) / Larger(m_, n_) / kFractal * kFractal;
+            RoundDown(sizes_.l0Half / static_cast<int64_t>(sizeof(half)) / Larger(m_, n_), kFractal);
         for (int64_t done = 0; done < depth; done += longest) {
             const int64_t k = Smaller(longest, depth - done);
             AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(feeding_);

@@ -219,7 +219,7 @@ private:
     __aicore__ inline int32_t SliceDepth(int32_t m, int32_t n, int32_t depth) const
     {
         const int64_t rows = RoundUp(Larger(m, n), kFractal);
-        const int64_t longest = sizes_.l0Half / static_cast<int64_t>(sizeof(T)) / rows / kFractal * kFractal;
+        const int64_t longest = RoundDown(sizes_.l0Half / static_cast<int64_t>(sizeof(T)) / rows, kFractal);
         const int64_t slices = Larger(CeilDiv(depth, longest), 1);
         return static_cast<int32_t>(RoundUp(CeilDiv(depth, slices), kFractal));
     }

@@ -181,7 +181,7 @@ private:
     /// Writes fillers behind `count` words of the list. The caller puts a barrier before it writes these words.
     __aicore__ inline void FillTail(int64_t count)
     {
-        AscendC::Duplicate<int32_t>(list_[static_cast<uint32_t>(count / kBlockWords * kBlockWords)],
+        AscendC::Duplicate<int32_t>(list_[static_cast<uint32_t>(kernel::RoundDown(count, kBlockWords))],
                                     kernel::RowWords::kFiller, kFillers);
     }
 

@@ -284,7 +284,7 @@ private:
     __aicore__ inline void Copy(const AscendC::LocalTensor<float>& destination,
                                 const AscendC::LocalTensor<float>& source, int32_t first, int32_t last)
     {
-        const int32_t start = first / kFloatsPerBlock * kFloatsPerBlock;
+        const int32_t start = static_cast<int32_t>(RoundDown(first, kFloatsPerBlock));
         AscendC::DataCopy(destination[start], source[start], static_cast<uint32_t>(last - start));
         AscendC::PipeBarrier<PIPE_V>();
     }

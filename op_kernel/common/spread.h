@@ -74,7 +74,7 @@ private:
     {
         const int32_t copyLanes = static_cast<int32_t>(RoundUp(values, kFloatsPerBlock));
         const int32_t elements = static_cast<int32_t>(RoundUp(copies_ * copyLanes * pitch_, kFloatsPerRepeat));
-        const int32_t longest = static_cast<int32_t>(scratch_.GetSize()) / 3 / kBitsPerBlock * kBitsPerBlock;
+        const int32_t longest = static_cast<int32_t>(RoundDown(scratch_.GetSize() / 3, kBitsPerBlock));
         for (int32_t first = 0; first < elements; first += longest) {
             const int32_t count = static_cast<int32_t>(Smaller(longest, elements - first));
             const AscendC::LocalTensor<float> inLane = scratch_;

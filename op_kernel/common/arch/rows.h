@@ -64,7 +64,7 @@ __aicore__ inline void LoadLastRow(const AscendC::LocalTensor<T>& destination, c
 {
     constexpr int64_t block = kBlockElements<T>;
     const int64_t elements = static_cast<int64_t>(source.GetSize());
-    const int64_t whole = width / block * block;
+    const int64_t whole = RoundDown(width, block);
     const AscendC::LocalTensor<T> last = destination[static_cast<uint32_t>(whole)];
     if (whole > 0) {
         AscendC::DataCopy(destination, source[static_cast<uint64_t>(offset)], static_cast<uint32_t>(whole));
@@ -139,7 +139,7 @@ __aicore__ inline void StoreRows(const AscendC::GlobalTensor<T>& destination, in
         StoreShortRows(destination, offset, source, rows);
         return;
     }
-    const int64_t whole = rows.width / block * block;
+    const int64_t whole = RoundDown(rows.width, block);
     const int64_t tail = rows.width - whole;
     const int64_t pitch = PitchOf<T>(rows);
     const int64_t step = rows.width + rows.gap;

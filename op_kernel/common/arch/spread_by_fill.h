@@ -67,7 +67,7 @@ private:
             }
             return;
         }
-        for (int64_t window = begin / kFloatsPerBlock * kFloatsPerBlock; window < end; window += kFloatsPerRepeat) {
+        for (int64_t window = RoundDown(begin, kFloatsPerBlock); window < end; window += kFloatsPerRepeat) {
             const int64_t low = Larger(begin - window, 0);
             const int64_t lanes = Smaller(end - window, kFloatsPerRepeat) - low;
             uint64_t mask[2] = {~uint64_t{0} >> (kFloatsPerRepeat - lanes) << low, 0};

@@ -221,7 +221,7 @@ OPFORGE_SIZE_FUNCTION(void, GetCumSumMaxMinTmpSize, CumSum,
 OPFORGE_SIZE_FUNCTION(void, GetBroadCastMaxMinTmpSize, Broadcast,
                       (OPFORGE_PLATFORM, OPFORGE_SHAPE, OPFORGE_SHAPE dstShape, uint32_t, const bool), dstShape, ())
 OPFORGE_SIZE_FUNCTION(void, GetPadMaxMinTmpSize, Pad, (OPFORGE_SHAPE srcShape, OPFORGE_TYPE_SIZE),
-                      (TensorShape({srcShape.GetDim(0), (srcShape.GetDim(1) + 15) / 16 * 16})), ())
+                      (TensorShape({srcShape.GetDim(0), opforge::twin::RoundUp<int64_t>(srcShape.GetDim(1), 16)})), ())
 OPFORGE_SIZE_FUNCTION(void, GetUnPadMaxMinTmpSize, UnPad, (OPFORGE_PLATFORM, OPFORGE_SHAPE srcShape, OPFORGE_TYPE_SIZE),
                       srcShape, ())
 OPFORGE_SIZE_FUNCTION(bool, GetBatchNormMaxMinTmpSize, BatchNorm,

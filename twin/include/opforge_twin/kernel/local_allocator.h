@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_LOCAL_ALLOCATOR_H
 #define OPFORGE_TWIN_KERNEL_LOCAL_ALLOCATOR_H
 
+#include "opforge_twin/arithmetic.h"
 #include "opforge_twin/kernel/layout.h"
 #include "opforge_twin/kernel/system.h"
 #include "opforge_twin/kernel/tensor.h"
@@ -93,7 +94,7 @@ private:
         static_assert(twin::HardwareOf(pos) == hard, "the position is in another memory than the allocator");
         const int64_t bytes = int64_t{tileSize} * static_cast<int64_t>(sizeof(DataType));
         const LocalTensor<DataType> tensor(twin::ViewAt(pos, head_, bytes, {"LocalMemAllocator::Alloc", at}), pos);
-        head_ = static_cast<uint32_t>((int64_t{head_} + bytes + 31) / 32 * 32);
+        head_ = static_cast<uint32_t>(opforge::twin::RoundUp(int64_t{head_} + bytes, opforge::twin::kBlockBytes));
         return tensor;
     }
 

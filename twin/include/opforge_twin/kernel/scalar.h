@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_SCALAR_H
 #define OPFORGE_TWIN_KERNEL_SCALAR_H
 
+#include "opforge_twin/arithmetic.h"
 #include "opforge_twin/kernel/std.h"
 #include "opforge_twin/kernel/sync.h"
 
@@ -75,7 +76,7 @@ const uint32_t VECTOR_REG_WIDTH = 256;
 
 constexpr uint32_t DivCeil(uint32_t a, uint32_t b)
 {
-    return (a + b - 1) / b;
+    return opforge::twin::CeilDiv(a, b);
 }
 
 constexpr uint32_t AlignUp(uint32_t a, uint32_t b)
@@ -90,7 +91,7 @@ inline uint32_t Ceil(uint32_t a, uint32_t b)
 
 constexpr int32_t CeilDivision(int32_t a, int32_t b)
 {
-    return b == 0 ? 0 : (a + b - 1) / b;
+    return b == 0 ? 0 : opforge::twin::CeilDiv(a, b);
 }
 
 constexpr int16_t GetDataBlockSizeInBytes()

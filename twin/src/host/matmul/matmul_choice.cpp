@@ -145,9 +145,10 @@ bool MatmulApiTilingBase::ChooseBase()
         return false;
     }
     const int64_t mostK = std::min(l0aBytes_ / tiling_.baseM, l0bBytes_ / tiling_.baseN) / (2 * size);
-    int32_t baseK = fixedBase_.k > 0 ? fixedBase_.k : static_cast<int32_t>(mostK / unitK * unitK);
+    int32_t baseK =
+        fixedBase_.k > 0 ? fixedBase_.k : static_cast<int32_t>(opforge::twin::RoundDown<int64_t>(mostK, unitK));
     baseK = std::min(baseK, opforge::twin::RoundUp(tiling_.singleCoreK, unitK));
-    tiling_.baseK = std::max(unitK, Limited(baseK, leastBase_.k, mostBase_.k) / unitK * unitK);
+    tiling_.baseK = std::max(unitK, opforge::twin::RoundDown(Limited(baseK, leastBase_.k, mostBase_.k), unitK));
     return true;
 }
 

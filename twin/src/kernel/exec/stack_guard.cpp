@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include "opforge_twin/arithmetic.h"
+
 namespace opforge::twin::kernel {
 
 namespace {
@@ -18,8 +20,8 @@ void* Pointer(uintptr_t address)
 void StackGuard::Raise(void* lowest)
 {
     const auto begin = reinterpret_cast<uintptr_t>(lowest);
-    begin_ = (begin + 2 * kMargin - 1) / kMargin * kMargin;
-    end_ = (begin + kBytes - kMargin) / kMargin * kMargin;
+    begin_ = RoundUp(begin + kMargin, kMargin);
+    end_ = RoundDown(begin + kBytes - kMargin, kMargin);
     mprotect(Pointer(begin_), end_ - begin_, PROT_NONE);
 }
 

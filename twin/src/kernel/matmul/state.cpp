@@ -30,7 +30,7 @@ int64_t StageBytes(const Block& block)
 {
     const int64_t cores = int64_t{block.launch.request.blockNum} * block.launch.layout.Type().vectors;
     const int64_t share = static_cast<int64_t>(kSystemWorkspaceBytes) / std::max<int64_t>(1, cores);
-    return std::min(kMostStageBytes, share / kStageAlignment * kStageAlignment);
+    return std::min(kMostStageBytes, RoundDown(share, kStageAlignment));
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ LocalView RemainingMemory(TPosition position, const Call& call)
 {
     const Entry block(call);
     const LocalUnit& unit = RequireUnit(*block, position, call);
-    return FixedView(*block, unit, position, unit.used, unit.Left() / kBlockBytes * kBlockBytes, call);
+    return FixedView(*block, unit, position, unit.used, RoundDown(unit.Left(), kBlockBytes), call);
 }
 
 }  // namespace opforge::twin::kernel

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "opforge_twin/arithmetic.h"
+
 namespace opforge::twin::kernel {
 
 void ScalarCache::MarkDirty(uint64_t address, uint64_t bytes, const Location& at)
@@ -31,7 +33,7 @@ const ScalarCache::DirtyLine* ScalarCache::FindDirty(uint64_t begin, uint64_t en
 
 void ScalarCache::Drop(uint64_t address, uint64_t base, GlobalOrder* region)
 {
-    const uint64_t line = address / kLineBytes * kLineBytes;
+    const uint64_t line = RoundDown(address, kLineBytes);
     if (const auto dirty = dirty_.find(address / kLineBytes); dirty != dirty_.end()) {
         dirty->second.bytes &= (uint64_t{1} << (address - line)) - 1;
         if (dirty->second.bytes == 0) {
@@ -46,7 +48,7 @@ void ScalarCache::Drop(uint64_t address, uint64_t base, GlobalOrder* region)
 
 void ScalarCache::See(uint64_t address, uint64_t base, GlobalOrder& region)
 {
-    const uint64_t end = address / kLineBytes * kLineBytes + kLineBytes;
+    const uint64_t end = RoundDown(address, kLineBytes) + kLineBytes;
     for (const GlobalOrder::Writer& write : region.WritersOf(address - base, end - base)) {
         seen_[base + write.begin] = {write.core, write.time};
     }
@@ -55,7 +57,7 @@ void ScalarCache::See(uint64_t address, uint64_t base, GlobalOrder& region)
 void ScalarCache::Fetch(uint64_t address, uint64_t base, GlobalOrder& region)
 {
     if (cached_.insert(address / kLineBytes).second) {
-        See(std::max(address / kLineBytes * kLineBytes, base), base, region);
+        See(std::max(RoundDown(address, kLineBytes), base), base, region);
     }
 }
 

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "opforge_twin/arithmetic.h"
+
 namespace opforge::twin::kernel {
 
 namespace {
@@ -23,7 +25,7 @@ uint64_t BitsOf(uint64_t begin, uint64_t end)
 
 uint64_t WordEnd(uint64_t bit)
 {
-    return bit / kWordBits * kWordBits + kWordBits;
+    return RoundDown(bit, kWordBits) + kWordBits;
 }
 
 }  // namespace
@@ -69,7 +71,7 @@ WrittenBytes::Run WrittenBytes::NextUnwritten(uint64_t begin, uint64_t end) cons
     };
     for (; begin < end; begin = WordEnd(begin)) {
         if (const uint64_t bits = missing(begin); bits != 0) {
-            begin = begin / kWordBits * kWordBits + static_cast<uint64_t>(__builtin_ctzll(bits));
+            begin = RoundDown(begin, kWordBits) + static_cast<uint64_t>(__builtin_ctzll(bits));
             break;
         }
     }
@@ -81,7 +83,7 @@ WrittenBytes::Run WrittenBytes::NextUnwritten(uint64_t begin, uint64_t end) cons
         const uint64_t wanted = BitsOf(last, end);
         const uint64_t written = wanted & ~missing(last);
         if (written != 0) {
-            last = last / kWordBits * kWordBits + static_cast<uint64_t>(__builtin_ctzll(written));
+            last = RoundDown(last, kWordBits) + static_cast<uint64_t>(__builtin_ctzll(written));
             break;
         }
         last = std::min(WordEnd(last), end);

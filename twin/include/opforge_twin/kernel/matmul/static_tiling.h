@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_MATMUL_STATIC_TILING_H
 #define OPFORGE_TWIN_KERNEL_MATMUL_STATIC_TILING_H
 
+#include "opforge_twin/arithmetic.h"
 #include "opforge_twin/kernel/matmul/config.h"
 
 namespace AscendC {
@@ -50,7 +51,7 @@ constexpr MatmulApiStaticTiling GetMatmulApiTiling(const MatmulConfig& mmCFG, in
     tiling.singleCoreM = tiling.M = static_cast<int32_t>(mmCFG.singleCoreM);
     tiling.singleCoreN = tiling.N = static_cast<int32_t>(mmCFG.singleCoreN);
     tiling.singleCoreK = tiling.Ka = tiling.Kb = static_cast<int32_t>(mmCFG.singleCoreK);
-    const int32_t kBlocks = (tiling.singleCoreK + baseK - 1) / baseK;
+    const int32_t kBlocks = opforge::twin::CeilDiv(tiling.singleCoreK, baseK);
     const int32_t bias = 4 * baseN;
     int32_t step = kBlocks;
     while (step > 1 && 2 * step * (blockA + blockB) + bias > l1Size) {
