@@ -19,7 +19,7 @@ commands:
   --lint                 run ruff, mypy and clang-format only
   --make_clean           remove build/, build_out/ and .venv/
 options:
-  --soc=a,b              products (SoC directories) of the package, default: all products of the specs that have kernels
+  --product=a,b          products (SoC directories) of the package, default: all products of the specs that have kernels
   --vendor_name=v        vendor folder of the package, default: vendor in pyproject.toml, else opforge
   --ops=A,B              operator types, default: all
   --cann=DIR             CANN toolkit that compiles the libraries and kernels of the package, default: $ASCEND_HOME_PATH;
@@ -32,7 +32,7 @@ TEXT
 
 refuse() { echo "build.sh: $1" >&2; exit 2; }
 
-install_deps=0 what="" all=0 cov=0 soc="" vendor="" ops="" cann="" jobs="$(nproc)"
+install_deps=0 what="" all=0 cov=0 product="" vendor="" ops="" cann="" jobs="$(nproc)"
 choose() { [ -z "$what" ] || refuse "got $what and $1, expected one of them"; what="$1"; }
 while [ $# -gt 0 ]; do
     case "$1" in
@@ -40,11 +40,11 @@ while [ $# -gt 0 ]; do
         --run_example | -u | --pkg | --wheel | --docs | --lint | --make_clean) choose "$1" ;;
         --all) all=1 ;;
         --cov) cov=1 ;;
-        --soc=?*) soc="${1#*=}" ;;
+        --product=?* | --soc=?*) product="${1#*=}" ;; # --soc is the old name
         --vendor_name=?*) vendor="${1#*=}" ;;
         --ops=?*) ops="${1#*=}" ;;
         --cann=?*) cann="${1#*=}" ;;
-        --soc= | --soc) refuse "$1: got no names, expected SoC directories, as in --soc=ascend910b" ;;
+        --product= | --product | --soc= | --soc) refuse "$1: got no names, expected SoC directories, as in --product=ascend910b" ;;
         --vendor_name= | --vendor_name) refuse "$1: got no name, expected a vendor directory, as in --vendor_name=my_company" ;;
         --ops= | --ops) refuse "$1: got no names, expected operator types, as in --ops=GroupedBiasAddGrad" ;;
         --cann= | --cann) refuse "$1: got no folder, expected that of a CANN toolkit, as in --cann=/usr/local/Ascend/cann" ;;
@@ -125,7 +125,7 @@ export PATH="$PWD/.venv/bin:$PATH"
 case "$what" in
     --run_example) exec .venv/bin/python examples/run_example.py --jobs "$jobs" ;;
     --pkg)
-        exec .venv/bin/opforge pack ${soc:+"--product=$soc"} ${ops:+"--ops=$ops"} ${vendor:+"--vendor-name=$vendor"} \
+        exec .venv/bin/opforge pack ${product:+"--product=$product"} ${ops:+"--ops=$ops"} ${vendor:+"--vendor-name=$vendor"} \
             ${cann:+"--cann=$cann"} --jobs "$jobs"
         ;;
     --wheel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from typer.core import TyperGroup
 from opforge.codegen.printing import say
 
 from . import author, imports, model, package, twin
-from .options import with_joined_values, with_json_values
+from .options import OLD_NAMES, with_joined_values, with_json_values
 
 
 def _usage(argument: Any, ctx: Any) -> list[str]:
@@ -24,11 +25,21 @@ def _help_record(argument: Any, ctx: Any) -> tuple[str, str] | None:
     return (name.partition(" ")[0], text) if name else None
 
 
+def _option_record(option: Any, ctx: Any) -> tuple[str, str] | None:
+    shown = copy(option)
+    shown.opts = [name for name in option.opts if name not in OLD_NAMES]
+    record: tuple[str, str] | None = type(option).get_help_record(shown, ctx)
+    return record
+
+
 class _Commands(TyperGroup):
     """Treat `--json` without a value as `--json -`, and the two values of `--case` as one."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command. Its help shows an argument as `MODEL`, without braces and without its Python type."""
+        """Return the command.
+
+        Its help shows an argument as `MODEL`, without braces and without its Python type, and no old names of options.
+        """
         command = super().get_command(ctx, cmd_name)
         for parameter in command.params if command else ():
             if parameter.param_type_name == "argument":
@@ -36,6 +47,8 @@ class _Commands(TyperGroup):
                     "get_usage_pieces": partial(_usage, parameter),
                     "get_help_record": partial(_help_record, parameter),
                 }
+            elif OLD_NAMES & {*parameter.opts}:
+                parameter.__dict__["get_help_record"] = partial(_option_record, parameter)
         return command
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ import typer
 
 from opforge.codegen.printing import path_text, say
 
-from .options import JSON_BESIDE_FILES, OP_SUFFIX, answering, file_argument, path_option
+from .options import JSON, OP_SUFFIX, answering, file_argument, path_option
 
 if TYPE_CHECKING:
     from opforge.codegen.generate import Generated
@@ -70,7 +70,7 @@ def generate(
         ),
     ] = False,
     op_suffix: Annotated[str, OP_SUFFIX] = "",
-    json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
+    json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
     """Generate the CANN source files of operators from their specs."""
     if skeleton:
@@ -161,7 +161,7 @@ def lint(
     files: Annotated[
         list[Path] | None, file_argument("FILE", "Kernel sources; default: all files of op_kernel/.")
     ] = None,
-    json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
+    json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
     """Find kernel code that the device compiler rejects."""
     from dataclasses import asdict

@@ -11,7 +11,7 @@ import typer
 
 from opforge.codegen.printing import path_text, say
 
-from .options import JSON_BESIDE_FILES, answering, file_argument, path_option
+from .options import JSON, ReadsNode, answering, file_argument, path_option
 
 if TYPE_CHECKING:
     from opforge.codegen.importers.draft import OperatorDraft
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("import")
+@app.command("import", cls=ReadsNode)
 def import_(
     sources: Annotated[
         list[Path],
@@ -53,7 +53,7 @@ def import_(
             " SOURCE, or those of the project in this folder.",
         ),
     ] = False,
-    json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
+    json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
     """Create a project with draft specs from operator sources."""
     from opforge.codegen.errors import UserError

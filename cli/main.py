@@ -116,26 +116,16 @@ def _format_warning(
 
 
 def _run() -> None:
-    """Run the command, and flush its output. A command that reads a model runs in a separate process."""
+    """Run the command, and flush its output."""
     from .app import app, keep_group_of
-    from .model import app as model_app
 
     warnings.formatwarning = _format_warning
-    command, *options = sys.argv[1:] or [""]
+    command = sys.argv[1] if len(sys.argv) > 1 else ""
     if command not in {"run", "profile"}:  # a kernel runs in their process, and returns to Python only at its end
         _exit_on([signal.SIGTERM, signal.SIGHUP])
-    readers = {entry.callback.__name__ for entry in model_app.registered_commands if entry.callback}
-    if any(word.startswith("--inputs") for word in options):
-        readers.add("profile")
-    if any(word == "--node" or word.startswith("--node=") for word in options):
-        readers.add("import")
-    if command in readers and "--help" not in options:
-        from opforge.frontend.limits import supervise
-
-        supervise()
     keep_group_of(command)
     try:
-        app()
+        app(obj=True)  # commands that read a model continue in a separate process
     except SystemExit:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -12,7 +12,18 @@ from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.printing import path_text
 
-from .options import DOMAIN, JSON, LEVEL, LOWER_TRAINING, PATTERNS, SOC, answer_file, file_argument, path_option
+from .options import (
+    DOMAIN,
+    JSON,
+    LEVEL,
+    LOWER_TRAINING,
+    PATTERNS,
+    SOC,
+    ReadsModel,
+    answer_file,
+    file_argument,
+    path_option,
+)
 
 if TYPE_CHECKING:
     from opforge.frontend.io.load import SourceModel
@@ -42,7 +53,7 @@ def _source(model: Path, command: str) -> Path | SourceModel:
     return source
 
 
-@app.command()
+@app.command(cls=ReadsModel)
 def convert(
     model: Annotated[
         Path,
@@ -83,7 +94,9 @@ def convert(
             "--bodies", help="With --verify: run ONNX function bodies instead of kernels, without a compiler."
         ),
     ] = False,
-    report: Annotated[Path | None, path_option(metavar="R.html", text="Write the report as an HTML page.")] = None,
+    html: Annotated[
+        Path | None, path_option("--html", "--report", metavar="R.html", text="Write the report as an HTML page.")
+    ] = None,
     json_out: Annotated[Path | None, JSON] = None,
     optimizer: Annotated[
         Path | None,
@@ -104,7 +117,7 @@ def convert(
     from opforge.frontend.commands import ConvertOptions, convert_command
 
     if model.suffix == ".pt2":
-        if lower_training or opset or domain != "opforge" or verify_numbers or bodies or report or optimizer:
+        if lower_training or opset or domain != "opforge" or verify_numbers or bodies or html or optimizer:
             raise UserError(
                 f"{path_text(model)}: got a .pt2 file with options of ONNX models, expected only -o, --patterns and"
                 " --json; write an ONNX model first, then convert it with these options"
@@ -116,13 +129,13 @@ def convert(
         raise UserError(f"{path_text(out)}: got a .pt2 file for {path_text(model)}, expected .onnx or .air; rename it")
     with answer_file(json_out) as answer:
         options = ConvertOptions(
-            patterns, lower_training, opset, domain, verify_numbers, report, answer, optimizer, bodies
+            patterns, lower_training, opset, domain, verify_numbers, html, answer, optimizer, bodies
         )
         code = convert_command(model, out, options)
     leave(code)
 
 
-@app.command()
+@app.command(cls=ReadsModel)
 def check(
     model: Annotated[Path, file_argument("MODEL", _MODEL)],
     json_out: Annotated[Path | None, JSON] = None,
@@ -141,7 +154,7 @@ def check(
     leave(code)
 
 
-@app.command()
+@app.command(cls=ReadsModel)
 def atc(
     model: Annotated[Path, file_argument("MODEL", "ONNX model, or a graph of GE (.air, .pbtxt, .txt).")],
     out: Annotated[
@@ -179,7 +192,7 @@ def atc(
     raise typer.Exit(code)
 
 
-@app.command()
+@app.command(cls=ReadsModel)
 def run(
     model: Annotated[Path, file_argument("MODEL", _MODEL)],
     inputs: Annotated[

@@ -9,11 +9,40 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 from opforge.codegen.printing import say
 
+# Accepted, but not shown in help texts.
+OLD_NAMES = frozenset(("--out", "--report"))
 # Compared by identity, because a file may also have this name.
 STDOUT = Path("-")
+
+
+class ReadsModel(TyperCommand):
+    """A command that reads a model: the program continues in a child process after it has parsed the options."""
+
+    option = ""  # only with this option
+
+    def invoke(self, ctx: Any) -> Any:
+        """Call the function of the command. The program sets `ctx.obj`; a caller in Python does not."""
+        if ctx.obj and (not self.option or ctx.params[self.option] is not None):
+            from opforge.frontend.limits import supervise
+
+            supervise()
+        return super().invoke(ctx)
+
+
+class ReadsInputs(ReadsModel):
+    """A command that may read arrays."""
+
+    option = "inputs"
+
+
+class ReadsNode(ReadsModel):
+    """A command that may read a node of a model."""
+
+    option = "node"
 
 
 def path_argument(text: str) -> Path:
@@ -44,13 +73,6 @@ def file_argument(metavar: str, text: str) -> Any:
 
 
 JSON = typer.Option(
-    "--json",
-    metavar="[FILE|-]",
-    help="Write the result as JSON to FILE, or to standard output for - or without FILE.",
-    parser=_path_or_stdout,
-)
-# For commands whose arguments are files: the next word is the value of `--json` only if it is `-` or ends in `.json`.
-JSON_BESIDE_FILES = typer.Option(
     "--json",
     metavar="[FILE|-]",
     help="Write the result as JSON to FILE (*.json), or to standard output for - or without FILE.",
@@ -95,17 +117,20 @@ DOMAIN = typer.Option(
 
 
 def with_json_values(arguments: Sequence[str], parameters: Iterable[Any]) -> list[str]:
-    """Return the arguments of a command with these parameters, with a value after each `--json`."""
-    is_careful = any(getattr(parameter, "help", "") == JSON_BESIDE_FILES.help for parameter in parameters)
-    words = []
+    """Return the arguments of a command with these parameters, with a value after each `--json`.
+
+    The next word is the value if it is `-` or ends in `.json`. Another name is one too if it cannot be an argument.
+    """
+    names = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
+    words: list[str] = []
     for index, word in enumerate(arguments):
         words.append(word)
         if word == "--":
             return [*words, *arguments[index + 1 :]]
         if word == "--json":
-            value = arguments[index + 1] if index + 1 < len(arguments) else None
-            is_value = value is not None and (value == "-" or not value.startswith("-"))
-            if not is_value or (is_careful and value not in ("", "-") and not str(value).endswith(".json")):
+            value = arguments[index + 1] if index + 1 < len(arguments) else "--"
+            is_last = not names or (names[0].nargs == 1 and any(not word.startswith("-") for word in words[1:-1]))
+            if value not in ("", "-") and (value.startswith("-") or not (is_last or value.endswith(".json"))):
                 words.append("-")
     return words
 

@@ -10,7 +10,7 @@ import typer
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import say
 
-from .options import JOBS, JSON, JSON_BESIDE_FILES, OP_SUFFIX, OPS, answering, file_argument, listed, path_option
+from .options import JOBS, JSON, OP_SUFFIX, OPS, answering, file_argument, listed, path_option
 
 app = typer.Typer()
 
@@ -90,7 +90,7 @@ def verify(
             " keys).",
         ),
     ] = None,
-    json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
+    json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
     """Compare a package with its manifest, without running it."""
     from opforge.package.verify import verify as compare

@@ -18,13 +18,13 @@ from .options import (
     EXECUTOR,
     JOBS,
     JSON,
-    JSON_BESIDE_FILES,
     LEVEL,
     OP_SUFFIX,
     OPS,
     SHAPE,
     SOC,
     STATE,
+    ReadsInputs,
     answer_file,
     answering,
     file_argument,
@@ -154,7 +154,7 @@ def ort_library(
         say(f"{len(op_types)} operator{'s' if len(op_types) != 1 else ''}: {path_text(target)}")
 
 
-@app.command()
+@app.command(cls=ReadsInputs)
 def profile(
     op_type: Annotated[str, typer.Argument(metavar="OP", help="Operator type.")],
     shape: Annotated[list[str] | None, SHAPE] = None,
@@ -265,7 +265,7 @@ def coverage(
     executor: Annotated[str, EXECUTOR] = "local",
     state: Annotated[Path | None, STATE] = None,
     html: Annotated[Path | None, path_option(metavar="P.html", text="Write an HTML page with filters.")] = None,
-    json_out: Annotated[Path | None, JSON_BESIDE_FILES] = None,
+    json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
     """Run the kernels of cloned repositories on the CPU twin.
 

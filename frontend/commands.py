@@ -58,7 +58,7 @@ class ConvertOptions:
         flags = {"--patterns": self.patterns, "--lower-training": self.lower_training, "--verify": self.verify}
         flags["--bodies"] = self.bodies
         domain = None if self.domain == OPFORGE_DOMAIN else self.domain
-        values = {"--opset": self.opset, "--domain": domain, "--report": self.html}
+        values = {"--opset": self.opset, "--domain": domain, "--html": self.html}
         values["--optimizer"] = self.optimizer
         words = ["opforge", "convert", str(model), "-o", str(out), *(flag for flag, is_set in flags.items() if is_set)]
         words += [word for flag, value in values.items() if value is not None for word in (flag, str(value))]

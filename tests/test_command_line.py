@@ -18,6 +18,7 @@ import typer
 
 from opforge import frontend, twin
 from opforge.cli.main import app
+from opforge.cli.options import with_json_values
 from opforge.codegen.new import new_project
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,19 +86,44 @@ main()
 
 
 @pytest.mark.parametrize(
-    ("words", "end"),
+    ("words", "code", "end"),
     [
-        ("--help", ""),
-        ("convert --help", ""),
-        ("generate", ""),
-        ("generate --check", ""),
-        ("run model.onnx", "RuntimeError: os.fork\n"),
+        ("--help", 0, ""),
+        ("convert --help", 0, ""),
+        ("generate", 0, ""),
+        ("generate --check", 0, ""),
+        ("convert model.onnx", 2, "Missing option '-o' / '--output'.\n"),
+        ("run model.onnx --oops", 2, "No such option: --oops (Possible options: --outputs)\n"),
+        ("run model.onnx", 1, "RuntimeError: os.fork\n"),
     ],
 )
-def test_only_commands_that_read_a_model_start_a_process(project, words, end):
+def test_only_commands_that_read_a_model_start_a_process(project, words, code, end):
     command = [sys.executable, "-c", WITHOUT_PROCESSES, *words.split()]
     result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stderr[-len(end) :] if end else result.stderr) == (1 if end else 0, end)
+    assert (result.returncode, result.stderr[-len(end) :] if end else result.stderr) == (code, end)
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        ("lint --json kernel.h", "-"),
+        ("lint --json r.json kernel.h", "r.json"),
+        ("lint kernel.h --json other.h", "-"),
+        ("verify --json p.run", "-"),
+        ("verify p.run --json out", "out"),
+        ("convert --json m.onnx -o y.onnx", "-"),
+        ("convert m.onnx -o y.onnx --json out", "out"),
+        ("doctor --json out", "out"),
+        ("doctor --json --soc Ascend910B1", "-"),
+        ("doctor --json", "-"),
+    ],
+)
+def test_the_value_of_json(words, value):
+    command, *rest = words.split()
+    parameters = typer.main.get_command(app).commands[command].params
+    found = with_json_values([command, *rest], parameters)
+    assert found[found.index("--json") + 1] == value
+    assert len(found) == len(rest) + 1 + (value not in words.split())
 
 
 COLOUR = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")

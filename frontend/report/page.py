@@ -1,4 +1,4 @@
-"""Write the HTML page of `opforge convert --report`, without external resources."""
+"""Write the HTML page of `opforge convert --html`, without external resources."""
 
 from __future__ import annotations
 

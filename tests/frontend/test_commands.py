@@ -201,13 +201,13 @@ def test_check_replaces_neither_the_model_nor_its_weights(plain):
 def test_the_reports_of_a_conversion_are_two_files(plain):
     new = plain.parent.parent / "new"
     before = contents(plain.parent)
-    text = opforge("convert", plain, "-o", plain.parent / "o.onnx", "--json", new, "--report", new, code=2)
+    text = opforge("convert", plain, "-o", plain.parent / "o.onnx", "--json", new, "--html", new, code=2)
     assert "cannot write the page over" in text
     assert contents(plain.parent) == before
     assert not new.exists()
 
 
-@pytest.mark.parametrize("option", ["--json", "--report"])
+@pytest.mark.parametrize("option", ["--json", "--html"])
 def test_unwritable_report_is_rejected_before_the_model_runs(plain, monkeypatch, option):
     monkeypatch.setattr(verify, "verify", lambda *_: pytest.fail("the model ran"))
     target = plain.parent / "missing" / "r"

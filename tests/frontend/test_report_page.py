@@ -1,4 +1,4 @@
-"""Test the page of `opforge convert --report`."""
+"""Test the page of `opforge convert --html`."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def report(model, folder, *options):
         onnx.save(model, path)
     else:
         path = model
-    arguments = ["convert", path, "-o", folder / "o.onnx", "--report", folder / "r.html", *options]
+    arguments = ["convert", path, "-o", folder / "o.onnx", "--html", folder / "r.html", *options]
     result = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert result.exit_code == 0, result.output
     return (folder / "r.html").read_text(encoding="utf-8")
@@ -80,7 +80,7 @@ def test_page_contains_the_entries_of_the_report(step):
     assert "15 before, 18 after" in page.text
     command = re.search(r"<code>(.*?)</code>", text)[1]
     assert shlex.split(command)[:3] == ["opforge", "convert", str(source)]
-    assert set(command.split()) >= {"--lower-training", "--patterns", "--verify", "--report"}
+    assert set(command.split()) >= {"--lower-training", "--patterns", "--verify", "--html"}
 
 
 def test_the_nodes_of_each_type_are_counted(step):

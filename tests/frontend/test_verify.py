@@ -52,7 +52,7 @@ def test_generated_inputs_satisfy_the_operators():
 
 def test_the_errors_are_printed_and_written(tmp_path):
     onnx.save(parse(GATHER), tmp_path / "m.onnx")
-    options = ("--verify", "--json", tmp_path / "r.json", "--report", tmp_path / "r.html")
+    options = ("--verify", "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
     result = opforge("convert", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", *options)
     assert result.exit_code == 0, result.output
     (entry,) = json.loads((tmp_path / "r.json").read_text())["verified"]
@@ -73,7 +73,7 @@ def test_a_difference_is_exit_code_1_and_only_reports_are_written(out, wrong, tm
     onnx.save(parse(GATHER.replace("=> (", "=> (float[7, 5] a, ").replace("{", "{a = Neg (W) ")), tmp_path / "m.onnx")
     (tmp_path / out).write_text("earlier")
     command = ("convert", tmp_path / "m.onnx", "-o", tmp_path / out, "--verify")
-    for options in ((), ("--json", tmp_path / "r.json", "--report", tmp_path / "r.html")):
+    for options in ((), ("--json", tmp_path / "r.json", "--html", tmp_path / "r.html")):
         result = opforge(*command, *options)
         assert result.exit_code == 1
         assert "DIFFERS" in result.output
@@ -150,7 +150,7 @@ def test_outputs_without_finite_elements_are_not_compared(tmp_path):
     model = parse(GATHER.replace("=> (", "=> (float[7, 5] a, ").replace("{", "{a = Add (W, k) "))
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(np.inf), "k"))
     onnx.save(model, tmp_path / "m.onnx")
-    options = ("--verify", "--json", tmp_path / "r.json", "--report", tmp_path / "r.html")
+    options = ("--verify", "--json", tmp_path / "r.json", "--html", tmp_path / "r.html")
     result = opforge("convert", tmp_path / "m.onnx", "-o", tmp_path / "o.onnx", *options)
     assert result.exit_code == 0, result.output
     assert "not compared: no finite elements" in " ".join(result.output.split())

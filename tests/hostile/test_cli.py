@@ -172,7 +172,7 @@ ARGUMENTS = [
     ["convert", "m.onnx", "-o", "/dev/null"],
     ["convert", "m.onnx", "-o", "folder"],
     ["convert", "m.onnx", "-o", "o.onnx", "--json", "o.onnx"],
-    ["convert", "m.onnx", "-o", "o.onnx", "--report", "m.onnx"],
+    ["convert", "m.onnx", "-o", "o.onnx", "--html", "m.onnx"],
     ["convert", "m.onnx", "-o", "o.onnx", "--opset", "99"],
     ["convert", "m.onnx", "-o", "o.onnx", "--domain", "\x1b"],
     ["run", "m.onnx", "--soc", "Ascend1"],

@@ -67,7 +67,7 @@ def temporary(folder):
 # Command, with {} for the mounted folder -> its size, variables.
 FULL = {
     "generate --output {}/out": ("64k", {}),
-    "convert m.onnx -o {}/o.onnx --report {}/r.html": ("4k", {}),
+    "convert m.onnx -o {}/o.onnx --html {}/r.html": ("4k", {}),
     "pack --no-build --output {}/out": ("32k", {}),
     "pack --no-build": ("100k", {"TMPDIR": "{}"}),
     "build": ("100k", {"OPFORGE_BUILD_DIR": "{}/out"}),
@@ -180,7 +180,7 @@ def interrupted(project, command, at):
 # Stage -> the file operations at which it is interrupted.
 STAGES = {
     "generate": (1, 40, 200, 400, 600, 640, 660, 680),
-    "convert m.onnx -o o.onnx --report r.html": (1, 40, 200, 400, 600, 700, 800, 900),
+    "convert m.onnx -o o.onnx --html r.html": (1, 40, 200, 400, 600, 700, 800, 900),
     "pack --no-build": (1, 200, 500, 600, 700, 800, 900),
     "build": (1, 200, 500, 600, 700, 760, 800, 850, 900, 1000),
 }

@@ -350,7 +350,7 @@ def test_an_input_that_cannot_be_read_is_one_line(good, kind):
 OUTPUTS = [
     ["convert", "m.onnx", "-o", "BAD"],
     ["convert", "m.onnx", "-o", "out.onnx", "--json", "BAD"],
-    ["convert", "m.onnx", "-o", "out.onnx", "--report", "BAD"],
+    ["convert", "m.onnx", "-o", "out.onnx", "--html", "BAD"],
     ["check", "m.onnx", "--json", "BAD"],
     ["run", "m.onnx", "--inputs", "in.npz", "--outputs", "BAD"],
     ["run", "m.onnx", "--inputs", "in.npz", "--json", "BAD"],
@@ -375,8 +375,8 @@ def test_invalid_output_path_changes_no_file(good, monkeypatch, target):
 
 SAME = [
     ["convert", "m.onnx", "-o", "NEW", "--json", "NEW"],
-    ["convert", "m.onnx", "-o", "NEW", "--report", "sub/../NEW"],
-    ["convert", "m.onnx", "-o", "out.onnx", "--report", "NEW", "--json", "NEW"],
+    ["convert", "m.onnx", "-o", "NEW", "--html", "sub/../NEW"],
+    ["convert", "m.onnx", "-o", "out.onnx", "--html", "NEW", "--json", "NEW"],
     ["convert", "m.onnx", "-o", "sub/out.onnx", "--json", "sub/w.bin"],
     ["convert", "m.onnx", "-o", "out.onnx", "--lower-training", "--optimizer", "o.onnx", "--json", "o.onnx"],
     ["convert", "m.onnx", "-o", "o.bin", "--lower-training", "--optimizer", "o.onnx"],
