@@ -67,6 +67,9 @@ CALLS = {
     "InitConstValue": "InitConstValue(a, InitConstValueParams<float>());",
     "Fixpipe": "Fixpipe(g, a, FixpipeParamsV220());",
     "SetHF32Mode": "SetHF32Mode(true);",
+    "SetStoreAtomicConfig": "SetStoreAtomicConfig<AtomicDtype::ATOMIC_F32, AtomicOp::ATOMIC_SUM>();",
+    "CheckLocalMemoryIA": "CheckLocalMemoryIA(CheckLocalMemoryIAParam());",
+    "CastDequant": "CastDequant<half, int32_t>(a.ReinterpretCast<half>(), i, 64);",
 }
 
 

@@ -3,40 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+from instruction_rows import Array, Row, check_mistake, check_numbers, source_of, values
 from test_kernel_numbers import CPP, F16, F32, FRAME, KERNEL
 
 I8, U8, I16, U16, I32, U32 = (np.dtype(name) for name in ("i1", "u1", "i2", "u2", "i4", "u4"))
-Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True)
-class Row:
-    """An instruction that computes c from a, b and c.
-
-    Attributes:
-        name: Of the case.
-        body: The statements of the kernel with x (a), y (b), z (c) and the scratch t.
-        dtypes: Of a, b and c.
-        counts: Elements of a, b and c.
-        expected: c, from a, b and c before.
-        mistake: The body with an error, and the kind of its finding.
-        rtol: Relative tolerance.
-        pipe: The pipe of the instruction.
-    """
-
-    name: str
-    body: str
-    dtypes: tuple[np.dtype[Any], ...]
-    counts: tuple[int, ...]
-    expected: Callable[[Array, Array, Array], Array]
-    mistake: tuple[str, str]
-    rtol: float = 0.0
-    pipe: str = "V"
 
 
 def _same(dtype: np.dtype[Any], count: int) -> dict[str, Any]:
@@ -455,43 +429,17 @@ ROWS = [*_elementwise(), *_reductions(), *_transpositions(), *MASKS, *COPIES, *I
 
 @pytest.fixture(scope="module")
 def kernels(compile_kernels):
-    parts = [FRAME]
-    for row in ROWS:
-        names = [CPP[dtype] for dtype in row.dtypes]
-        for suffix, body in (("", row.body), ("_mistake", row.mistake[0])):
-            fields = dict(zip(("ta", "tb", "tc", "na", "nb", "nc"), (*names, *row.counts), strict=True))
-            text = KERNEL.format(name=row.name + suffix, body=body, load="In", **fields)
-            parts.append(text.replace("static_cast<T>", f"static_cast<{names[0]}>"))
-    return compile_kernels("".join(parts))
-
-
-def _values(dtype: np.dtype[Any], count: int, seed: int) -> Array:
-    random = np.random.default_rng(seed)
-    if dtype.kind in "iu":
-        return random.integers(0 if dtype.kind == "u" else -100, 100, count).astype(dtype)
-    return (random.standard_normal(count) * 4).astype(np.float32).astype(dtype)
+    return compile_kernels(source_of(ROWS))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_an_instruction_computes_the_formula_in_time(kernels, row):
-    a, b, c = (
-        _values(dtype, count, seed) for seed, (dtype, count) in enumerate(zip(row.dtypes, row.counts, strict=True))
-    )
-    expected = row.expected(a, b, c.copy()).astype(row.dtypes[2])
-    report = kernels.run(row.name, a, b, c)
-    if row.rtol:
-        np.testing.assert_allclose(c, expected, rtol=row.rtol)
-    else:
-        np.testing.assert_array_equal(c.view(f"u{c.itemsize}"), expected.view(f"u{c.itemsize}"))
-    assert report["pipes"][row.pipe]["critical_us"] > 0
+    check_numbers(kernels, row)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_a_planted_mistake_of_an_instruction_is_found(kernels, record_planted, row):
-    a, b, c = (_values(dtype, count, 1) for dtype, count in zip(row.dtypes, row.counts, strict=True))
-    findings = kernels.launch(f"{row.name}_mistake", a, b, c)["findings"]
-    assert row.mistake[1] in [finding["kind"] for finding in findings], findings
-    record_planted(row.name, findings[0])
+    check_mistake(kernels, record_planted, row)
 
 
 FUNCTIONS = """
@@ -516,7 +464,7 @@ def test_instructions_are_template_arguments_and_function_pointers(compile_kerne
     text = "".join(KERNEL.format(name=name, body=body, **fields) for name, body in bodies.items())
     wrong = KERNEL.format(name="wrong", body="Apply<float, Mul<float>>(z, x[1], y);", **fields)
     kernels = compile_kernels(FRAME + FUNCTIONS + text + wrong)
-    a, b, c = (_values(F32, 256, seed) for seed in range(3))
+    a, b, c = (values(F32, 256, seed) for seed in range(3))
     kernels.run("template_argument", a, b, c)
     np.testing.assert_array_equal(c[:203], (a * b)[:203])
     kernels.run("pointer", a, b, c)

@@ -104,12 +104,6 @@ OPFORGE_REPEATS(Cast, (typename T, typename U, bool isSetMask = true),
                 twin::Convert(dst.View(), src.View(), roundMode, twin::RequireCast<T, U>(), lanes, s.dst, s.src,
                               {"Cast", twin::Here()}))
 
-/// Sets the scale of the int32_t to half conversion.
-inline void SetDeqScale(half scale)
-{
-    twin::SetDequantScale(scale);
-}
-
 inline float ToFloat(const bfloat16_t& bVal)
 {
     return twin::Bfloat16ToFloat(bVal.bits);

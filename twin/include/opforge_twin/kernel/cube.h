@@ -7,18 +7,18 @@
 
 namespace opforge::twin::kernel {
 
-/// Dtypes of the cube unit; int4b_t is not modeled.
+/// Dtypes of the cube unit.
 template <typename T>
-inline constexpr bool kIsFactor = kIsAnyOf<T, half, bfloat16_t, float, int8_t>;
+inline constexpr bool kIsFactor = kIsAnyOf<T, half, bfloat16_t, float, int8_t, AscendC::int4b_t>;
 
 /// The sums of factors of type U.
 template <typename T, typename U, typename S>
 constexpr void RequireProduct()
 {
     static_assert(kIsFactor<U> && std::is_same_v<U, S> &&
-                      std::is_same_v<T, std::conditional_t<std::is_same_v<U, int8_t>, int32_t, float>>,
-                  "Mmad: the twin has (float, half, half), (float, bfloat16_t, bfloat16_t), (float, float, float) and "
-                  "(int32_t, int8_t, int8_t)");
+                      std::is_same_v<T, std::conditional_t<kIsAnyOf<U, int8_t, AscendC::int4b_t>, int32_t, float>>,
+                  "Mmad: the twin has (float, half, half), (float, bfloat16_t, bfloat16_t), (float, float, float), "
+                  "(int32_t, int8_t, int8_t) and (int32_t, int4b_t, int4b_t)");
 }
 
 template <typename T, typename U>
@@ -89,7 +89,7 @@ template <typename T>
 OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParams& loadDataParams)
 {
     twin::GateLoadData<T>();
-    static_assert(twin::kIsFactor<T>, "LoadData: the twin has half, bfloat16_t and float");
+    static_assert(twin::kIsFactor<T>, "LoadData: the twin has half, bfloat16_t, float, int8_t and int4b_t");
     const twin::Call call{"LoadData", twin::Here()};
     twin::Field("sid", loadDataParams.sid, 0, 0, call);
     twin::Field("addrMode", loadDataParams.addrMode, 0, 0, call);
@@ -231,13 +231,34 @@ OPFORGE_API void SetHF32TransMode(bool hf32TransMode)
     twin::SetHf32Truncation(hf32TransMode, {"SetHF32TransMode", twin::Here()});
 }
 
-/// Sets the order in which the cube unit computes the fractals of L0C; no effect on results.
+// The enumerations exist since 2026; their first values stand for true.
 template <int gate = 0>
-OPFORGE_API void SetMMLayoutTransform(bool /*mmLayoutMode*/)
+OPFORGE_API void SetHF32Mode(HF32Mode mode)
 {
-    twin::GateSetMMLayoutTransform<twin::ValueType<gate>>();
-    twin::RequireCubeCore({"SetMMLayoutTransform", twin::Here()});
+    const twin::ComposedCall composed;
+    SetHF32Mode<gate>(mode == HF32Mode::ENABLE);
 }
+
+template <int gate = 0>
+OPFORGE_API void SetHF32TransMode(HF32TransMode mode)
+{
+    const twin::ComposedCall composed;
+    SetHF32TransMode<gate>(mode == HF32TransMode::NEAREST_ZERO);
+}
+
+// The order in which the cube unit computes the fractals of L0C; no effect on results. The first name is that of 8.1:
+// true is the order of SetMMRowMajor.
+#define OPFORGE_PRODUCT_ORDER(name, ...)              \
+    template <int gate = 0>                           \
+    OPFORGE_API void name(__VA_ARGS__)                \
+    {                                                 \
+        twin::Gate##name<twin::ValueType<gate>>();    \
+        twin::RequireCubeCore({#name, twin::Here()}); \
+    }
+OPFORGE_PRODUCT_ORDER(SetMMLayoutTransform, bool /*mmLayoutMode*/)
+OPFORGE_PRODUCT_ORDER(SetMMRowMajor)
+OPFORGE_PRODUCT_ORDER(SetMMColumnMajor)
+#undef OPFORGE_PRODUCT_ORDER
 
 template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
 OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& intriParams)

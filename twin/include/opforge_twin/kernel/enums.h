@@ -180,6 +180,16 @@ enum class BlockMode : uint8_t {
 };
 enum class DeqScale : uint8_t { DEQ_NONE = 0, DEQ = 1, VDEQ = 2, DEQ8 = 3, VDEQ8 = 4, DEQ16 = 5, VDEQ16 = 6 };
 
+/// The dtype of SetStoreAtomicConfig.
+enum class AtomicDtype { ATOMIC_NONE = 0, ATOMIC_F32, ATOMIC_F16, ATOMIC_S16, ATOMIC_S32, ATOMIC_S8, ATOMIC_BF16 };
+enum class AtomicOp { ATOMIC_SUM = 0 };
+
+enum class EngineType : int32_t { AIC, AIV };
+
+// The first values stand for true.
+enum class HF32Mode { ENABLE = 0, DISABLE = 1 };
+enum class HF32TransMode { NEAREST_ZERO = 0, NEAREST_EVEN = 1 };
+
 }  // namespace AscendC
 
 #endif  // OPFORGE_TWIN_KERNEL_ENUMS_H

@@ -308,6 +308,8 @@ public:
         return static_cast<TEventID>(twin::FetchEvent(evt, {"TPipe::FetchEventID", twin::Here()}));
     }
     OPFORGE_API void Destroy() { twin::ClosePipe(this, {"TPipe::Destroy", twin::Here()}); }
+    /// Neither function orders the pipes in the twin: the kernel must order accesses to the same addresses later.
+    OPFORGE_API void DestroyWithoutPipeAll() { twin::ClosePipe(this, {"TPipe::DestroyWithoutPipeAll", twin::Here()}); }
     OPFORGE_API void Reset() { twin::ResetPipe({"TPipe::Reset", twin::Here()}); }
 
     /// Returns address 0 of the memory of a position: only differences of addresses have a meaning.

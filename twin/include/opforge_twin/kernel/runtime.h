@@ -159,7 +159,6 @@ void Progression(const LocalView& dst, uint64_t first, uint64_t step, const Lane
                  const Call& call);
 void Convert(const LocalView& dst, const LocalView& src, AscendC::RoundMode mode, uint32_t allowedModes,
              const Lanes& lanes, const Stride& dstStride, const Stride& srcStride, const Call& call);
-void SetDequantScale(half scale);
 void BroadcastBlocks(const LocalView& dst, const LocalView& src, int64_t repeats, const Stride& dstStride,
                      const Call& call);
 

@@ -21,6 +21,20 @@ void ReadGlobalBytes(void* destination, uint64_t address, uint64_t bytes, const 
 uint16_t RoundToOddHalf(float value);
 int32_t RoundScalar(float value, AscendC::RoundMode mode);
 
+/// The dtype of the atomic mode; kOther: none.
+Dtype AtomicDtypeOf(const Call& call);
+/// Blocks (first, last] of 32 bytes, and the watched accesses of each kind of pipe: 1 is reading, 2 is writing.
+struct MemoryWatch {
+    bool isOn;
+    int64_t number;
+    int64_t first;
+    int64_t last;
+    uint32_t scalar;
+    uint32_t vector;
+    uint32_t mte;
+};
+void WatchMemory(const MemoryWatch& watch, const Call& call);
+
 // --- messages ---
 /// Writes a formatted text of the kernel to standard output.
 void PrintFormatted(const char* format, ...) __attribute__((format(printf, 1, 2)));

@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kBiasAlignment = 64;
 constexpr int64_t kRowBytes = 32;         // of a fractal of L0A and L0B
 constexpr double kInt8Speed = 2.0;        // relative to half: a fractal has twice as many elements
+constexpr double kInt4Speed = 4.0;        // the same assumption
 constexpr int64_t kOrderedFractals = 10;  // a Mmad with this number of fractals waits for the sums of the previous one
 
 void RequireUnit(Block& block, const LocalView& view, LocalUnit::Id id, const char* position, const char* operand,
@@ -29,7 +30,8 @@ void RequireUnit(Block& block, const LocalView& view, LocalUnit::Id id, const ch
 
 double PeakOf(const Block& block, Dtype dtype)
 {
-    return dtype == Dtype::kInt8       ? kInt8Speed * time_model::kCubeMacsPerCycleFp16
+    return dtype == Dtype::kInt4       ? kInt4Speed * time_model::kCubeMacsPerCycleFp16
+           : dtype == Dtype::kInt8     ? kInt8Speed * time_model::kCubeMacsPerCycleFp16
            : dtype == Dtype::kFloat16  ? time_model::kCubeMacsPerCycleFp16
            : dtype == Dtype::kBfloat16 ? time_model::kCubeMacsPerCycleBf16
            : block.registers.hf32.isOn ? time_model::kCubeMacsPerCycleHf32
@@ -242,7 +244,8 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
                     "cmatrixSource selects the bias table, but the call has no bias; use the overload with a bias "
                     "tensor of TPosition::C2");
     }
-    const int64_t kBytes = product.k * a.size;
+    const int64_t perByte = a.dtype == Dtype::kInt4 ? 2 : 1;
+    const int64_t kBytes = CeilDiv(product.k * a.size, perByte);
     const int64_t kFractals = RoundUp(kBytes, product.hasWideK && a.size == 4 ? 2 * kRowBytes : kRowBytes) / kRowBytes;
     const int64_t columns = CeilDiv(product.n, kFractalRows);
     int64_t definedRows = 1;
@@ -282,7 +285,7 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
     }
     sums.MarkResult();
     const double peak = PeakOf(*block, a.dtype);
-    const int64_t paddedDepth = RoundUp(kBytes, kRowBytes) / a.size;
+    const int64_t paddedDepth = RoundUp(kBytes, kRowBytes) * perByte / a.size;
     const int64_t padded = RoundUp(product.m, kFractalRows) * columns * kFractalRows * paddedDepth;
     block->timeline.RunCube(Pipe::kCube, time_model::kMmadIssueCycles + static_cast<double>(padded) / peak, call);
     block->accounting.CountProducts(static_cast<uint64_t>(product.m) * static_cast<uint64_t>(product.n * product.k),

@@ -132,13 +132,28 @@ void AddProductOf(const ProductShape& shape, const uint8_t* left, const uint8_t*
     }
 }
 
+/// Element `index` of bytes with one or two elements each; the first of two is in the low bits.
+template <int64_t perByte>
+int8_t IntegerOf(const uint8_t* bytes, int64_t index)
+{
+    if constexpr (perByte == 1) {
+        return static_cast<int8_t>(bytes[index]);
+    } else {
+        const int32_t bits = bytes[index / 2] >> (index % 2 * 4) & 0xF;
+        return static_cast<int8_t>(bits >= 8 ? bits - 16 : bits);
+    }
+}
+
+template <int64_t perByte>
 int8_t IntegerAt(const uint8_t* factor, int64_t rowStride, int64_t columnStride, int64_t row, int64_t k)
 {
-    const int64_t fractal = row / kFractalRows * rowStride + k / 32 * columnStride;
-    return static_cast<int8_t>(factor[fractal * kFractalBytes + row % kFractalRows * 32 + k % 32]);
+    constexpr int64_t c0 = 32 * perByte;
+    const int64_t fractal = row / kFractalRows * rowStride + k / c0 * columnStride;
+    return IntegerOf<perByte>(factor + fractal * kFractalBytes + row % kFractalRows * 32, k % c0);
 }
 
 /// Sums of int32_t, which wrap around.
+template <int64_t perByte>
 void AddIntegers(const ProductShape& shape, const uint8_t* left, const uint8_t* right, float* sums)
 {
     const int64_t columns = CeilDiv(shape.n, kFractalRows);
@@ -146,7 +161,7 @@ void AddIntegers(const ProductShape& shape, const uint8_t* left, const uint8_t* 
     std::vector<int8_t> column(static_cast<size_t>(shape.k));
     for (int64_t n = 0; n < shape.n; ++n) {
         for (int64_t k = 0; k < shape.k; ++k) {
-            column[static_cast<size_t>(k)] = IntegerAt(right, 1, columns, n, k);
+            column[static_cast<size_t>(k)] = IntegerAt<perByte>(right, 1, columns, n, k);
         }
         for (int64_t m = 0; m < shape.m; ++m) {
             float* place = sums + (n / kFractalRows * sumRows + m) * kFractalRows + n % kFractalRows;
@@ -154,7 +169,7 @@ void AddIntegers(const ProductShape& shape, const uint8_t* left, const uint8_t* 
             std::memcpy(&sum, place, sizeof(sum));
             for (int64_t k = 0; k < shape.k; ++k) {
                 const int32_t factor =
-                    shape.isVector ? static_cast<int8_t>(left[k]) : IntegerAt(left, shape.kFractals, 1, m, k);
+                    shape.isVector ? IntegerOf<perByte>(left, k) : IntegerAt<perByte>(left, shape.kFractals, 1, m, k);
                 sum += static_cast<uint32_t>(factor * column[static_cast<size_t>(k)]);
             }
             std::memcpy(place, &sum, sizeof(sum));
@@ -183,7 +198,9 @@ void AddProduct(const ProductShape& shape, const uint8_t* left, const uint8_t* r
 {
     switch (shape.dtype) {
         case Dtype::kInt8:
-            return AddIntegers(shape, left, right, sums);
+            return AddIntegers<1>(shape, left, right, sums);
+        case Dtype::kInt4:
+            return AddIntegers<2>(shape, left, right, sums);
         case Dtype::kFloat16:
             return AddProductOf<half>(shape, left, right, sums);
         case Dtype::kBfloat16:

@@ -49,11 +49,18 @@ struct LastReduction {
     int64_t index = 0;
 };
 
+/// SetDeqScale: one of its three forms.
+struct DequantScale {
+    std::optional<float> scale;      ///< int32_t to half
+    std::optional<uint64_t> bits;    ///< int16_t to one byte
+    std::optional<LocalView> table;  ///< such bits for each element of a block
+};
+
 struct Registers {
     VectorMask mask;
     AtomicMode atomic;
     Hf32Mode hf32;
-    std::optional<float> dequantScale;
+    DequantScale dequant;
     std::optional<uint64_t> preQuantScalar;   ///< SetFixpipePreQuantFlag
     std::optional<LocalView> preQuantTensor;  ///< SetFixPipeConfig
     std::optional<uint64_t> padding;          ///< SetPadValue

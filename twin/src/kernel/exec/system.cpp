@@ -14,7 +14,7 @@ void InitializeCore(const Call& call)
     {
         const Entry block(call);
         block->registers.atomic = {};
-        block->registers.dequantScale.reset();
+        block->registers.dequant = {};
     }
     SetCounterMode(false, call);
     ResetMaskRegister(call);
@@ -30,6 +30,18 @@ bool IsSaturating(const Call& call)
 {
     const Entry block(call);
     return block->registers.isSaturating;
+}
+
+Dtype AtomicDtypeOf(const Call& call)
+{
+    const Entry block(call);
+    return block->registers.atomic.IsOn() ? block->registers.atomic.dtype : Dtype::kOther;
+}
+
+void WatchMemory(const MemoryWatch& watch, const Call& call)
+{
+    const Entry block(call);
+    block->checks.Watch(watch);
 }
 
 int64_t SystemCycle()

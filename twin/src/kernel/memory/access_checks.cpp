@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "opforge_twin/arithmetic.h"
 #include "kernel/exec/levels.h"
 #include "kernel/order/race.h"
 
@@ -286,8 +287,30 @@ void AccessChecks::ReportUndefinedStores()
     }
 }
 
+void AccessChecks::CheckWatches(const Access& access)
+{
+    const LocalUnit& unit = local_.UnitOf(access.begin);
+    const int64_t begin = access.begin - unit.begin;
+    for (const MemoryWatch& watch : watches_) {
+        const uint32_t kinds = access.pipe == Pipe::kScalar   ? watch.scalar
+                               : access.pipe == Pipe::kVector ? watch.vector
+                                                              : watch.mte;
+        const bool isWatched = (kinds & (access.kind == AccessKind::kRead ? 1U : 2U)) != 0;
+        if (watch.isOn && isWatched && unit.id == LocalUnit::Id::kUnifiedBuffer &&
+            begin < (watch.last + 1) * kBlockBytes && begin + access.bytes > (watch.first + 1) * kBlockBytes) {
+            diagnostics_.Fail("watched_memory", access.pipe, access.call,
+                              Text(access.operand, " is in blocks (", watch.first, ", ", watch.last,
+                                   "] of the unified buffer, where CheckLocalMemoryIA makes this access an error; use "
+                                   "another buffer, or end the check with isEnable = false"));
+        }
+    }
+}
+
 void AccessChecks::TouchOrder(const Access& access)
 {
+    if (isWatching_ && access.memory == Memory::kOnChip && access.bytes != 0) {
+        CheckWatches(access);
+    }
     if (!launch_.options.strict || access.bytes == 0) {
         return;
     }

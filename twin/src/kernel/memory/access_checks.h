@@ -2,6 +2,9 @@
 #ifndef OPFORGE_TWIN_KERNEL_MEMORY_ACCESS_CHECKS_H
 #define OPFORGE_TWIN_KERNEL_MEMORY_ACCESS_CHECKS_H
 
+#include <array>
+
+#include "opforge_twin/kernel/system.h"
 #include "kernel/exec/diagnostics.h"
 #include "kernel/memory/local_memory.h"
 #include "kernel/memory/scalar_cache.h"
@@ -58,6 +61,13 @@ public:
     /// Reports lines that are not written back at the end of the kernel.
     void ReportLeft();
 
+    /// Makes accesses to a part of the unified buffer findings.
+    void Watch(const MemoryWatch& watch)
+    {
+        watches_[static_cast<size_t>(watch.number)] = watch;
+        isWatching_ = isWatching_ || watch.isOn;
+    }
+
     /// The arguments that the core has used.
     const AccessedArguments& Accessed() const { return accessed_; }
 
@@ -81,6 +91,7 @@ private:
     /// The instructions that left the byte at `address` undefined, and wrote the byte before it in the same read.
     std::string DescribeUndefined(int64_t address, int64_t readBegin);
     void CheckGlobalContents(const Access& access);
+    void CheckWatches(const Access& access);
     void CheckUnflushed(const Access& access);
     /// `memory` begins at address `base`.
     void ReportRace(const Access& access, const Conflict& conflict, const std::string& memory, int64_t base);
@@ -96,6 +107,8 @@ private:
     SiteCache sites_;
     AccessedArguments accessed_;
     std::vector<UndefinedStore> undefinedStores_;
+    std::array<MemoryWatch, 4> watches_{};
+    bool isWatching_ = false;
 };
 
 }  // namespace opforge::twin::kernel
