@@ -6,10 +6,12 @@ import difflib
 import json
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from opforge.codegen.printing import shown
+from opforge.codegen.project import BUILTIN_ROOT
 
 from .dtypes import DTYPES
 
@@ -26,17 +28,26 @@ _RESERVED = _words("reserved")
 _MACROS = _words("macros")
 _PARAMETER_WORDS = _words("reserved", "language") | frozenset(DTYPES)
 _ATTRIBUTE_WORDS = _PARAMETER_WORDS | _words("beside_attributes")
-_OP_WORDS = _words("types", "macros")
 _KERNEL_WORDS = _words("cpp_keywords", "c_functions")
 _ACLNN_WORDS = _words("aclnn")
 _MOST_NAMES = 40
 _SNAKE_EXAMPLE = "lower case words joined by '_', as in 'grad_y'"
 
+# A type of a shared header, at the start of a line; a declaration without a definition ends with a semicolon.
+_TYPE = re.compile(r"^(?:class|struct|enum class|using) ([A-Z]\w*)\b(?! *;)", re.MULTILINE)
 _OP_TYPE = re.compile(r"[A-Z][A-Za-z0-9]*")
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _IR = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*")
 _SYMBOL = re.compile(r"[A-Z][A-Za-z0-9]*")
 _LOWER_CAMEL = re.compile(r"[a-z][A-Za-z0-9]*")
+
+
+@lru_cache(maxsize=1)
+def _op_words() -> frozenset[str]:
+    """Return the types and macros that are visible where an operator is declared."""
+    headers = (path for folder in ("op_host", "op_kernel") for path in (BUILTIN_ROOT / folder / "common").rglob("*.h"))
+    types = (_TYPE.findall(path.read_text(encoding="utf-8")) for path in headers)
+    return _words("types", "macros").union(*types)
 
 
 def snake_case(name: str) -> str:
@@ -105,7 +116,7 @@ def own_word_problem(got: str, other: str) -> str:
 
 def op_type_problem(got: str) -> str | None:
     """Return why `got` cannot be an op type, or None."""
-    if refusal := _refusal(got, _OP_TYPE, "CamelCase without '_', as in 'ScaledAdd'", _OP_WORDS):
+    if refusal := _refusal(got, _OP_TYPE, "CamelCase without '_', as in 'ScaledAdd'", _op_words()):
         return refusal
     if (kernel := snake_case(got)) in _KERNEL_WORDS:
         return f"got {got!r}, whose kernel would be called {kernel!r} as in C; expected another name, as in 'My{got}'"
