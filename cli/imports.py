@@ -11,7 +11,7 @@ import typer
 
 from opforge.codegen.printing import path_text, say
 
-from .options import JSON, ReadsNode, answering, file_argument, path_option
+from .options import JSON, ReadsModel, answering, file_argument, path_option
 
 if TYPE_CHECKING:
     from opforge.codegen.importers.draft import OperatorDraft
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
-@app.command("import", cls=ReadsNode)
+@app.command("import", cls=ReadsModel)
 def import_(
     sources: Annotated[
         list[Path],

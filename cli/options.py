@@ -20,29 +20,15 @@ STDOUT = Path("-")
 
 
 class ReadsModel(TyperCommand):
-    """A command that reads a model: the program continues in a child process after it has parsed the options."""
-
-    option = ""  # only with this option
+    """A command that may read a model: it runs in a child process, which starts after the options are parsed."""
 
     def invoke(self, ctx: Any) -> Any:
         """Call the function of the command. The program sets `ctx.obj`; a caller in Python does not."""
-        if ctx.obj and (not self.option or ctx.params[self.option] is not None):
+        if ctx.obj and any(ctx.params.get(name) is not None for name in ("model", "inputs", "node")):
             from opforge.frontend.limits import supervise
 
             supervise()
         return super().invoke(ctx)
-
-
-class ReadsInputs(ReadsModel):
-    """A command that may read arrays."""
-
-    option = "inputs"
-
-
-class ReadsNode(ReadsModel):
-    """A command that may read a node of a model."""
-
-    option = "node"
 
 
 def path_argument(text: str) -> Path:

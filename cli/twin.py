@@ -24,7 +24,7 @@ from .options import (
     SHAPE,
     SOC,
     STATE,
-    ReadsInputs,
+    ReadsModel,
     answer_file,
     answering,
     file_argument,
@@ -154,7 +154,7 @@ def ort_library(
         say(f"{len(op_types)} operator{'s' if len(op_types) != 1 else ''}: {path_text(target)}")
 
 
-@app.command(cls=ReadsInputs)
+@app.command(cls=ReadsModel)
 def profile(
     op_type: Annotated[str, typer.Argument(metavar="OP", help="Operator type.")],
     shape: Annotated[list[str] | None, SHAPE] = None,
