@@ -1,4 +1,6 @@
-"""Run the build for `python3 -m cann`, which the installer of a package calls. A target has no typer: this package uses the standard library only.
+"""Run the build for `python3 -m cann`, which the installer of a package calls.
+
+A target has no typer, so this package uses the standard library only.
 
 Exit codes: 0 built, 1 a step failed, 2 no usable toolkit, 3 a program is missing.
 """
