@@ -614,3 +614,77 @@ def test_cmake_project(tmp_path, name, program):
     ended = run(tmp_path / program)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("0 of ")
+
+
+DEBUG_MODE = """#include "kernel_operator.h"
+#ifdef ASCENDC_CPU_DEBUG
+#include <cstdio>
+#include "tikicpulib.h"
+#endif
+extern "C" __global__ __aicore__ void scale(GM_ADDR x, GM_ADDR y)
+{
+    AscendC::TPipe pipe;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 256);
+    AscendC::GlobalTensor<float> from, to;
+    from.SetGlobalBuffer((__gm__ float*)x + 64 * AscendC::GetBlockIdx(), 64);
+    to.SetGlobalBuffer((__gm__ float*)y + 64 * AscendC::GetBlockIdx(), 64);
+    AscendC::LocalTensor<float> a = buffer.Get<float>();
+    AscendC::DataCopy(a, from, 64);
+    AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(EVENT_ID0);
+    AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(EVENT_ID0);
+    AscendC::Muls(a, a, TILING_KEY_IS(7) ? 2.0f : TILING_KEY_IS(8) ? 3.0f : 0.0f, 64);
+    AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(EVENT_ID0);
+    AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(EVENT_ID0);
+    AscendC::DataCopy(to, a, 64);
+}
+#ifdef ASCENDC_CPU_DEBUG
+int32_t main()
+{
+    float* x = (float*)AscendC::GmAlloc(1024);
+    float* y = (float*)AscendC::GmAlloc(1024);
+    AscendC::SetKernelMode(KernelMode::AIV_MODE);
+    int wrong = 0;
+    for (int key = 7; key < 9; ++key) {
+        for (int i = 0; i < 256; ++i) {
+            x[i] = i;
+        }
+        ICPU_SET_TILING_KEY(key);
+        ICPU_RUN_KF(scale, 4, (uint8_t*)x, (uint8_t*)y);
+        for (int i = 0; i < 256; ++i) {
+            wrong += y[i] != i * (key == 7 ? 2 : 3);
+        }
+    }
+    std::printf("%d wrong\\n", wrong);
+    AscendC::GmFree(x);
+    AscendC::GmFree(y);
+    return 0;
+}
+#endif
+"""
+
+
+def test_debug_mode(tmp_path):
+    """A main function for CANN's CPU debug mode runs: host code and kernel use the same memory."""
+    program = compiled(tmp_path, DEBUG_MODE, defines=["ASCENDC_CPU_DEBUG"])
+    report = tmp_path / "report.json"
+    ended = run(program.path, OPFORGE_TWIN_REPORT=str(report))
+    assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "0 wrong\n")
+    launches = json.loads(report.read_text())
+    assert [(launch["blocks"], launch["tiling_key"]) for launch in launches] == [(4, 7), (4, 8)]
+    assert all(launch["estimate_us"] > 0 for launch in launches)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("AscendC::GmAlloc(1024);\n    AscendC::Set", "AscendC::GmAlloc(1008);\n    AscendC::Set", "gm_out_of_range"),
+        ("AscendC::GmFree(y);", "AscendC::GmFree(y + 1);", "GmFree: "),
+        ("AscendC::GmFree(y);", "AscendC::GmFree(x);", "GmFree: "),
+        ("AIV_MODE", "AIC_MODE", "core_kind"),
+    ],
+)
+def test_planted_mistake_in_debug_mode(tmp_path, old, new, message):
+    assert old in DEBUG_MODE
+    ended = run(compiled(tmp_path, DEBUG_MODE.replace(old, new), defines=["ASCENDC_CPU_DEBUG"]).path)
+    assert (ended.returncode, message in ended.stderr) == (1, True), ended.stderr

@@ -38,6 +38,15 @@ struct KernelLaunch {
 /// Queues the launch on its stream.
 void Launch(const KernelLaunch& launch);
 
+/// Memory for host code and kernels, as GmAlloc returns it; `FreeShared` reports other addresses.
+void* AllocateShared(size_t bytes);
+void FreeShared(void* memory);
+/// The task type and the tiling key of the following launches; a type in the kernel has priority.
+void SetLaunchMode(const char* taskType);
+void SetLaunchKey(uint64_t tilingKey);
+/// Waits for the launches of the default stream.
+void WaitForLaunches();
+
 /// The values between `<<<` and `>>>`: blocks, then a pointer or size that this architecture does not use, then the
 /// stream.
 struct Grid {

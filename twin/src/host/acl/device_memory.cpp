@@ -236,11 +236,12 @@ void DeviceMemory::Forget(const DeviceAllocation& allocation) const
 void DeviceMemory::Open(const DeviceAllocation& allocation, bool isOpen, bool isWritable)
 {
     const std::lock_guard<std::mutex> guard(lock_);
-    size_t& users = users_[allocation.begin];
-    users += isOpen ? 1 : -1;
-    const int rights = users == 0 ? PROT_NONE : isWritable ? PROT_READ | PROT_WRITE : PROT_READ;
+    Users& users = users_[allocation.begin];
+    users.readers += isOpen ? 1 : -1;
+    users.writers += !isWritable ? 0 : isOpen ? 1 : -1;
+    const int rights = users.readers == 0 ? PROT_NONE : users.writers != 0 ? PROT_READ | PROT_WRITE : PROT_READ;
     mprotect(reinterpret_cast<void*>(allocation.begin), RoundUp(std::max<size_t>(allocation.bytes, 1), kPage), rights);
-    if (users == 0) {
+    if (users.readers == 0) {
         users_.erase(allocation.begin);
     }
 }

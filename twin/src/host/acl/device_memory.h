@@ -82,7 +82,11 @@ private:
     uintptr_t next_ = 0;
     size_t used_ = 0;
     bool isReadable_ = false;
-    std::map<uintptr_t, size_t> users_;  ///< launches that an allocation is open for
+    struct Users {
+        size_t readers = 0;  ///< launches that an allocation is open for, or the host code
+        size_t writers = 0;  ///< those that may store
+    };
+    std::map<uintptr_t, Users> users_;
     std::map<uintptr_t, std::shared_ptr<DeviceAllocation>> live_;
     std::deque<std::pair<uintptr_t, size_t>> freed_;  ///< the most recent ones, for messages
 };

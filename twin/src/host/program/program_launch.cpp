@@ -95,14 +95,6 @@ std::vector<std::string> Lines(const char* text)
     return lines;
 }
 
-void Refuse(const std::string& kernel, const std::string& message)
-{
-    LaunchReport report;
-    report.opType = kernel;
-    report.findings.push_back({"launch", -1, "", "", message, true});
-    KeepReport(report, 0);
-}
-
 /// Opens the allocations of a launch for loads and stores by their device address.
 class Opened {
 public:
@@ -129,13 +121,16 @@ std::vector<uint8_t>& SystemArea()
     return area;
 }
 
-TaskResult Run(const std::string& kernel, uint32_t blocks, Reachable reachable, const std::function<void()>& body)
+TaskResult Run(const std::string& kernel, uint32_t blocks, const LaunchMode& mode, Reachable reachable,
+               const std::function<void()>& body)
 {
     FollowPointers(reachable);
     LaunchRequest request;
     request.opType = kernel;
     request.body = body;
     request.blockNum = blocks;
+    request.taskType = mode.taskType;
+    request.tilingKey = mode.tilingKey;
     request.soc = CurrentSoc().name;
     request.passWorkspace = request.passTiling = false;
     request.workspace = SystemArea().data();
@@ -167,6 +162,14 @@ TaskResult Run(const std::string& kernel, uint32_t blocks, Reachable reachable, 
 
 }  // namespace
 
+void Refuse(const std::string& kernel, const std::string& message)
+{
+    LaunchReport report;
+    report.opType = kernel;
+    report.findings.push_back({"launch", -1, "", "", message, true});
+    KeepReport(report, 0);
+}
+
 }  // namespace opforge::twin::host
 
 namespace opforge::twin::program {
@@ -197,9 +200,8 @@ void Launch(const KernelLaunch& launch)
         Refuse(kernel, kernel::Text(kernel, ": ", problem));
         return;
     }
-    stream->Submit([kernel, blocks = static_cast<uint32_t>(launch.blocks), reachable, body = launch.body] {
-        return Run(kernel, blocks, reachable, body);
-    });
+    stream->Submit([kernel, blocks = static_cast<uint32_t>(launch.blocks), mode = CurrentLaunchMode(), reachable,
+                    body = launch.body] { return Run(kernel, blocks, mode, reachable, body); });
 }
 
 }  // namespace opforge::twin::program

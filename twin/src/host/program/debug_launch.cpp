@@ -1,0 +1,86 @@
+// The launch interface of CANN's CPU debug mode: memory for host code and kernels, task type and tiling key.
+#include "acl/acl.h"
+
+#include "host/acl/device_memory.h"
+#include "host/program/program.h"
+#include "kernel/exec/text.h"
+#include "opforge_twin/program.h"
+
+namespace opforge::twin::host {
+
+LaunchMode& CurrentLaunchMode()
+{
+    static LaunchMode mode;
+    return mode;
+}
+
+namespace {
+
+/// Programs of the debug mode do not initialize acl.
+void StartDevice()
+{
+    static const bool isStarted = [] {
+        aclInit(nullptr);  // an error if the program has called it
+        return aclrtSetDevice(0) == ACL_SUCCESS;
+    }();
+    if (!isStarted) {
+        Refuse("GmAlloc", "GmAlloc: aclrtSetDevice(0) failed, expected device 0; do not set a device before");
+    }
+}
+
+/// Opens or closes shared memory for the host code; false if `memory` is no allocation.
+bool Share(const void* memory, bool isOpen, std::string& problem)
+{
+    DeviceSpan span;
+    if (!DeviceMemory::Instance().Resolve(memory, 0, span, problem)) {
+        return false;
+    }
+    DeviceMemory::Instance().Open(*span.allocation, isOpen, true);
+    return true;
+}
+
+}  // namespace
+
+}  // namespace opforge::twin::host
+
+namespace opforge::twin::program {
+
+using namespace opforge::twin::host;  // NOLINT: the functions are defined for the host side
+
+void* AllocateShared(size_t bytes)
+{
+    StartDevice();
+    std::string problem;
+    void* const memory = DeviceMemory::Instance().Allocate(bytes);
+    if (memory == nullptr || !Share(memory, true, problem)) {
+        Refuse("GmAlloc", kernel::Text("GmAlloc: no ", bytes, " bytes left, expected at most ",
+                                       DeviceMemory::Instance().FreeBytes(), "; free memory with GmFree"));
+        return nullptr;
+    }
+    return memory;
+}
+
+void FreeShared(void* memory)
+{
+    std::string problem;
+    if (!Share(memory, false, problem) || !DeviceMemory::Instance().Free(memory, problem)) {
+        Refuse("GmFree", kernel::Text("GmFree: ", problem, "; pass a pointer of GmAlloc once"));
+    }
+}
+
+void SetLaunchMode(const char* taskType)
+{
+    CurrentLaunchMode().taskType = taskType;
+}
+
+void SetLaunchKey(uint64_t tilingKey)
+{
+    CurrentLaunchMode().tilingKey = tilingKey;
+}
+
+void WaitForLaunches()
+{
+    aclrtSynchronizeStream(nullptr);  // a failed launch is a finding
+}
+
+}  // namespace opforge::twin::program
