@@ -16,16 +16,35 @@ LaunchMode& CurrentLaunchMode()
 
 namespace {
 
-/// Programs of the debug mode do not initialize acl.
-void StartDevice()
-{
-    static const bool isStarted = [] {
-        aclInit(nullptr);  // an error if the program has called it
-        return aclrtSetDevice(0) == ACL_SUCCESS;
-    }();
-    if (!isStarted) {
-        Refuse("GmAlloc", "GmAlloc: aclrtSetDevice(0) failed, expected device 0; do not set a device before");
+/// Programs of the debug mode do not initialize acl: it is in use while they have memory.
+class Runtime {
+public:
+    void Add()
+    {
+        if (allocations_++ == 0) {
+            isOwn_ = aclInit(nullptr) == ACL_SUCCESS;  // else the program has called it
+            if (isOwn_) {
+                aclrtSetDevice(0);
+            }
+        }
     }
+    void Remove()
+    {
+        if (--allocations_ == 0 && isOwn_) {
+            aclrtResetDevice(0);
+            aclFinalize();
+        }
+    }
+
+private:
+    size_t allocations_ = 0;
+    bool isOwn_ = false;
+};
+
+Runtime& OwnRuntime()
+{
+    static Runtime runtime;
+    return runtime;
 }
 
 /// Opens or closes shared memory for the host code; false if `memory` is no allocation.
@@ -49,12 +68,13 @@ using namespace opforge::twin::host;  // NOLINT: the functions are defined for t
 
 void* AllocateShared(size_t bytes)
 {
-    StartDevice();
+    OwnRuntime().Add();
     std::string problem;
     void* const memory = DeviceMemory::Instance().Allocate(bytes);
     if (memory == nullptr || !Share(memory, true, problem)) {
         Refuse("GmAlloc", kernel::Text("GmAlloc: no ", bytes, " bytes left, expected at most ",
                                        DeviceMemory::Instance().FreeBytes(), "; free memory with GmFree"));
+        OwnRuntime().Remove();
         return nullptr;
     }
     return memory;
@@ -65,7 +85,9 @@ void FreeShared(void* memory)
     std::string problem;
     if (!Share(memory, false, problem) || !DeviceMemory::Instance().Free(memory, problem)) {
         Refuse("GmFree", kernel::Text("GmFree: ", problem, "; pass a pointer of GmAlloc once"));
+        return;
     }
+    OwnRuntime().Remove();
 }
 
 void SetLaunchMode(const char* taskType)
