@@ -92,3 +92,108 @@ def test_planted(kernels, record_planted, planted):
     assert found, findings
     assert planted.message in found[0]["message"]
     record_planted(planted.name, found[0])
+
+
+CUSTOM = """
+class MyPool {
+public:
+    __aicore__ inline MyPool() { Init(); }
+    template <class T>
+    __aicore__ inline bool InitBuffer(T& que, uint8_t num, uint32_t len)
+    {
+        len = (len + 31) / 32 * 32;
+        const auto handle = GetBufHandle(GetCurBufSize());
+        const uint32_t address = GetCurAddr();
+        que.InitStartBufHandle(handle, num, len);
+        for (uint8_t i = 0; i < num; i++) {
+            que.InitBufHandle(this, i, handle, address + i * len, len);
+        }
+        SetCurAddr(address + num * len);
+        SetCurBufSize(GetCurBufSize() + num);
+        return true;
+    }
+    template <TPosition pos>
+    __aicore__ inline bool InitBuffer(TBuf<pos>& buf, uint32_t len)
+    {
+        buf.InitStartBufHandle(GetBufHandle(GetCurBufSize()), 1, len);
+        buf.InitBufHandle(this, 0, GetBufHandle(GetCurBufSize()), GetCurAddr(), len);
+        SetCurAddr(GetCurAddr() + len);
+        SetCurBufSize(GetCurBufSize() + 1);
+        return true;
+    }
+    EXTERN_IMPL_BUFPOOL(MyPool, TPosition::VECCALC, 4);
+};
+extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y)
+{
+    GlobalTensor<float> xGm, yGm;
+    xGm.SetGlobalBuffer((__gm__ float*)x, 128);
+    yGm.SetGlobalBuffer((__gm__ float*)y, 128);
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> before, sums;
+    pipe.InitBuffer(before, 320);
+    MyPool pool;
+    pipe.InitBufPool(pool, 1024);
+    const uint32_t start = pool.GetCurAddr();
+    TQue<TPosition::VECIN, 2> queue;
+    pool.InitBuffer(queue, 2, 256);
+    pool.InitBuffer(sums, 256);
+    ascendc_assert(pool.GetCurAddr() == start + 768 && pool.GetCurBufSize() == 3);
+    for (int half = 0; half < 2; ++half) {
+        LocalTensor<float> a = queue.AllocTensor<float>();
+        DataCopy(a, xGm[half * 64], 64);
+        queue.EnQue(a);
+        a = queue.DeQue<float>();
+        LocalTensor<float> b = sums.Get<float>();
+        Adds(b, a, 1.0f, 64);
+        queue.FreeTensor(a);
+        ORDER(V_MTE3);
+        DataCopy(yGm[half * 64], b, 64);
+        ORDER(MTE3_V);
+    }
+    pool.Reset();
+    ascendc_assert(pool.GetCurAddr() == start && pool.GetCurBufSize() == 0);
+}
+"""
+CUSTOM_PLANTED = [
+    Planted("custom_over_the_pool", "InitBufPool(pool, 1024)", "InitBufPool(pool, 512)", "field_range", "curPoolAddr"),
+    Planted("custom_end_of_the_pool", "InitBufPool(pool, 1024)", "InitBufPool(pool, 736)", "ub_budget", "736 bytes"),
+    Planted("custom_misaligned", "SetCurAddr(address + num * len)", "SetCurAddr(address + num * len + 8)",
+            "field_range", "curPoolAddr"),
+    Planted("custom_index", "InitBufHandle(this, i,", "InitBufHandle(this, i + 1,", "field_range", "index"),
+    Planted("custom_shared", "pool.InitBuffer(sums, 256);", "pool.SetCurAddr(start + 256); pool.InitBuffer(sums, 256);"
+            "pool.SetCurAddr(start + 768);", "race", "dst"),
+    Planted("custom_handles", "pool.InitBuffer(sums, 256);", "pool.InitBuffer(sums, 256); pool.GetBufHandle(4);",
+            "field_range", "offset"),
+    Planted("custom_not_started", "que.InitStartBufHandle(handle, num, len);", "", "no_buffer", "InitStartBufHandle"),
+    Planted("custom_without_memory", "pipe.InitBufPool(pool, 1024);", "", "no_buffer", "InitBufPool"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def custom(compile_kernels):
+    body, _, kernel = CUSTOM.partition('extern "C"')
+    sources = []
+    for name, planted in (("custom", None), *((planted.name, planted) for planted in CUSTOM_PLANTED)):
+        text = body + 'extern "C"' + kernel
+        if planted is not None:
+            assert planted.line in text, planted.name
+            text = text.replace(planted.line, planted.mistake, 1)
+        sources.append(text.replace("MyPool", f"Pool_{name}").replace("NAME", name))
+    return compile_kernels(HEAD + "".join(sources))
+
+
+def test_a_pool_with_its_own_class(custom):
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    report = custom.run("custom", x, y)
+    assert y.tolist() == (x + 1).tolist()
+    assert report["pipes"]["V"]["critical_us"] > 0
+
+
+@pytest.mark.parametrize("planted", CUSTOM_PLANTED, ids=lambda planted: planted.name)
+def test_a_planted_mistake_of_a_pool_with_its_own_class(custom, record_planted, planted):
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    findings = custom.launch(planted.name, x, y)["findings"]
+    found = [finding for finding in findings if finding["kind"] == planted.kind]
+    assert found, findings
+    assert planted.message in found[0]["message"]
+    record_planted(planted.name, found[0])

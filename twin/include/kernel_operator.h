@@ -9,6 +9,7 @@
 #include "opforge_twin/kernel/layout.h"
 #include "opforge_twin/kernel/tensor.h"
 #include "opforge_twin/kernel/pipe.h"
+#include "opforge_twin/kernel/custom_pool.h"
 #include "opforge_twin/kernel/data_copy.h"
 #include "opforge_twin/kernel/vector.h"
 #include "opforge_twin/kernel/cast.h"

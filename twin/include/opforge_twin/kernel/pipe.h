@@ -144,6 +144,17 @@ public:
     {
         return static_cast<int32_t>(twin::FilledBuffers(queue_, {"GetTensorCountInQue", twin::Here()}));
     }
+    /// Begins the queue of a pool with its own class; InitBufHandle adds each buffer.
+    OPFORGE_API void InitStartBufHandle(const TBufHandle& /*startBufhandle*/, uint8_t num, uint32_t /*len*/)
+    {
+        queue_ = twin::StartQueue(src, dst, depth, num, {"InitStartBufHandle", twin::Here()});
+    }
+    template <typename T>
+    OPFORGE_API void InitBufHandle(T* bufPool, uint32_t index, const TBufHandle& /*bufhandle*/, uint32_t curPoolAddr,
+                                   uint32_t len)
+    {
+        twin::PlaceBuffer(queue_, bufPool->Pool(), kPosition, index, curPoolAddr, len, {"InitBufHandle", twin::Here()});
+    }
     OPFORGE_API bool HasIdleBuffer() { return twin::IdleBuffers(queue_, {"HasIdleBuffer", twin::Here()}) > 0; }
 
 private:
@@ -180,6 +191,18 @@ public:
     OPFORGE_API LocalTensor<T> GetWithOffset(int64_t size, int64_t bufOffset) const
     {
         return LocalTensor<T>(twin::Slice(view_, bufOffset, twin::BytesOf<T>(size), {"TBuf::Get", twin::Here()}), pos);
+    }
+    OPFORGE_API void InitStartBufHandle(const TBufHandle& /*startBufhandle*/, uint8_t num, uint32_t /*len*/)
+    {
+        twin::Field("num of a TBuf", num, 1, 1, {"InitStartBufHandle", twin::Here()});
+    }
+    template <typename T>
+    OPFORGE_API void InitBufHandle(T* bufPool, uint32_t index, const TBufHandle& /*bufhandle*/, uint32_t curPoolAddr,
+                                   uint32_t len)
+    {
+        const twin::Call call{"InitBufHandle", twin::Here()};
+        twin::Field("index of a TBuf", index, 0, 0, call);
+        view_ = twin::PlaceScratch(bufPool->Pool(), pos, curPoolAddr, len, call);
     }
     template <typename T>
     LocalTensor<T> AllocTensor() const

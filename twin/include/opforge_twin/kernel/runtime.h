@@ -397,6 +397,14 @@ LocalView AddScratch(uint32_t pool, AscendC::TPosition position, int64_t bytes, 
 uint32_t AddPool(uint32_t parent, AscendC::TPosition position, int64_t bytes, uint32_t shared, int64_t mostBuffers,
                  const Call& call);
 void ResetPool(uint32_t pool, const Call& call);
+// Pools whose class the kernel defines: a queue without buffers, and buffers at an address of the memory.
+uint32_t StartQueue(AscendC::TPosition source, AscendC::TPosition destination, int64_t depth, int64_t buffers,
+                    const Call& call);
+void PlaceBuffer(uint32_t queue, uint32_t pool, AscendC::TPosition position, int64_t index, int64_t address,
+                 int64_t bytes, const Call& call);
+LocalView PlaceScratch(uint32_t pool, AscendC::TPosition position, int64_t address, int64_t bytes, const Call& call);
+/// The address at which the pool begins.
+int64_t PoolAddress(uint32_t pool, AscendC::TPosition position, const Call& call);
 LocalView AllocateFrom(uint32_t queue, const Call& call);
 void Enqueue(uint32_t queue, const LocalView& view, const Call& call);
 LocalView Dequeue(uint32_t queue, const Call& call);

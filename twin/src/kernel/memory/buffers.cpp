@@ -113,7 +113,20 @@ void CheckPlan(Block& block)
                       Describe(RequestsOf(local, unit))));
 }
 
-/// Reports a queue if the queues of its position have too many buffers.
+/// The end of a TPipe waits for the flags of its queues; all buffers must be freed before.
+void ReleaseAll(Block& block, const Call& call, bool checked)
+{
+    if (checked) {
+        CheckPlan(block);
+    }
+    for (Buffer& buffer : block.local.buffers) {
+        EndBuffer(block, buffer, call, checked);
+    }
+    block.local.FreeAll(call.at);
+}
+
+}  // namespace
+
 void RequireQueueBuffers(Block& block, TPosition position, int64_t buffers, const Call& call)
 {
     const LocalMemory& local = block.local;
@@ -128,19 +141,17 @@ void RequireQueueBuffers(Block& block, TPosition position, int64_t buffers, cons
     }
 }
 
-/// The end of a TPipe waits for the flags of its queues; all buffers must be freed before.
-void ReleaseAll(Block& block, const Call& call, bool checked)
+uint32_t NewQueue(LocalMemory& local, TPosition source, TPosition destination, int64_t depth)
 {
-    if (checked) {
-        CheckPlan(block);
-    }
-    for (Buffer& buffer : block.local.buffers) {
-        EndBuffer(block, buffer, call, checked);
-    }
-    block.local.FreeAll(call.at);
+    Queue queue;
+    queue.source = source;
+    queue.destination = destination;
+    queue.producer = ProducerOf(source);
+    queue.consumer = ConsumerOf(destination);
+    queue.depth = std::max<int64_t>(depth, 1);
+    local.queues.push_back(queue);
+    return static_cast<uint32_t>(local.firstQueue + local.queues.size() - 1);
 }
-
-}  // namespace
 
 void EndBuffer(Block& block, Buffer& buffer, const Call& call, bool checked)
 {
@@ -289,14 +300,7 @@ uint32_t AddQueue(uint32_t pool, TPosition source, TPosition destination, int64_
     const BufferRequest request{PositionOf(source, destination), buffers, RoundUp(bytes, kBlockBytes), call.at};
     RequireBudget(*block, unit, request, call);
     RequireQueueBuffers(*block, request.position, buffers, call);
-    const auto id = static_cast<uint32_t>(block->local.firstQueue + block->local.queues.size());
-    Queue queue;
-    queue.source = source;
-    queue.destination = destination;
-    queue.producer = ProducerOf(source);
-    queue.consumer = ConsumerOf(destination);
-    queue.depth = std::max<int64_t>(depth, 1);
-    block->local.queues.push_back(queue);
+    const uint32_t id = NewQueue(block->local, source, destination, depth);
     for (int64_t count = 0; count < buffers; ++count) {
         const uint32_t buffer = AddBuffer(*block, unit, request, BufferState::kFree, id, call);
         block->local.buffers[buffer].pool = pool;

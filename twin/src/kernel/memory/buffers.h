@@ -16,6 +16,13 @@ void EndBuffer(Block& block, Buffer& buffer, const Call& call, bool checked);
 /// The memory that a TPipe (kNoBuffer) or a TBufPool divides into `buffers` more buffers.
 LocalUnit& ArenaOf(Block& block, uint32_t pool, AscendC::TPosition position, int64_t buffers, const Call& call);
 
+/// Reports a queue if the queues of its position have too many buffers.
+void RequireQueueBuffers(Block& block, AscendC::TPosition position, int64_t buffers, const Call& call);
+/// Adds a queue without buffers; returns its number.
+uint32_t NewQueue(LocalMemory& local, AscendC::TPosition source, AscendC::TPosition destination, int64_t depth);
+/// Ends the block if the pool has no memory.
+Pool& PoolAt(Block& block, uint32_t pool, const Call& call);
+
 /// The pool number of a TPipe that is not the live one.
 constexpr uint32_t kPoolOfSecondPipe = LocalView::kNoBuffer - 2;
 [[noreturn]] void FailSecondPipe(Block& block, const Call& call);

@@ -5,8 +5,6 @@
 
 namespace opforge::twin::kernel {
 
-namespace {
-
 Pool& PoolAt(Block& block, uint32_t pool, const Call& call)
 {
     const LocalMemory& local = block.local;
@@ -16,8 +14,6 @@ Pool& PoolAt(Block& block, uint32_t pool, const Call& call)
     }
     return block.local.pools[pool - local.firstPool];
 }
-
-}  // namespace
 
 LocalUnit& ArenaOf(Block& block, uint32_t pool, AscendC::TPosition position, int64_t buffers, const Call& call)
 {
