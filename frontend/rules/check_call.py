@@ -12,13 +12,13 @@ from opforge.frontend.ir.reason import Malformed, Reason, Unmatched
 from opforge.frontend.ir.scope import Scope
 
 from .context import Context, Judgement
-from .rule import Match, OperatorCall, Placement
+from .rule import OperatorCall, Placement, Replacement
 from .value_rules import row_range_problem
 
 
-def checked(context: Context, scope: Scope, match: Match, call: OperatorCall, rule: str) -> Placement | Reason:
+def checked(context: Context, entry: Replacement, call: OperatorCall) -> Placement | Reason:
     """Check a call; unknown facts violate no constraint and are checked again at run time."""
-    spec = call.spec
+    spec, scope = call.spec, entry.scope
     names = dict(zip((tensor.name for tensor in spec.inputs), call.inputs, strict=True))
     names |= dict(zip((tensor.name for tensor in spec.outputs), call.outputs, strict=True))
     for parameter, value in names.items():
@@ -38,7 +38,7 @@ def checked(context: Context, scope: Scope, match: Match, call: OperatorCall, ru
         if tensor.name not in shapes:
             continue
         try:
-            lists[tensor.name] = _host_list(context, scope, call, names[tensor.name])
+            lists[tensor.name] = [int(value) for value in context.constants.value(scope, names[tensor.name]).flat]
         except Unmatched as reason:
             value = f"{shown(names[tensor.name])} {reason}"
             return Reason(
@@ -53,11 +53,7 @@ def checked(context: Context, scope: Scope, match: Match, call: OperatorCall, ru
         return Reason(problem)
     case, output_types = judged
     return Placement(
-        rule=rule,
-        scope=scope,
-        nodes=match.nodes,
-        absorbed=match.absorbed,
-        extra_nodes=call.extra_nodes,
+        **vars(entry),
         call=call,
         case=case,
         input_dtypes={name: word for name in inputs if (word := dtypes[name]) is not None},
@@ -73,12 +69,6 @@ def _judged(context: Context, spec: OpSpec, call: Call, inputs: Call) -> Judgeme
         violation = check(spec, call, with_casts=False)
         context.judged[key] = violation or (case_of(spec, inputs), infer(spec, inputs))
     return context.judged[key]
-
-
-def _host_list(context: Context, scope: Scope, call: OperatorCall, name: str) -> list[int]:
-    if name in call.extra_nodes.constants:
-        return list(call.extra_nodes.constants[name])
-    return [int(value) for value in np.ravel(context.constants.value(scope, name))]
 
 
 def case_of(spec: OpSpec, call: Call) -> str:

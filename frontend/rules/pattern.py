@@ -48,7 +48,7 @@ class Found:
         scope: Graph of the value.
         names: Names of captured values.
         constants: Captured constants.
-        nodes: Numbers of the matched nodes, readers before makers.
+        nodes: Numbers of the matched nodes, readers before makers: the first one is the root.
         parts: The matches of the inputs of `Each`.
     """
 
@@ -58,7 +58,12 @@ class Found:
     constants: dict[str, NDArray[Any]] = field(default_factory=dict)
     nodes: list[int] = field(default_factory=list)
     parts: list[Found] = field(default_factory=list)
-    _makers: dict[str, tuple[tuple[str, str], NodeProto]] = field(default_factory=dict)
+    _makers: dict[str, tuple[tuple[str, str], NodeProto, int]] = field(default_factory=dict)
+
+    @property
+    def node(self) -> NodeProto:
+        """Return the root."""
+        return self.scope.node(self.nodes[0])
 
     def maker(self, name: str) -> NodeProto:
         """Return the node of this graph that defines a value; an empty one if there is none."""
@@ -68,12 +73,23 @@ class Found:
         """Return the domain and type of the node that defines a value; the type is "" if there is none."""
         return self._made(name)[0]
 
-    def _made(self, name: str) -> tuple[tuple[str, str], NodeProto]:
+    def number(self, name: str) -> int:
+        """Return the number of the node of this graph that defines a value; a negative one if there is none."""
+        return self._made(name)[2]
+
+    def start(self, number: int) -> str:
+        """Return the first output of the node at which a match starts; a node may have none."""
+        node = self.scope.node(number)
+        name = next(filter(None, node.output), "")
+        self._makers[name] = (normal_domain(node.domain), node.op_type), node, number
+        return name
+
+    def _made(self, name: str) -> tuple[tuple[str, str], NodeProto, int]:
         # Access to a message costs more than all comparisons of one node.
         if name not in self._makers:
             number = self.scope.makers.get(name, -1)
             node = self.scope.node(number) if number >= 0 else _NO_NODE
-            self._makers[name] = (normal_domain(node.domain), node.op_type), node
+            self._makers[name] = (normal_domain(node.domain), node.op_type), node, number
         return self._makers[name]
 
     def type(self, capture: str) -> ValueType:
@@ -109,7 +125,7 @@ class Pattern(ABC):
             Unmatched: It does not match.
         """
         found = Found(context, scope, dict(names))
-        self.read(found, value if isinstance(value, str) else next(filter(None, scope.node(value).output), ""))
+        self.read(found, value if isinstance(value, str) else found.start(value))
         return found
 
     def find(self, context: Context, scope: Scope, value: str | int, **names: str) -> Found | None:
@@ -194,7 +210,7 @@ class _Node(Pattern):
         try:
             self._read(found, name)
         except Unmatched as unmatched:
-            if (maker := found.scope.makers.get(name, -1)) >= 0 and not unmatched.reason.nodes:
+            if (maker := found.number(name)) >= 0 and not unmatched.reason.nodes:
                 unmatched.reason = Reason(unmatched.reason.text, (maker,))
             raise
 
@@ -210,7 +226,7 @@ class _Node(Pattern):
         each = [pattern for pattern in self.inputs[-1:] if isinstance(pattern, Each)]
         if not self.least <= len(given) <= self.most or not all(given if each else given[: self.least]):
             raise Unmatched(f"{self} has {len(given)} inputs, expected {self.least}, none of them absent")
-        found.nodes.append(found.scope.makers[name])
+        found.nodes.append(found.number(name))
         for key, expected in self.attributes.items():
             self._compare(found, node, key, expected)
         pairs = list(zip([*self.inputs, *each * len(given)], given, strict=False))
@@ -270,7 +286,7 @@ class Operators:
 
 def any_node(*kinds: tuple[str, str]) -> Pattern:
     """Return a pattern of nodes with one of these domains and types, with any inputs."""
-    return _Either(*(_Node(domain, op_type, (), {}, 0, sys.maxsize) for domain, op_type in kinds))
+    return _Either(*(_Node(*kind, (), {}, 0, sys.maxsize, any_output=True) for kind in kinds))
 
 
 class _Either(Pattern):

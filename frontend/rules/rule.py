@@ -1,22 +1,48 @@
-"""Define the form of a rewrite rule: a pattern, a check that matches or gives a reason, and a rewrite."""
+"""Define the form of a rewrite rule: a pattern, a check that decides, and a rewrite that builds the new nodes."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from numpy.typing import NDArray
 from onnx import NodeProto, ValueInfoProto
 
 from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import TensorType
 from opforge.frontend.ir.attributes import default_attributes
+from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
 
-from .context import Context, Specs
-from .pattern import Pattern
+from .context import Specs
+from .pattern import Found, Pattern
+
+
+@dataclass(frozen=True)
+class Match:
+    """The facts that a check found.
+
+    Attributes:
+        values: Inputs and outputs by parameter name of the operator: names of values, or the numbers of a new constant;
+            absent ones are missing.
+        attrs: Attributes by name; missing ones have their defaults.
+        nodes: Numbers of the replaced nodes; empty for the root of the pattern alone. The new nodes are inserted at the
+            last one, and a custom node gets its name.
+        absorbed: Numbers of further nodes in the pattern; each is removed unless another node reads its outputs.
+        types: Types of values that the model does not declare.
+        facts: Further facts for the `rewrite` of the same rule.
+    """
+
+    values: Mapping[str, str | NDArray[Any]] = field(default_factory=dict)
+    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+    nodes: tuple[int, ...] = ()
+    absorbed: tuple[int, ...] = ()
+    types: Mapping[str, ValueType] = field(default_factory=dict)
+    facts: Any = None
 
 
 @dataclass(frozen=True)
@@ -27,7 +53,6 @@ class ExtraNodes:
         before: They compute new inputs of custom nodes; all nodes if there is no custom operator.
         after: They compute the outputs of the replaced nodes from outputs of custom nodes.
         types: Types of the new values, where known.
-        constants: Values of host lists among them.
         flag: Graph output that states whether an input was overwritten; "" for none.
         updates: Graph outputs that replace the flag: the new contents of the overwritten inputs.
     """
@@ -35,9 +60,11 @@ class ExtraNodes:
     before: tuple[NodeProto, ...] = ()
     after: tuple[NodeProto, ...] = ()
     types: Mapping[str, ValueType] = field(default_factory=dict)
-    constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     flag: str = ""
     updates: tuple[ValueInfoProto, ...] = ()
+
+
+NO_NODES = ExtraNodes()
 
 
 @dataclass(frozen=True)
@@ -56,25 +83,6 @@ class OperatorCall:
     inputs: tuple[str, ...]
     attrs: Mapping[str, AttrValue]
     outputs: tuple[str, ...]
-    extra_nodes: ExtraNodes = field(default_factory=ExtraNodes)
-
-
-@dataclass(frozen=True)
-class Match:
-    """Nodes of one scope that match a rule.
-
-    Attributes:
-        nodes: Their numbers; the new nodes are inserted at the last one, and a custom node gets its name.
-        values: Value names by parameter name of the operator, inputs and outputs; absent ones are missing.
-        attrs: Attributes by name; missing ones have their defaults.
-        absorbed: Numbers of further nodes in the pattern; each is removed unless another node reads its outputs.
-        extra_nodes: Standard nodes that are added with the new node.
-    """
-
-    nodes: tuple[int, ...]
-    values: Mapping[str, str] = field(default_factory=dict)
-    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
-    absorbed: tuple[int, ...] = ()
     extra_nodes: ExtraNodes = field(default_factory=ExtraNodes)
 
 
@@ -115,16 +123,17 @@ class Placement(Replacement):
 
 
 class Rule(ABC):
-    """One rewrite.
+    """One rewrite: the engine matches `pattern` at a node, `check` decides, `rewrite` builds the new nodes.
 
     Attributes:
         name: Name in reports.
-        pattern: The nodes at which the rule is tried. A class writes it as `op.Type(...)`, several joined by `|`:
-            `prefilter.py` reads the types without an import.
+        pattern: The root, at which the rule is tried, and its inputs. A class writes it as `op.Type(...)`, several
+            joined by `|`: `prefilter.py` reads the types without an import.
         operator: op type of the custom operator; "" for a rule with only standard nodes.
         group: Option that enables it, because it changes numerics or generality, or its pattern is common elsewhere:
             "patterns", "lower_training"; "" for a rule that is always enabled.
         is_hinted: Whether a report mentions matches without the option; false if matching is slow.
+        is_common: Whether many other nodes have the type of the root: no report mentions them.
         priority: Rules with lower numbers are tried first at the same node.
     """
 
@@ -133,6 +142,7 @@ class Rule(ABC):
     operator: str = ""
     group: str = ""
     is_hinted: bool = True
+    is_common: bool = False
     priority: int = 0
 
     @classmethod
@@ -148,22 +158,38 @@ class Rule(ABC):
         return self.pattern.kinds
 
     @abstractmethod
-    def check(self, context: Context, scope: Scope, number: int) -> Match:
-        """Match one node with such a key.
+    def check(self, found: Found) -> Match:
+        """Decide whether a match of the pattern is rewritten; create no nodes.
 
         Raises:
-            Unmatched: It does not match; the report contains the reason, unless the node is `Unrelated`.
+            Unmatched: It is not; the report contains the reason, unless the node is `Unrelated`.
         """
 
-    def rewrite(self, context: Context, match: Match) -> OperatorCall | ExtraNodes:
-        """Return the operator, or only standard nodes, that replace a match."""
-        if not self.operator:
-            return match.extra_nodes
-        spec = context.specs[self.operator]
+    def rewrite(self, found: Found, match: Match) -> OperatorCall | ExtraNodes:
+        """Return the nodes that replace a match: by default, the operator.
+
+        Raises:
+            Unmatched: A formula needs a fact that the model does not contain, such as a size.
+        """
+        return self.call(found, match)
+
+    def call(self, found: Found, match: Match, extra: ExtraNodes = NO_NODES, **new_values: str) -> OperatorCall:
+        """Return the operator on the values of a match and on new ones; each array becomes a `Constant`."""
+        spec = found.context.specs[self.operator]
+        names: dict[str, str] = {}
+        constants: list[NodeProto] = []
+        types = {**match.types, **extra.types}
+        for parameter, value in {**match.values, **new_values}.items():
+            if isinstance(value, str):
+                names[parameter] = value
+            else:
+                names[parameter] = name = found.context.value_names.fresh(parameter)
+                constants.append(constant(name, value))
+                types[name] = ValueType(value.dtype.name, value.shape)
         return OperatorCall(
             spec=spec,
-            inputs=tuple(match.values.get(tensor.name, "") for tensor in spec.inputs),
+            inputs=tuple(names.get(tensor.name, "") for tensor in spec.inputs),
             attrs=default_attributes(spec) | dict(match.attrs),
-            outputs=tuple(match.values.get(tensor.name, "") for tensor in spec.outputs),
-            extra_nodes=match.extra_nodes,
+            outputs=tuple(names.get(tensor.name, "") for tensor in spec.outputs),
+            extra_nodes=replace(extra, before=(*extra.before, *constants), types=types),
         )

@@ -155,21 +155,26 @@ class Search:
                 f"attribute {shown(parameters[0])} is a parameter of the enclosing function, expected a value"
             )
         try:
-            match = rule.check(self.context, scope, number)
-            if any((scope.number, claimed) in self.claimed for claimed in match.nodes):
+            found = rule.pattern.match(self.context, scope, number)
+        except Unmatched as unmatched:
+            return None if rule.is_common else unmatched.reason
+        try:
+            match = rule.check(found)
+            nodes = match.nodes or (number,)
+            if any((scope.number, claimed) in self.claimed for claimed in nodes):
                 return Reason("another match uses one of its nodes")
-            for claimed in match.nodes:
+            for claimed in nodes:
                 self.context.view.require_import(scope, claimed)
-            call = rule.rewrite(self.context, match)
+            new = rule.rewrite(found, match)
         except Unrelated:
             return None
         except Unmatched as unmatched:
             return unmatched.reason
-        if isinstance(call, ExtraNodes):
-            return Replacement(rule.name, scope, match.nodes, match.absorbed, call)
-        if problem := version_problem(onnx_key(call.spec, self._domain), scope.opsets):
+        if isinstance(new, ExtraNodes):
+            return Replacement(rule.name, scope, nodes, match.absorbed, new)
+        if problem := version_problem(onnx_key(new.spec, self._domain), scope.opsets):
             return Reason(f"{problem}; choose another --domain")
-        return checked(self.context, scope, match, call, rule.name)
+        return checked(self.context, Replacement(rule.name, scope, nodes, match.absorbed, new.extra_nodes), new)
 
     def _refuse(self, operator: str, scope: Scope, number: int, reason: Reason) -> None:
         self.refusals.append((scope, number, operator, reason))

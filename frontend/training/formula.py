@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from inspect import Parameter, signature
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from onnx import NodeProto, ValueInfoProto, helper
 
@@ -12,12 +12,12 @@ from opforge.codegen.printing import first_line, shown
 from opforge.frontend.emit.nodes import read_nodes
 from opforge.frontend.emit.opset import NEWEST
 from opforge.frontend.ir.reason import Unmatched, Unrelated
-from opforge.frontend.ir.scope import Scope, node_name, normal_domain
+from opforge.frontend.ir.scope import node_name, normal_domain
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 from opforge.frontend.parsers.atc_types import is_registered
-from opforge.frontend.rules.context import Context, Specs
+from opforge.frontend.rules.context import Specs
 from opforge.frontend.rules.node_builder import NodeBuilder, Value
-from opforge.frontend.rules.pattern import any_node
+from opforge.frontend.rules.pattern import Found, any_node
 from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
 
 MICROSOFT = "com.microsoft"
@@ -60,9 +60,9 @@ class Formula(Rule):
         del specs
         return _formulas
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match:
-        """Match a node of the main graph without a parser in ATC whose outputs the formula can compute."""
-        node = scope.node(number)
+    def check(self, found: Found) -> Match:
+        """Match a node of the main graph that has no parser in ATC, but the inputs of the formula."""
+        context, scope, node = found.context, found.scope, found.node
         domain = normal_domain(node.domain)
         if scope.function is not None or is_registered(domain, node.op_type, scope.opsets.get(domain, 0)):
             raise Unrelated
@@ -70,21 +70,34 @@ class Formula(Rule):
             raise Unmatched(f"is in {scope.place}, expected the graph of the model")
         if problem := context.opset_problem:
             raise Unmatched(f"the model cannot be converted to opset {NEWEST}: {problem}")
-        builder = NodeBuilder(context, scope, node)
+        form = signature(self._function)
+        try:
+            given = form.bind(None, *node.input).arguments
+        except TypeError as error:
+            raise Unmatched(f"has {len(node.input)} inputs, which the formula does not support") from error
+        for name, value in given.items():
+            if form.parameters[name].default is Parameter.empty and "" in (value if type(value) is tuple else (value,)):
+                raise Unmatched(f"has no input {name}")
+        return Match()
+
+    def rewrite(self, found: Found, match: Match) -> ExtraNodes:
+        """Compute the formula."""
+        del match
+        node = found.node
+        builder = NodeBuilder(found.context, found.scope, node)
         nodes = self._nodes(builder)
         for position, made in enumerate(nodes):
             made.name = f"{node_name(node, node.op_type)}/{made.op_type}_{position}"
         # If the formula computes the first output, it is not a flag, and the new contents become further outputs.
         is_flag = bool(builder.overwritten) and not any(node.output[0] in made.output for made in nodes)
-        updates = tuple(_updated(context, scope, *item) for item in builder.overwritten.items())
-        extra_nodes = ExtraNodes(before=tuple(nodes), flag=node.output[0] if is_flag else "", updates=updates)
-        return Match((number,), extra_nodes=extra_nodes)
+        updates = tuple(_updated(found, *item) for item in builder.overwritten.items())
+        return ExtraNodes(before=tuple(nodes), flag=node.output[0] if is_flag else "", updates=updates)
 
     def _nodes(self, builder: NodeBuilder) -> list[NodeProto]:
         """Return the nodes that compute the outputs of a node, without those without readers."""
-        arguments = self._arguments(builder)
+        inputs = builder.inputs
         try:
-            answer = self._function(*arguments)
+            answer = self._function(builder, *inputs)
         except (ArithmeticError, LookupError, ValueError) as error:
             # A formula requires a valid node: ranks, lists as long as the rank, strides other than 0.
             raise Unmatched(f"is malformed: {first_line(error)}") from error
@@ -100,19 +113,6 @@ class Formula(Rule):
         return read_nodes(
             builder.nodes, (*builder.node.output, *(value.name for value in builder.overwritten.values()))
         )
-
-    def _arguments(self, builder: NodeBuilder) -> Sequence[Any]:
-        """Return the arguments of the formula; a parameter without a default must have a value."""
-        form = signature(self._function)
-        try:
-            bound = form.bind(builder, *builder.inputs)
-        except TypeError as error:
-            raise Unmatched(f"has {len(builder.node.input)} inputs, which the formula does not support") from error
-        for name, given in bound.arguments.items():
-            values = given if isinstance(given, tuple) else (given,)
-            if form.parameters[name].default is Parameter.empty and any(value is None for value in values):
-                raise Unmatched(f"has no input {name}")
-        return bound.args
 
 
 def _output_names(builder: NodeBuilder, results: Sequence[Value | None]) -> dict[str, str]:
@@ -143,8 +143,8 @@ def _output_names(builder: NodeBuilder, results: Sequence[Value | None]) -> dict
     return renamed
 
 
-def _updated(context: Context, scope: Scope, name: str, value: Value) -> ValueInfoProto:
+def _updated(found: Found, name: str, value: Value) -> ValueInfoProto:
     """Return the declaration of the new contents of an input."""
-    known = context.types.of(scope, name)
+    known = found.context.types.of(found.scope, name)
     kind = ELEMENT_TYPES[known.dtype] if known.dtype else 0
     return helper.make_tensor_value_info(value.name, kind, known.shape)

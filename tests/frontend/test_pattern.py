@@ -7,8 +7,8 @@ from onnx import numpy_helper
 
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.pattern import Constant, Each, Operators, Through
-from opforge.frontend.rules.rule import Context
 
 op, other = Operators(), Operators("com.microsoft")
 VALUES = {"two": 2, "pair": [2, 2], "last": [-1], "first": [0], "half": np.float32(0.5)}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper
 
 from opforge.codegen.printing import shown
@@ -17,8 +19,8 @@ from opforge.frontend.ir.reason import Unmatched, Unrelated
 from opforge.frontend.ir.scope import Scope, normal_domain
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS, ValueType
 from opforge.frontend.rules.context import Context
-from opforge.frontend.rules.pattern import Operators
-from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
+from opforge.frontend.rules.pattern import Found, Operators
+from opforge.frontend.rules.rule import ExtraNodes, Match, OperatorCall, Rule
 
 # Tolerance of float32 for equal numbers that were computed differently.
 _CLOSE = 1e-6
@@ -30,9 +32,10 @@ _WIDENED = op.Cast("narrow", to=TensorProto.FLOAT)
 class FuseBatchNormChain(Rule):
     """`(dy - mean_dy - (x - mean) * invstd^2 * mean_dy_xmu) * invstd * weight` -> `BatchNormElemtBackward`.
 
-    The formula is matched as a sum of products, independent of order, brackets and spelling of its nodes. This is the
-    only rule whose pattern has only node types, because declared patterns would have to list every spelling. The sums
-    may be divided by a number or by a value, or be means already; the second one may contain a factor of invstd.
+    The formula is matched as a sum of products, independent of order, brackets and spelling of its nodes. A declared
+    pattern would have to list each spelling: n factors have 1 * 3 * ... * (2n - 3) orders and brackets, which is 945
+    for the largest of the four products and 15 for their sum. The sums may be divided by a number or by a value, or be
+    means already; the second one may contain a factor of invstd.
     """
 
     name = "FuseBatchNormChain"
@@ -41,17 +44,24 @@ class FuseBatchNormChain(Rule):
     is_hinted = False
     pattern = op.Mul(...) | op.Sub(...) | op.Add(...) | op.Div(...)
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match:
+    def check(self, found: Found) -> Match:
         """Match four products with the roles of the formula and known shapes."""
-        node = scope.node(number)
+        context, scope, node = found.context, found.scope, found.node
         if len(node.input) != 2 or len(node.output) != 1 or not _could_be(context.algebra, scope, node.output[0]):
             raise Unrelated
         if any(_could_be(context.algebra, scope, name) for name in _scaled(context, scope, node.output[0])):
             raise Unrelated
         try:
-            return _RoleAssignment(context, scope, number).match()
+            return _RoleAssignment(context, scope, found.nodes[0]).match()
         except Unmatched as reason:
             raise Unmatched(f"resembles a gradient of batch normalization, but {reason}") from reason
+
+    def rewrite(self, found: Found, match: Match) -> OperatorCall:
+        """Compute the vectors over the channels."""
+        (_, channels, *_), products = match.facts
+        new = _NewVectors(found.context, found.scope, channels)
+        vectors = {role: new.vector(product) for role, product in products.items()}
+        return self.call(found, match, ExtraNodes(before=tuple(new.nodes), types=new.types), **vectors)
 
 
 def _full(product: Monomial) -> list[Atom]:
@@ -90,23 +100,32 @@ class _Attempt:
     doubts: int
 
 
+@dataclass(frozen=True)
+class _Vector:
+    """A vector over the channels, as a product.
+
+    Attributes:
+        factors: Values, their powers, and whether they are single numbers; the first one is a vector.
+        coefficient: A factor.
+    """
+
+    factors: tuple[tuple[str, Fraction, bool], ...]
+    coefficient: float = 1.0
+
+
 @dataclass
 class _RoleAssignment:
-    """Assigns values to roles, and adds nodes for missing values.
+    """Assigns values and products to roles.
 
     Attributes:
         context: The model.
         scope: Graph of the formula.
         root: Number of the node that computes the result.
-        before: Nodes that compute missing values.
-        types: Their types.
     """
 
     context: Context
     scope: Scope
     root: int
-    before: list[NodeProto] = field(default_factory=list)
-    types: dict[str, ValueType] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._result = self.scope.node(self.root).output[0]
@@ -122,9 +141,8 @@ class _RoleAssignment:
         for first, second in (data, data[::-1]):
             for mean_dy, mean in (levels, levels[::-1]):
                 for attempt in self._attempts(first, second, mean_dy, mean):
-                    self.before, self.types = [], {}
                     try:
-                        return self._finish(self._values(attempt))
+                        return self._finish(*self._values(attempt))
                     except Unmatched as reason:
                         reasons.append((attempt.doubts, str(reason)))
         reasons = reasons or [(0, "no value is a factor of the scale and, squared, of the slope")]
@@ -180,8 +198,8 @@ class _RoleAssignment:
             raise Unmatched(f"no value of the graph is {role}")
         return name
 
-    def _vector(self, product: Monomial, role: str, divisors: Sequence[Atom] = ()) -> str:
-        """Return a product as a vector over the channels; add nodes if the graph does not have it.
+    def _vector(self, product: Monomial, role: str, divisors: Sequence[Atom] = ()) -> _Vector:
+        """Return a product as a vector over the channels; the graph may have its value.
 
         Args:
             product: The product.
@@ -189,93 +207,60 @@ class _RoleAssignment:
             divisors: Allowed divisors, in addition to those of the formula.
         """
         known = self.context.algebra.name_of(self.scope, product)
-        if known is not None and _long(self.context.types.of(self.scope, known)) == self._channels:
-            return self._flat(known, role)
-        result = None
+        if known is not None and _long(self._type(known)) == self._channels:
+            return _Vector(((known, Fraction(1), False),))
+        factors: list[tuple[str, Fraction, bool]] = []
         for atom, power in sorted(product.exponents, key=lambda entry: (entry[0].axis == SCALAR, -entry[1])):
             if abs(power) not in (1, _HALF) or (power < 0 and atom not in {*divisors, *self._divisors}):
                 raise Unmatched(f"{role} would be {shown(atom.name)} to the power of {power}")
             # A vector is first, because its factor may be a single number.
-            is_number = result is not None and atom.axis == SCALAR
-            if is_number and len(self._known_type(atom.name).shape or ()) > 1:
+            type_, is_number = self._type(atom.name), bool(factors) and atom.axis == SCALAR
+            if is_number and len(type_.shape or ()) > 1:
                 raise Unmatched(f"{role} would have the axes of {shown(atom.name)}")
-            factor = atom.name if is_number else self._flat(atom.name, role)
-            if abs(power) == _HALF:
-                factor = self._made("Sqrt", factor)
-            if result is None:
-                result = factor if power > 0 else self._made("Reciprocal", factor)
-            else:
-                result = self._made("Mul" if power > 0 else "Div", result, factor)
-        if result is None or not np.isfinite(product.coefficient):
+            if not is_number and _long(type_) != self._channels:
+                raise Unmatched(f"{role} would be {shown(atom.name)}, which is {type_}; expected one value per channel")
+            factors.append((atom.name, power, is_number))
+        if not factors or not np.isfinite(product.coefficient):
             raise Unmatched(f"{role} would be the number {product.coefficient:g}")
-        return result if _is(product.coefficient, 1) else self._times(result, product.coefficient)
+        if _is(product.coefficient, 1):
+            return _Vector(tuple(factors))
+        if (type_ := self._type(factors[0][0])).dtype != "float32":
+            raise Unmatched(f"{shown(factors[0][0])} is {type_}, expected float32 where it has a factor")
+        return _Vector(tuple(factors), product.coefficient)
+
+    def _type(self, name: str) -> ValueType:
+        return self.context.types.of(self.scope, name)
 
     @property
     def _channels(self) -> list[int]:
         """Return the dims of a vector over the channels that are not 1."""
         return [] if self._shape[1] == 1 else [self._shape[1]]
 
-    def _known_type(self, name: str) -> ValueType:
-        return self.types.get(name) or self.context.types.of(self.scope, name)
-
-    def _number(self, value: float) -> str:
-        """Return a constant counter; integers are exact."""
-        whole = round(value)
-        is_whole = _is(value, whole) and 0 < whole < 2**24
-        name = self.context.value_names.fresh("counter")
-        array = np.array([whole], np.int32) if is_whole else np.array([value], np.float32)
-        self.before.append(constant(name, array))
-        self.types[name] = ValueType(array.dtype.name, (1,))
-        return name
-
-    def _times(self, name: str, value: float) -> str:
-        if self._known_type(name).dtype != "float32":
-            raise Unmatched(f"{shown(name)} is {self._known_type(name)}, expected float32 where it has a factor")
-        factor = self.context.value_names.fresh("factor")
-        self.before.append(constant(factor, np.array(value, np.float32)))
-        return self._made("Mul", name, factor)
-
-    def _flat(self, name: str, role: str) -> str:
-        """Return a vector over the channels without axes of size 1."""
-        known = self._known_type(name)
-        if known.shape is None or _long(known) != self._channels:
-            raise Unmatched(f"{role} would be {shown(name)}, which is {known}; expected one value per channel")
-        if len(known.shape) == 1:
-            return name
-        dims = self.context.value_names.fresh("channels")
-        self.before.append(constant(dims, np.array([-1], np.int64)))
-        return self._made("Reshape", name, dims)
-
-    def _made(self, op_type: str, *inputs: str) -> str:
-        name = self.context.value_names.fresh(op_type.lower())
-        self.before.append(helper.make_node(op_type, inputs, [name]))
-        self.types[name] = ValueType(self._known_type(inputs[0]).dtype, (self._shape[1],))
-        return name
-
-    def _values(self, attempt: _Attempt) -> dict[str, str]:
-        """Return values by parameter of the operator."""
+    def _values(self, attempt: _Attempt) -> tuple[dict[str, Any], dict[str, _Vector]]:
+        """Return values and vectors by parameter of the operator."""
         divisors = [atom for atom, _ in attempt.invstd.exponents]
         if not _is(attempt.mean.coefficient, abs(attempt.mean.coefficient)):
             raise Unmatched("the mean is added, expected subtracted")
         values = {
             "grad_out": self._data(attempt.grad_out, "the gradient"),
             "input": self._data(attempt.input, "the input"),
+        }
+        vectors = {
             "mean": self._vector(attempt.mean, "mean"),
             "invstd": self._vector(attempt.invstd, "invstd", divisors),
         }
         if attempt.weight.exponents or not _is(attempt.weight.coefficient, 1):
-            values["weight"] = self._vector(attempt.weight, "weight", divisors)
+            vectors["weight"] = self._vector(attempt.weight, "weight", divisors)
         count = _count(attempt.mean_dy, attempt.mean_dy_xmu)
         for role, mean in (("sum_dy", attempt.mean_dy), ("sum_dy_xmu", attempt.mean_dy_xmu)):
             total = mean * count
             if not _is(total.coefficient, 1) or sum(power > 0 for _, power in total.exponents) != 1:
                 names = ", ".join(sorted(shown(atom.name) for atom, _ in total.exponents))
                 raise Unmatched(f"{role} would be {total.coefficient:g} times a product of {names}, expected one value")
-            values[role] = self._vector(total, role, divisors)
-        values["counter"] = _only_name(count) or self._number(count.coefficient)
-        return values
+            vectors[role] = self._vector(total, role, divisors)
+        return values | {"counter": _counter(count)}, vectors
 
-    def _finish(self, values: dict[str, str]) -> Match:
+    def _finish(self, values: dict[str, Any], vectors: dict[str, _Vector]) -> Match:
         nodes, result = [self.root], self._result
         absorbed = self.context.algebra.nodes(self.scope, result) - {self.root}
         roles = ("grad_out", "input")
@@ -292,11 +277,62 @@ class _RoleAssignment:
                 absorbed.update(number for cast in casts for number in cast.nodes)
                 values |= {role: cast.names["narrow"] for role, cast in zip(roles, casts, strict=True)}
         return Match(
-            tuple(nodes),
-            values | {"grad_input": result},
-            absorbed=tuple(sorted(absorbed)),
-            extra_nodes=ExtraNodes(before=tuple(self.before), types=dict(self.types)),
+            values | {"grad_input": result}, {}, tuple(nodes), tuple(sorted(absorbed)), facts=(self._shape, vectors)
         )
+
+
+@dataclass
+class _NewVectors:
+    """Computes vectors over the channels.
+
+    Attributes:
+        context: The model.
+        scope: Graph of the values.
+        channels: Length of the vectors.
+        nodes: The new nodes.
+        types: Types of the new values.
+    """
+
+    context: Context
+    scope: Scope
+    channels: int | None
+    nodes: list[NodeProto] = field(default_factory=list)
+    types: dict[str, ValueType] = field(default_factory=dict)
+
+    def vector(self, vector: _Vector) -> str:
+        """Return the name of a vector."""
+        result = ""
+        for name, power, is_number in vector.factors:
+            factor = name if is_number else self._flat(name)
+            if abs(power) == _HALF:
+                factor = self._made("Sqrt", factor)
+            if result:
+                result = self._made("Mul" if power > 0 else "Div", result, factor)
+            else:
+                result = factor if power > 0 else self._made("Reciprocal", factor)
+        if vector.coefficient == 1:
+            return result
+        return self._made("Mul", result, self._constant("factor", np.array(vector.coefficient, np.float32)))
+
+    def _flat(self, name: str) -> str:
+        """Return a vector without axes of size 1."""
+        if len(self._type(name).shape or ()) == 1:
+            return name
+        return self._made("Reshape", name, self._constant("channels", np.array([-1], np.int64)))
+
+    def _constant(self, stem: str, array: NDArray[Any]) -> str:
+        name = self.context.value_names.fresh(stem)
+        self.nodes.append(constant(name, array))
+        return name
+
+    def _made(self, op_type: str, *inputs: str) -> str:
+        name = self.context.value_names.fresh(op_type.lower())
+        self.nodes.append(helper.make_node(op_type, inputs, [name]))
+        self.types[name] = ValueType(self._type(inputs[0]).dtype, (self.channels,))
+        return name
+
+    def _type(self, name: str) -> ValueType:
+        return self.types.get(name) or self.context.types.of(self.scope, name)
 
 
 def _count(mean_dy: Monomial, mean_dy_xmu: Monomial) -> Monomial:
@@ -310,8 +346,13 @@ def _count(mean_dy: Monomial, mean_dy_xmu: Monomial) -> Monomial:
     return Monomial(1 / first)
 
 
-def _only_name(product: Monomial) -> str:
-    return next((atom.name for atom, _ in product.exponents), "")
+def _counter(count: Monomial) -> str | NDArray[Any]:
+    """Return the name of a counter, or the number; integers are exact."""
+    for atom, _ in count.exponents:
+        return atom.name
+    whole = round(count.coefficient)
+    is_whole = _is(count.coefficient, whole) and 0 < whole < 2**24
+    return np.array([whole], np.int32) if is_whole else np.array([count.coefficient], np.float32)
 
 
 def _is(value: float, expected: float) -> bool:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute
 from opforge.frontend.ir.reason import Unmatched
-from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
-from opforge.frontend.rules.context import Context
-from opforge.frontend.rules.pattern import Operators, require_rows
-from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
+from opforge.frontend.rules.pattern import Found, Operators, require_rows
+from opforge.frontend.rules.rule import Match, Rule
 
 _SHAPE = Operators().Shape("table")
 
@@ -21,10 +19,9 @@ class MapGatherGrad(Rule):
     operator = "EmbeddingDenseBackward"
     pattern = Operators("com.microsoft").GatherGrad("shape", "indices", "grad")
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match:
+    def check(self, found: Found) -> Match:
         """Match a constant shape of two dims, axis 0, a float type, and no constant index that wraps around."""
-        node = scope.node(number)
-        found = self.pattern.match(context, scope, number)
+        context, scope, node = found.context, found.scope, found.node
         grad, indices = found.names["grad"], found.names["indices"]
         shape = context.constants.required(scope, found.names["shape"], "the shape of the table")
         if shape.shape != (2,) or shape.dtype.kind != "i":
@@ -37,7 +34,7 @@ class MapGatherGrad(Rule):
         if (values := context.constants.find(scope, indices)) is not None:
             require_rows(values, rows)
         # The gradient and the table have one type, which is also that of the parameter whose shape is read.
-        owner, _ = scope.find(found.names["shape"]) or (scope, number)
+        owner, _ = scope.find(found.names["shape"]) or (scope, -1)
         table = _SHAPE.find(context, owner, found.names["shape"])
         names = [grad, node.output[0], *(table.names.values() if table else ())]
         types = [context.types.of(scope, name) for name in names]
@@ -45,8 +42,7 @@ class MapGatherGrad(Rule):
         if dtype is None:
             raise Unmatched(f"the element type must be known; {shown(grad)} is {types[0]}")
         return Match(
-            (number,),
             {"grad": grad, "indices": indices, "grad_weight": node.output[0]},
             {"num_weights": rows, "padding_idx": -1, "scale_grad_by_freq": False},
-            extra_nodes=ExtraNodes(types={grad: ValueType(dtype, types[0].shape)}),
+            types={grad: ValueType(dtype, types[0].shape)},
         )

@@ -11,11 +11,9 @@ from onnx import TensorProto, numpy_helper
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.external import is_external
-from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.ir.scope import INITIALIZER, Scope
 from opforge.frontend.ir.tensor_data import data_problem
-from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.pattern import (
     Constant,
@@ -27,7 +25,7 @@ from opforge.frontend.rules.pattern import (
     require_rows,
     require_type,
 )
-from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
+from opforge.frontend.rules.rule import Match, Rule
 
 op = Operators()
 # The negated comparison of each comparison.
@@ -55,15 +53,14 @@ class FuseScatterAdd(Rule):
     group = "patterns"
     pattern = op.ScatterND(...) | op.ScatterElements(...)
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match:
+    def check(self, found: Found) -> Match:
         """Match a zero table, one index per row, reduction add, and a mask of known conditions."""
-        found = read_scatter(context, scope, number)
+        scatter = read_scatter(found)
+        indices = scatter.indices if scatter.new_indices is None else scatter.new_indices
         return Match(
-            (number,),
-            {"grad": found.grad, "indices": found.indices, "grad_weight": scope.node(number).output[0]},
-            {"num_weights": found.rows, "padding_idx": found.padding, "scale_grad_by_freq": found.is_scaled},
-            found.seen,
-            found.extra_nodes,
+            {"grad": scatter.grad, "indices": indices, "grad_weight": found.node.output[0]},
+            {"num_weights": scatter.rows, "padding_idx": scatter.padding, "scale_grad_by_freq": scatter.is_scaled},
+            absorbed=scatter.seen,
         )
 
 
@@ -167,21 +164,21 @@ class Scatter:
     Attributes:
         grad: The rows.
         indices: The index of each row.
+        new_indices: The same as a new constant, if the model has them in another form.
         rows: Rows of the table.
         padding: The excluded index; -1 for none.
         is_scaled: Whether each row is divided by the number of equal indices.
         seen: Numbers of the matched nodes before the scatter.
-        extra_nodes: Nodes that compute the indices if the scatter has them in another form.
         values: The indices if they are constant.
     """
 
     grad: str
     indices: str
+    new_indices: NDArray[np.generic] | None
     rows: int
     padding: int
     is_scaled: bool
     seen: tuple[int, ...]
-    extra_nodes: ExtraNodes
     values: NDArray[np.generic] | None
 
 
@@ -189,16 +186,16 @@ class Scatter:
 _READ: WeakKeyDictionary[Context, dict[tuple[int, int], Scatter]] = WeakKeyDictionary()
 
 
-def read_scatter(context: Context, scope: Scope, number: int) -> Scatter:
+def read_scatter(root: Found) -> Scatter:
     """Return the rows that a `ScatterND` or `ScatterElements` node adds.
 
     Raises:
         Unmatched: It computes something else.
     """
-    known = _READ.setdefault(context, {})
-    if (scope.number, number) not in known:
-        known[scope.number, number] = _read(context, scope, number)
-    return known[scope.number, number]
+    key, known = (root.scope.number, root.nodes[0]), _READ.setdefault(root.context, {})
+    if key not in known:
+        known[key] = _read(root.context, root.scope, root.nodes[0])
+    return known[key]
 
 
 def _read(context: Context, scope: Scope, number: int) -> Scatter:
@@ -233,12 +230,8 @@ def _read(context: Context, scope: Scope, number: int) -> Scatter:
     scaled = _scaled(found, rows, padding)
     grad = scaled.names["gradient"] if scaled else names["data"]
     seen = dict.fromkeys([*found.nodes[1:], *(scaled.nodes if scaled else ())])
-    source, extra_nodes = names["index"], ExtraNodes()
-    if is_fixed and values is not None:
-        source = context.value_names.fresh("indices")
-        known = ValueType(values.dtype.name, values.shape)
-        extra_nodes = ExtraNodes(before=(constant(source, values),), types={source: known})
-    return Scatter(grad, source, rows, padding, bool(scaled), tuple(seen), extra_nodes, values)
+    new_indices = values if is_fixed else None
+    return Scatter(grad, names["index"], new_indices, rows, padding, bool(scaled), tuple(seen), values)
 
 
 def _row_indices(values: NDArray[np.generic], updates: tuple[int | None, ...] | None) -> NDArray[np.generic]:

@@ -5,15 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Unmatched, Unrelated
-from opforge.frontend.ir.scope import Scope
-from opforge.frontend.ir.tensor_type import ValueType
-from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.embedding.scatter_add import read_scatter
 from opforge.frontend.rules.names.aten import ATEN_DOMAIN
 from opforge.frontend.rules.pattern import Constant, Found, Operators
-from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
+from opforge.frontend.rules.rule import Match, Rule
 
 op, aten = Operators(), Operators(ATEN_DOMAIN)
 _EXPANDED = op.Expand("rows", "")
@@ -40,33 +36,32 @@ class FuseSortedGroups(Rule):
     priority = -1
     pattern = op.ScatterND(...) | op.ScatterElements(...)
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match:
+    def check(self, found: Found) -> Match:
         """Match rows of a matrix, one id for each; the rule for unsorted ids handles other cases."""
+        context, scope = found.context, found.scope
         try:
-            found = read_scatter(context, scope, number)
+            scatter = read_scatter(found)
         except Unmatched as reason:
             raise Unrelated from reason
-        grad, seen = found.grad, found.seen
+        grad, seen = scatter.grad, scatter.seen
         known = context.types.of(scope, grad)
         expanded = _EXPANDED.find(context, scope, grad)
         if expanded and None not in (known.shape or (None,)) and expanded.type("rows") == known:
             grad, seen = expanded.names["rows"], (*seen, *expanded.nodes)
-        if known.shape is None or len(known.shape) != 2 or found.padding != -1 or found.is_scaled:
+        if known.shape is None or len(known.shape) != 2 or scatter.padding != -1 or scatter.is_scaled:
             raise Unrelated
-        extra_nodes = ExtraNodes()
-        if found.values is not None:
-            ends = _ends(found.values, found.rows)
-            if ends is None or known.shape[0] not in (None, found.values.size):
+        values: dict[str, str | NDArray[np.int64]] = {"grad_y": grad, "grad_bias": found.node.output[0]}
+        if scatter.values is not None:
+            ends = _ends(scatter.values, scatter.rows)
+            if ends is None or known.shape[0] not in (None, scatter.values.size):
                 raise Unrelated
-            name = context.value_names.fresh("group_ends")
-            extra_nodes = ExtraNodes((constant(name, ends),), (), {name: ValueType("int64", ends.shape)})
+            values["group_idx"] = ends
         else:
-            repeated = _REPEATED.find(context, scope, found.indices)
-            if repeated is None or not _are_groups(repeated) or repeated.type("lengths").shape != (found.rows,):
+            repeated = _REPEATED.find(context, scope, scatter.indices)
+            if repeated is None or not _are_groups(repeated) or repeated.type("lengths").shape != (scatter.rows,):
                 raise Unrelated
-            name, seen = repeated.names["lengths"], (*seen, *repeated.nodes)
-        values = {"grad_y": grad, "group_idx": name, "grad_bias": scope.node(number).output[0]}
-        return Match((number,), values, {"group_idx_type": int(found.values is None)}, seen, extra_nodes)
+            values["group_idx"], seen = repeated.names["lengths"], (*seen, *repeated.nodes)
+        return Match(values, {"group_idx_type": int(scatter.values is None)}, absorbed=seen)
 
 
 def _ends(ids: NDArray[np.generic], rows: int) -> NDArray[np.int64] | None:

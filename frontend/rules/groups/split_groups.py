@@ -9,13 +9,9 @@ from onnx import NodeProto
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import int_attribute
-from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Unmatched, Unrelated
-from opforge.frontend.ir.scope import Scope
-from opforge.frontend.ir.tensor_type import ValueType
-from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.pattern import Each, Found, Operators, Through
-from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
+from opforge.frontend.rules.rule import Match, Rule
 
 op, microsoft = Operators(), Operators("com.microsoft")
 
@@ -33,13 +29,13 @@ class FuseSplitGroups(Rule):
     name = "FuseSplitGroups"
     operator = "GroupedBiasAddGrad"
     group = "patterns"
+    is_common = True
     pattern = op.Concat(Each(Through((_SPLIT | op.Slice("", ...)).named("part"), *_STEPS)))
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match:
+    def check(self, found: Found) -> Match:
         """Match parts that are all rows of one matrix in order, each summed to one row; every value has one reader."""
-        node = scope.node(number)
-        found = self.pattern.find(context, scope, number)
-        if found is None or len(found.parts) < 2 or not any(_sums(part) for part in found.parts):
+        node = found.node
+        if len(found.parts) < 2 or not any(_sums(part) for part in found.parts):
             raise Unrelated
         shape = _shape(found, node.output[0])
         if int_attribute(node, "axis") not in (0, -2) or len(shape) != 2:
@@ -49,17 +45,13 @@ class FuseSplitGroups(Rule):
         for name, part in zip(node.input, found.parts, strict=False):
             _require_row(part, name, (1, *shape[-1:]))
         source, ends = _rows(found)
-        known = context.types.of(scope, source)
+        known = found.context.types.of(found.scope, source)
         if known.shape is None or len(known.shape) != 2 or known.shape[0] != ends[-1]:
             raise Unmatched(f"needs all rows of a matrix; {shown(source)} is {known}, the parts end at {ends[-1]}")
-        name = context.value_names.fresh("group_ends")
         return Match(
-            (*dict.fromkeys(each for part in found.parts for each in part.nodes), number),
-            {"grad_y": source, "group_idx": name, "grad_bias": node.output[0]},
+            {"grad_y": source, "group_idx": np.array(ends, np.int64), "grad_bias": node.output[0]},
             {"group_idx_type": 0},
-            extra_nodes=ExtraNodes(
-                (constant(name, np.array(ends, np.int64)),), (), {name: ValueType("int64", (len(ends),))}
-            ),
+            (*dict.fromkeys(each for part in found.parts for each in part.nodes), found.nodes[0]),
         )
 
 

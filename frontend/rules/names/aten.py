@@ -8,13 +8,10 @@ import numpy as np
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.attributes import text_attribute
-from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Unmatched, Unrelated
-from opforge.frontend.ir.scope import Scope
-from opforge.frontend.ir.tensor_type import ValueType
-from opforge.frontend.rules.context import Context, Specs
-from opforge.frontend.rules.pattern import any_node
-from opforge.frontend.rules.rule import ExtraNodes, Match, Rule
+from opforge.frontend.rules.context import Specs
+from opforge.frontend.rules.pattern import Found, any_node
+from opforge.frontend.rules.rule import Match, Rule
 
 from .torch_forms import TorchForm, bound_call, torch_forms
 
@@ -47,39 +44,34 @@ class MapTorch(Rule):
         """Return one rule for each function."""
         return [cls(forms) for forms in torch_forms(specs.values()).values()]
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match:
+    def check(self, found: Found) -> Match:
         """Match the function, its arguments and constant scalars."""
-        node = scope.node(number)
+        node = found.node
         if node.op_type == ATEN:
             if text_attribute(node, "operator") != self._forms[0].name:
                 raise Unrelated
             if overload := text_attribute(node, "overload_name"):
                 raise Unmatched(f"has overload_name {shown(overload)}, expected none")
-        spec = context.specs[self.operator]
+        spec = found.context.specs[self.operator]
         call = bound_call(self._forms, spec, [name or None for name in node.input])
         if call is None:
             expected = " or ".join(f"{len(form.args)} ({', '.join(form.args)})" for form in self._forms)
             raise Unmatched(f"has {len(node.input)} inputs, expected {expected}")
         if len(node.output) > len(spec.outputs) or not any(node.output):
             raise Unmatched(f"has {len(node.output)} outputs, expected 1 to {len(spec.outputs)}")
-        given, attrs = call.parameters(lambda argument, name: _number(context, scope, name or "", argument))
+        given, attrs = call.parameters(lambda argument, name: _number(found, name or "", argument))
         values = {parameter: name for parameter, name in given.items() if name}
         form = call.form
         missing = [t.name for t in spec.inputs if not t.optional and t.name not in {*values, *form.ones}]
         if missing:
             raise Unmatched(f"required input {', '.join(missing)} is absent")
-        ones = {parameter: context.value_names.fresh(parameter) for parameter in form.ones}
-        extra_nodes = ExtraNodes(
-            before=tuple(constant(name, np.ones(1, np.float32)) for name in ones.values()),
-            types=dict.fromkeys(ones.values(), ValueType("float32", (1,))),
-        )
         results = {tensor.name: name for tensor, name in zip(spec.outputs, node.output, strict=False) if name}
-        return Match((number,), values | ones | results, attrs, extra_nodes=extra_nodes)
+        return Match(values | dict.fromkeys(form.ones, np.ones(1, np.float32)) | results, attrs)
 
 
-def _number(context: Context, scope: Scope, name: str, argument: str) -> object:
+def _number(found: Found, name: str, argument: str) -> object:
     """Return a constant scalar."""
-    value = context.constants.required(scope, name, argument)
+    value = found.context.constants.required(found.scope, name, argument)
     if value.size != 1 or value.ndim > 1:
         raise Unmatched(
             f"{argument} must be constant; {shown(name)} has shape {list(value.shape)}, expected one number"

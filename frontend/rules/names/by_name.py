@@ -9,9 +9,8 @@ from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.ir.attributes import read_attributes
 from opforge.frontend.ir.op_names import OnnxKey, source_keys, version_problem
 from opforge.frontend.ir.reason import Unmatched
-from opforge.frontend.ir.scope import Scope
-from opforge.frontend.rules.context import Context, Specs
-from opforge.frontend.rules.pattern import any_node
+from opforge.frontend.rules.context import Specs
+from opforge.frontend.rules.pattern import Found, any_node
 from opforge.frontend.rules.rule import Match, Rule
 
 
@@ -34,11 +33,10 @@ class MapByName(Rule):
         """Return one rule for each name of an operator."""
         return [cls(spec, key) for spec in specs.values() for key in source_keys(spec)]
 
-    def check(self, context: Context, scope: Scope, number: int) -> Match:
+    def check(self, found: Found) -> Match:
         """Match the exact version, the arity and the attributes; the caller checks the constraints of the operator."""
-        node = scope.node(number)
-        spec = context.specs[self.operator]
-        if problem := version_problem(self._key, scope.opsets):
+        node, spec = found.node, found.context.specs[self.operator]
+        if problem := version_problem(self._key, found.scope.opsets):
             raise Unmatched(problem)
         for kind, given, declared in (("inputs", node.input, spec.inputs), ("outputs", node.output, spec.outputs)):
             if len(given) > len(declared):
@@ -53,7 +51,7 @@ class MapByName(Rule):
         if missing:
             names = ", ".join(missing)
             raise Unmatched(f"required input {names} is absent; got {_inputs(values)} [{_required_label(spec)}]")
-        return Match((number,), {name: value for name, value in values.items() if value}, attrs)
+        return Match({name: value for name, value in values.items() if value}, attrs)
 
 
 def _required_label(spec: OpSpec) -> str:
