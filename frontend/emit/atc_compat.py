@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import cache, partial
 from itertools import chain
 
 import numpy as np
@@ -123,46 +124,38 @@ def make_safe(view: GraphView, value_names: FreshNames) -> list[NodeProto]:
     used = set(inputs)
     # There are few nodes with a domain.
     others: list[NodeProto] = []
+    counts, read = output_counts(current_opset(view.model) or 0), cache(partial(_read_names, view))
     for scope in view.scopes:
         # Only runtimes read nodes of local functions, and they create names for them.
         if scope.function is not None:
             others += [node for node in scope.body.node if node.domain]
             continue
-        has_gaps, has_constants = scope.has_gaps, any(op_type == "Constant" for _, op_type in scope.keys)
-        for node in scope.body.node:
-            name = node.name
+        has_gaps = scope.has_gaps
+        products: dict[int, NodeProto] = {}
+        for number, node in enumerate(scope.body.node):
+            name, op_type = node.name, node.op_type
             if not name or name in used:
-                node.name = name = names.fresh(name or node.op_type)
+                node.name = name = names.fresh(name or op_type)
             used.add(name)
-            if node.domain:
-                others.append(node)
             if has_gaps:
                 _close_gaps(node, value_names)
-            if has_constants and is_constant(node):
+            if node.domain:
+                others.append(node)
+            elif op_type == _SQUARES:
+                products |= _product(number, node, names, value_names)
+            elif op_type in counts:
+                _cut_outputs(node, counts[op_type], read)
+            if op_type == "Constant" and is_constant(node):
                 _spell_as_tensor(node)
-    _fit_parsers(view, names, value_names)
+        insert_nodes(scope, products)
     _drop_imports(view.model, {normal_domain(node.domain) for node in others})
     return [node for node in others if node.domain == OPFORGE_DOMAIN]
 
 
-def _fit_parsers(view: GraphView, names: FreshNames, value_names: FreshNames) -> None:
-    """Change standard nodes that ATC's parsers reject, if an equivalent form exists."""
-    read: set[str] | None = None
-    counts = output_counts(current_opset(view.model) or 0)
-    for scope in view.scopes:
-        products: dict[int, NodeProto] = {}
-        for number, node in enumerate(scope.body.node) if scope.function is None else ():
-            op_type = node.op_type
-            if (op_type != _SQUARES and op_type not in counts) or node.domain:
-                continue
-            if op_type == _SQUARES and len(node.input) == 2 and not int_attribute(node, "noop_with_empty_axes"):
-                products[number] = _product(node, names, value_names)
-            if len(node.output) > counts.get(op_type, len(node.output)):
-                read = _read_names(view) if read is None else read
-                while len(node.output) > counts[op_type] and node.output[-1] not in read:
-                    del node.output[-1]
-        if products:
-            insert_nodes(scope, products)
+def _cut_outputs(node: NodeProto, most: int, read: Callable[[], Collection[str]]) -> None:
+    """Remove the last outputs that the parser rejects and nothing reads."""
+    while len(node.output) > most and node.output[-1] not in read():
+        del node.output[-1]
 
 
 def _read_names(view: GraphView) -> set[str]:
@@ -172,12 +165,14 @@ def _read_names(view: GraphView) -> set[str]:
     return read | {value if isinstance(value, str) else value.name for body in bodies for value in body.output}
 
 
-def _product(node: NodeProto, names: FreshNames, value_names: FreshNames) -> NodeProto:
-    """Replace `ReduceSumSquare` by `ReduceSum` of the returned `Mul`: ATC has its axes only as attribute."""
+def _product(number: int, node: NodeProto, names: FreshNames, value_names: FreshNames) -> Mapping[int, NodeProto]:
+    """Replace `ReduceSumSquare` with axes by `ReduceSum` of the returned `Mul`: ATC has its axes only as attribute."""
+    if len(node.input) != 2 or int_attribute(node, "noop_with_empty_axes"):
+        return {}
     square = value_names.fresh(f"{node.output[0]}_square")
     product = helper.make_node("Mul", [node.input[0], node.input[0]], [square], names.fresh(f"{node.name}_square"))
     node.op_type, node.input[0] = "ReduceSum", square
-    return product
+    return {number: product}
 
 
 def _drop_imports(model: ModelProto, used: set[str]) -> None:

@@ -7,7 +7,7 @@ without an older spelling, such as a scatter that adds before opset 16, has no b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import onnx.defs
 import onnx.parser
@@ -17,6 +17,8 @@ from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.ir.onnx_nodes import AXES_INPUT_OPSET
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
+
+from .nodes import read_nodes
 
 # From this version on, bodies need no older spelling.
 _BODY_OPSET = 15
@@ -77,7 +79,8 @@ def _older_spelling(function: FunctionProto, opset: int, dtypes: Mapping[str, st
             nodes.append(older)
         else:
             nodes.append(node)
-    return list(_used(nodes, set(function.output)))
+    # Some constants became attributes.
+    return read_nodes(nodes, function.output)
 
 
 def _exists(node: NodeProto, opset: int) -> bool:
@@ -87,9 +90,3 @@ def _exists(node: NodeProto, opset: int) -> bool:
     return len(node.input) <= known.max_input and all(
         attribute.name in known.attributes for attribute in node.attribute
     )
-
-
-def _used(nodes: list[NodeProto], outputs: set[str]) -> Iterator[NodeProto]:
-    """Yield the nodes without constants that became attributes, in order."""
-    read = outputs | {name for node in nodes for name in node.input}
-    return (node for node in nodes if any(name in read for name in node.output))

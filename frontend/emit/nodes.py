@@ -32,6 +32,8 @@ def write_nodes(scope: Scope, numbers: Collection[int], new: Mapping[int, Sequen
 
 def insert_nodes(scope: Scope, new: Mapping[int, NodeProto]) -> None:
     """Insert new nodes before the nodes with these numbers, without copies of others, which callers reference."""
+    if not new:
+        return
     nodes = scope.body.node
     places = chain([(number, 1) for number in range(len(nodes))], [(number, 0) for number in new])
     nodes.extend(new.values())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import onnx.defs
-from onnx import GraphProto, ModelProto, NodeProto, helper
+from onnx import ModelProto, NodeProto, helper
 from onnx.defs import OpSchema
 
 from opforge.codegen.printing import shown
@@ -16,7 +16,7 @@ from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
-from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.reason import Reason, Unmatched
 from opforge.frontend.ir.scope import Scope, key_text, node_name, normal_domain
 from opforge.frontend.ir.tensor_type import ValueType
 from opforge.frontend.ir.value_types import ValueTypes
@@ -55,6 +55,7 @@ _MOVED: Mapping[str, Mapping[str, _Moved]] = {
 }
 # With these versions, the semantics changed, or more of the form than this module converts.
 _CHANGED: Mapping[str, tuple[int, ...]] = {"DFT": (20,), "GroupNormalization": (21,), "Resize": (11,), "Scan": (9,)}
+_Rejects = Callable[[Scope, NodeProto], Reason | None]
 # Values that exist only in these versions.
 _RESIZE_ONLY = {"tf_half_pixel_for_nn": range(11, 13), "half_pixel_symmetric": range(19, 1000)}
 
@@ -64,53 +65,65 @@ def current_opset(model: ModelProto) -> int | None:
     return next((entry.version for entry in model.opset_import if normal_domain(entry.domain) == ""), None)
 
 
-def opset_problem(view: GraphView, types: ValueTypes, target: int) -> str:
-    """Return the reason why a model cannot be written in opset `target`; "" if it can."""
-    current = current_opset(view.model)
-    if current is None or current == target:
-        return ""
-    if others := [function for function in view.model.functions if function.domain != OPFORGE_DOMAIN]:
-        return f"the local function {shown(f'{others[0].domain}::{others[0].name}')} cannot be inlined"
-    step = _Step(current, target, types, FreshNames(()))
-    for scope in view.scopes:
-        if scope.function is not None:
-            continue
-        for node in scope.body.node:
-            if normal_domain(node.domain) != "":
-                continue
-            copy = NodeProto()
-            copy.CopyFrom(node)
-            try:
-                step.respell(scope, copy)
-            except Unmatched as problem:
-                name = shown(node_name(node))
-                return f"node {name} ({key_text(node)}) {problem}"
-    return ""
+@dataclass(frozen=True)
+class Respelled:
+    """The changes that write a model in another opset.
+
+    Attributes:
+        view: Index of the model.
+        target: The version.
+        nodes: The new nodes by scope number, at the positions of old ones. Nodes with subgraphs do not change.
+    """
+
+    view: GraphView
+    target: int
+    nodes: Mapping[int, Mapping[int, list[NodeProto]]]
+
+    def write(self, model: ModelProto) -> None:
+        """Change the model or a copy of it."""
+        # Inner graphs first: the list of nodes of an outer graph is copied together with them.
+        for scope in reversed(self.view.over(model).scopes):
+            write_nodes(scope, (), self.nodes.get(scope.number, {}))
+        for entry in model.opset_import:
+            if normal_domain(entry.domain) == "":
+                entry.version = self.target
 
 
-def write_opset(model: ModelProto, types: ValueTypes, target: int) -> None:
-    """Write a model without an `opset_problem` in another opset.
+def respelled(
+    view: GraphView, types: ValueTypes, target: int, names: FreshNames, rejects: _Rejects | None = None
+) -> Respelled | Reason:
+    """Return the changes that write the graphs of a model in another opset, without its local functions.
 
     Args:
-        model: The model, which is changed.
+        view: Index of the model.
         types: Types of its values.
         target: The version.
+        names: Creates names for new values.
+        rejects: Returns another reason against a standard node.
     """
-    current = current_opset(model)
-    if current is None:
-        return
-    view = GraphView(model)
-    step = _Step(current, target, types, FreshNames(name for scope in view.scopes for name in scope.makers))
-    # Inner graphs first: the list of nodes of an outer graph is copied together with them.
-    for scope in reversed(view.scopes):
-        if scope.function is not None or not isinstance(scope.body, GraphProto):
-            continue
-        standard = [(number, node) for number, node in enumerate(scope.body.node) if normal_domain(node.domain) == ""]
-        new = {number: [*made, node] for number, node in standard if (made := step.respell(scope, node))}
-        write_nodes(scope, (), new)
-    for entry in model.opset_import:
-        if normal_domain(entry.domain) == "":
-            entry.version = target
+    step = _Step(current_opset(view.model) or target, target, types, names)
+    nodes: dict[int, dict[int, list[NodeProto]]] = {}
+    for scope in view.scopes if step.current != target else ():
+        for number, node in enumerate(scope.body.node) if scope.function is None else ():
+            if normal_domain(node.domain) != "":
+                continue
+            try:
+                new = step.respell(scope, node)
+            except Unmatched as problem:
+                return Reason(f"node {shown(node_name(node))} ({key_text(node)}) {problem}", (number,))
+            if rejects and (reason := rejects(scope, node)):
+                return reason
+            if new:
+                nodes.setdefault(scope.number, {})[number] = new
+    return Respelled(view, target, nodes)
+
+
+def kept_function(view: GraphView) -> Reason | None:
+    """Return the reason against another opset if a local function could not be inlined."""
+    for function in view.model.functions:
+        if function.domain != OPFORGE_DOMAIN:
+            return Reason(f"the local function {shown(f'{function.domain}::{function.name}')} cannot be inlined")
+    return None
 
 
 def _schema(op_type: str, version: int) -> OpSchema | None:
@@ -135,21 +148,23 @@ class _Step:
     types: ValueTypes
     names: FreshNames
 
-    def respell(self, scope: Scope, node: NodeProto) -> list[NodeProto]:
-        """Change a standard node in place; return the constants that it needs before it.
+    def respell(self, scope: Scope, given: NodeProto) -> list[NodeProto]:
+        """Return a standard node in the other version, after the constants that it needs; nothing if it is equal.
 
         Raises:
             Unmatched: It cannot be written in the other version.
         """
-        old = _schema(node.op_type, self.current)
-        if node.op_type == "Scatter" and self._rises_over(11):
-            node.op_type = "ScatterElements"
-        new = _schema(node.op_type, self.target)
+        old = _schema(given.op_type, self.current)
+        op_type = "ScatterElements" if given.op_type == "Scatter" and self._rises_over(11) else given.op_type
+        new = _schema(op_type, self.target)
         if old is None or (new is not None and old.since_version == new.since_version and old.name == new.name):
             # An operator that the model's opset does not have is from another tool; no version defines it.
             return []
         if new is None or new.deprecated:
             raise Unmatched(f"does not exist in opset {self.target}")
+        node = NodeProto()
+        node.CopyFrom(given)
+        node.op_type = op_type
         if len(node.input) < old.min_input or not node.output:
             raise Unmatched(f"has {len(node.input)} inputs and {len(node.output)} outputs, fewer than any opset allows")
         if any(self._crosses(version) for version in _CHANGED.get(node.op_type, ())):
@@ -159,7 +174,7 @@ class _Step:
         made = self._moved(scope, node)
         self._drop_defaults(node, old, new)
         self._require(node, old, new)
-        return made
+        return [*made, node] if node != given else []
 
     def _crosses(self, version: int) -> bool:
         return (self.current < version) != (self.target < version)

@@ -8,13 +8,14 @@ from onnx import ModelProto, helper
 
 from opforge.codegen.errors import UserError
 from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.ir.reason import Reason
 from opforge.frontend.ir.scope import normal_domain
 from opforge.frontend.parsers.atc_types import is_registered
 from opforge.frontend.rules.context import Context
 from opforge.frontend.rules.discovery import rules
 from opforge.frontend.state import State
 
-from .opset import ATC_OPSETS, NEWEST, current_opset, opset_problem, write_opset
+from .opset import ATC_OPSETS, NEWEST, current_opset, kept_function, respelled
 
 
 def requested(state: State) -> State:
@@ -33,18 +34,20 @@ def requested(state: State) -> State:
     current = current_opset(state.view.model)
     if target is None or current == target or (current is None and not is_lowering):
         return state
-    problem = opset_problem(context.view, context.types, target)
-    if problem and options.opset is not None:
+    found = respelled(state.view, context.types, target, context.value_names)
+    if current is not None:
+        found = kept_function(state.view) or found
+    if isinstance(found, Reason) and options.opset is not None:
         raise UserError(
-            f"{state.view.where}: cannot be converted to opset {target}: {problem}; export the model with that opset"
+            f"{state.view.where}: cannot be converted to opset {target}: {found}; export the model with that opset"
         )
-    if problem:
-        return replace(state, context=context.over(state.view, context.types, problem))
+    if isinstance(found, Reason):
+        return replace(state, context=context.over(state.view, context.types, found))
     model = ModelProto()
     model.CopyFrom(state.view.model)
     if current is None:
         model.opset_import.append(helper.make_opsetid("", target))
-    write_opset(model, context.types, target)
+    found.write(model)
     view = GraphView(model, state.view.where)
     new = context.over(view, context.types.over(view))
     return replace(state, view=view, context=new, is_new=options.opset is not None)

@@ -13,7 +13,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line, shown
 from opforge.frontend.ir.external import with_data
 from opforge.frontend.ir.graph import GraphView
-from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.ir.reason import Reason, Unmatched
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_data import BITS, data_problem, element_count
 from opforge.frontend.state import State
@@ -22,21 +22,21 @@ _MAX_BYTES = 64 << 20
 _CONSTANTS = (("", "Constant"), ("ai.onnx", "Constant"))
 
 
-def without_sparse(view: GraphView, folder: Path | None) -> tuple[ModelProto, dict[str, str]]:
+def without_sparse(view: GraphView, folder: Path | None) -> tuple[ModelProto, dict[str, Reason]]:
     """Return a model with dense instead of sparse constants, and by name the reasons for those that are kept."""
     if not any(sparse_constants(view)):
         return view.model, {}
     model = ModelProto()
     model.CopyFrom(view.model)
-    stays: dict[str, str] = {}
+    stays: dict[str, Reason] = {}
     free_bytes = _MAX_BYTES
 
     def written(sparse: SparseTensorProto, name: str) -> TensorProto | None:
         nonlocal free_bytes
         try:
             tensor = _dense(sparse, name, folder, free_bytes)
-        except Unmatched as reason:
-            stays[name] = str(reason)
+        except Unmatched as unmatched:
+            stays[name] = unmatched.reason
             return None
         free_bytes -= len(tensor.raw_data)
         return tensor

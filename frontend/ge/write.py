@@ -143,7 +143,7 @@ class _Writer:
 
     def _tensor(self, tensor: TensorProto) -> Constant:
         if problem := data_problem(tensor):
-            raise ValueError(problem)
+            raise ValueError(problem.text)
         return numpy_helper.to_array(with_data(tensor, self._folder))
 
     def _node(self, node: NodeProto, number: int) -> None:

@@ -9,6 +9,7 @@ from opforge.codegen.data.names import nearest
 from opforge.codegen.errors import UserError
 from opforge.codegen.views.facts import NPU_DOMAIN, NPU_PREFIX, OPFORGE_DOMAIN, OnnxKey, onnx_keys, source_keys
 
+from .reason import Reason
 from .scope import normal_domain
 
 if TYPE_CHECKING:
@@ -55,10 +56,10 @@ def suggestion(domain: str, op_type: str, specs: Collection[OpSpec]) -> str:
     return f"did you mean {spelled[near]}?" if near else f"expected one of {', '.join(spelled.values())}"
 
 
-def version_problem(key: OnnxKey, opsets: Mapping[str, int]) -> str:
-    """Explain why a key is not allowed with these opset imports; "" if it is allowed, or its domain is not imported."""
+def version_problem(key: OnnxKey, opsets: Mapping[str, int]) -> Reason | None:
+    """Return why opset imports do not allow a key; None if they allow it, or its domain is not imported."""
     version = opsets.get(key.domain)
     if version is None or version in key.versions:
-        return ""
+        return None
     expected = f"{key.versions.start}" if len(key.versions) == 1 else f"{key.versions.start} to {key.versions.stop - 1}"
-    return f"the model imports {key.domain or 'ai.onnx'} {version}, expected {expected} for {key}"
+    return Reason(f"the model imports {key.domain or 'ai.onnx'} {version}, expected {expected} for {key}")

@@ -8,6 +8,8 @@ from onnx import TensorProto
 
 from opforge.codegen.printing import shown
 
+from .reason import Reason
+
 _MAX_ELEMENTS = 1 << 60
 # Bits of one element, by TensorProto.DataType; strings have no fixed size.
 BITS: Mapping[int, int] = {
@@ -48,23 +50,23 @@ def element_count(tensor: TensorProto) -> int | None:
     return count
 
 
-def data_problem(tensor: TensorProto) -> str:
-    """Return why a tensor is malformed: "got .., expected .."; "" if it is not. External data is not read."""
+def data_problem(tensor: TensorProto) -> Reason | None:
+    """Return why a tensor is malformed: "got .., expected .."; None if it is not. External data is not read."""
     if tensor.data_type not in TensorProto.DataType.values() or tensor.data_type == TensorProto.UNDEFINED:
-        return f"got element type {tensor.data_type}, expected one that ONNX defines"
+        return Reason(f"got element type {tensor.data_type}, expected one that ONNX defines")
     count = element_count(tensor)
     if count is None:
-        return f"got dims {shown(list(tensor.dims[:9]))}, expected sizes of at least 0 that fit a file"
+        return Reason(f"got dims {shown(list(tensor.dims[:9]))}, expected sizes of at least 0 that fit a file")
     if tensor.data_location == TensorProto.EXTERNAL:
-        return ""
+        return None
     if tensor.HasField("raw_data"):
         bits, found = BITS.get(tensor.data_type), len(tensor.raw_data)
         needed = found if bits is None else (count * bits + 7) // 8
         return _difference(tensor, found, needed, "bytes")
     field = _FIELDS.get(tensor.data_type)
-    return "" if field is None else _difference(tensor, len(getattr(tensor, field)), count, "elements")
+    return None if field is None else _difference(tensor, len(getattr(tensor, field)), count, "elements")
 
 
-def _difference(tensor: TensorProto, found: int, needed: int, unit: str) -> str:
+def _difference(tensor: TensorProto, found: int, needed: int, unit: str) -> Reason | None:
     dims = shown(list(tensor.dims[:9]))
-    return "" if found == needed else f"got {found} {unit} for dims {dims}, expected {needed} {unit}"
+    return None if found == needed else Reason(f"got {found} {unit} for dims {dims}, expected {needed} {unit}")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from onnx import TensorProto, TypeProto
 
+from .reason import Reason
+
 _LONG_NAMES = {"float": "float32", "double": "float64"}
 DTYPE_WORDS: Mapping[int, str] = {
     number: _LONG_NAMES.get(name.lower(), name.lower()) for name, number in TensorProto.DataType.items() if number
@@ -64,10 +66,11 @@ def value_type(proto: TypeProto) -> ValueType:
     return ValueType(DTYPE_WORDS.get(tensor.elem_type), shape)
 
 
-def type_problem(proto: TypeProto) -> str:
-    """Explain why a declared type is not a tensor type: "got .., expected .."; "" if it is one."""
+def type_problem(proto: TypeProto) -> Reason | None:
+    """Return why a declared type is not a tensor type: "got .., expected .."; None if it is one."""
     kind = proto.WhichOneof("value")
     if kind not in (None, "tensor_type"):
-        return f"got a {kind.removesuffix('_type').replace('_', ' ')}, expected a tensor"
-    number = proto.tensor_type.elem_type
-    return f"got element type {number}, expected one that ONNX defines" if number and number not in DTYPE_WORDS else ""
+        return Reason(f"got a {kind.removesuffix('_type').replace('_', ' ')}, expected a tensor")
+    if (number := proto.tensor_type.elem_type) and number not in DTYPE_WORDS:
+        return Reason(f"got element type {number}, expected one that ONNX defines")
+    return None

@@ -21,6 +21,7 @@ from opforge.frontend.limits import in_child, limits_for, parsing
 
 from .external import is_external
 from .graph import GraphView
+from .reason import Reason
 from .scope import Scope, normal_domain
 from .tensor_data import data_problem
 from .tensor_type import DTYPE_WORDS, ValueType, type_problem, value_type
@@ -80,11 +81,11 @@ class ValueTypes:
         proto = self._declared.proto(scope, name)
         return () if proto is None else tuple(dim.dim_param for dim in proto.tensor_type.shape.dim)
 
-    def problem(self, scope: Scope, name: str) -> str:
-        """Explain why a value visible in `scope` is not a tensor: "got .., expected .."; "" if unknown."""
+    def problem(self, scope: Scope, name: str) -> Reason | None:
+        """Return why a value visible in `scope` is not a tensor: "got .., expected .."; None if unknown."""
         found = scope.find(name) if name else None
         if found is None:
-            return ""
+            return None
         owner, maker = found
         declarations = (
             [self._declared] if maker < 0 or self.of(scope, name).complete else [self._declared, self._inferred]
@@ -96,9 +97,9 @@ class ValueTypes:
         if isinstance(owner.body, GraphProto) and name in owner.initializers:
             return data_problem(owner.body.initializer[owner.initializers[name]])
         if maker < 0 or (normal_domain(owner.node(maker).domain), owner.node(maker).op_type) != ("", "Constant"):
-            return ""
+            return None
         tensors = (attribute.t for attribute in owner.node(maker).attribute if attribute.HasField("t"))
-        return next(filter(None, map(data_problem, tensors)), "")
+        return next(filter(None, map(data_problem, tensors)), None)
 
     def _shape_cache(self, scope: Scope) -> ShapeCache:
         if scope.number not in self._caches:

@@ -50,7 +50,7 @@ def checked(context: Context, entry: Replacement, call: OperatorCall) -> Placeme
     if isinstance(judged, Violation):
         return Reason(judged.message)
     if problem := _value_problem(context, scope, call, known):
-        return Reason(problem)
+        return problem
     case, output_types = judged
     return Placement(
         **vars(entry),
@@ -77,8 +77,8 @@ def case_of(spec: OpSpec, call: Call) -> str:
     return next(case.name for case in spec.program.cases if evaluate(case.when, environment) is True)
 
 
-def _value_problem(context: Context, scope: Scope, call: OperatorCall, known: Call) -> str:
-    """Return the first input whose constant values do not satisfy its spec."""
+def _value_problem(context: Context, scope: Scope, call: OperatorCall, known: Call) -> Reason | None:
+    """Return why the constant values of an input do not satisfy its spec."""
     for tensor, name in zip(call.spec.inputs, call.inputs, strict=True):
         of = tensor.values.ends_of
         if of is None or tensor.name not in known.shapes or tensor.host_values:
@@ -86,12 +86,12 @@ def _value_problem(context: Context, scope: Scope, call: OperatorCall, known: Ca
         try:
             values = context.constants.value(scope, name)
         except Malformed as reason:
-            return f"{call.spec.op_type}: {tensor.name}: {shown(name)} {reason}"
+            return Reason(f"{call.spec.op_type}: {tensor.name}: {shown(name)} {reason}")
         except Unmatched:
             continue
         lengths = evaluate(call.spec.program.values[tensor.name].lengths, environment_of(call.spec, known))
         shape = known.shapes.get(of)
         rows = shape[0] if shape else None
         if problem := row_range_problem(np.ravel(values).tolist(), rows, of, are_lengths=lengths is True):
-            return f"{call.spec.op_type}: {tensor.name}: {problem}"
-    return ""
+            return Reason(f"{call.spec.op_type}: {tensor.name}: {problem}")
+    return None

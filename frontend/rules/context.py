@@ -12,6 +12,7 @@ from opforge.frontend.ir.algebra import Algebra
 from opforge.frontend.ir.constants import Constants
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
+from opforge.frontend.ir.reason import Reason
 from opforge.frontend.ir.value_types import ValueTypes
 
 Specs = Mapping[str, OpSpec]
@@ -29,7 +30,7 @@ class Context:
         specs: Operators by op type.
         judged: Cache of checked calls of custom operators.
         folder: Folder of the model, for external data; None if it is not known.
-        opset_problem: The reason why the model cannot be written in the opset of training formulas; "" if it can.
+        opset_problem: The reason why the model cannot be written in the opset of training formulas; None if it can.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class Context:
         specs: Specs,
         folder: Path | None,
         types: ValueTypes | None = None,
-        opset_problem: str = "",
+        opset_problem: Reason | None = None,
     ) -> None:
         self.view = view
         self.specs = specs
@@ -48,7 +49,7 @@ class Context:
         self.constants = Constants(self.types, folder)
         self.opset_problem = opset_problem
 
-    def over(self, view: GraphView, types: ValueTypes | None = None, opset_problem: str = "") -> Context:
+    def over(self, view: GraphView, types: ValueTypes | None = None, opset_problem: Reason | None = None) -> Context:
         """Return the context of another model in the same folder, with the same operators."""
         return Context(view, self.specs, self.folder, types, opset_problem)
 

@@ -7,6 +7,8 @@ import importlib.util
 from collections.abc import Sequence
 from functools import cache
 from inspect import isabstract
+from itertools import chain
+from pathlib import Path
 from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
@@ -23,9 +25,16 @@ def modules(folder: str) -> tuple[ModuleType, ...]:
     """Return the modules of a package and its subpackages, by name; none if the package is not installed.
 
     For `rules`, only those in the subpackages: modules of the package itself find and try the rules.
+
+    Raises:
+        ImportError: A folder with modules is no package.
     """
     found = importlib.util.find_spec(folder)
     places = (found.submodule_search_locations if found else None) or []
+    for path in chain.from_iterable(Path(place).rglob("*.py") for place in places):
+        if not (path.parent / "__init__.py").is_file():
+            # Neither walk_packages nor a wheel contains its modules.
+            raise ImportError(f"{path.parent}: got no __init__.py, expected one beside {path.name}; create it")
     names = [module.name for module in walk_packages(places, f"{folder}.")]
     return tuple(importlib.import_module(name) for name in names if name.rpartition(".")[0] != RULES)
 

@@ -79,10 +79,6 @@ class TwinCall:
     events: Sequence[Mapping[str, Any]] = ()
 
 
-class _NotRun(Exception):  # noqa: N818  # it is an answer, not a mistake
-    """The reason why there is no kernel on the twin for a call."""
-
-
 class CustomNodes:
     """Creates classes for onnx's reference evaluator that run custom operators.
 
@@ -215,8 +211,8 @@ class CustomNodes:
 
         try:
             found[name] = compute()
-        except _NotRun as reason:
-            self._note(Comparison("", note=f"not run: {reason}"), node, spec, name)
+        except Unmatched as unmatched:
+            self._note(Comparison("", note=f"not run: {unmatched.reason}"), node, spec, name)
         except (AclnnError, FindingsError) as error:
             self._note(Comparison("", inf, same=False, note=first_line(error, _MOST_LETTERS)), node, spec, name)
         except MODEL_ERRORS as error:
@@ -243,13 +239,13 @@ class CustomNodes:
             return twin.run(spec.op_type, inputs, attrs, soc=self._soc, **self._mode.options)
         except twin.AclnnError as error:
             if self._tolerances and error.status == _NO_KERNEL:
-                raise _NotRun(error) from error
+                raise Unmatched(str(error)) from error
             if self._tolerances and error.status not in _REFUSED:
                 raise
             raise UserError(f"{node_label(node)}: {error}") from error
         except UserError as error:
             if self._tolerances and error.exit_code == UserError.exit_code:
-                raise _NotRun(error) from error
+                raise Unmatched(str(error)) from error
             raise
 
     def _body(self, node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue]) -> Results:

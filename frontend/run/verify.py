@@ -15,10 +15,11 @@ from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.printing import path_text, shown
 from opforge.codegen.process_limits import LimitError
 from opforge.frontend.conversion import Conversion
-from opforge.frontend.emit.opset import current_opset, write_opset
+from opforge.frontend.emit.opset import Respelled, current_opset, respelled
 from opforge.frontend.io.arrays import input_types
 from opforge.frontend.io.load import SourceModel
 from opforge.frontend.ir.graph import GraphView
+from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.value_types import ValueTypes
 from opforge.frontend.limits import in_child, limits_for
@@ -127,16 +128,22 @@ def _guess(source: SourceModel) -> str:
     return f"; the unknown dims ({names}) were set to {OPEN_DIM}; declare their sizes" if dims else ""
 
 
+def _in_opset(source: ModelProto, target: int | None) -> ModelProto:
+    """Return a copy in the opset of the conversion: the evaluator supports standard nodes only in their versions."""
+    model, view = ModelProto(), GraphView(source)
+    model.CopyFrom(source)
+    names = FreshNames(name for scope in view.scopes for name in scope.makers)
+    found = None if target is None else respelled(view, ValueTypes(view), target, names)
+    if isinstance(found, Respelled):
+        found.write(model)
+    return model
+
+
 def _with_updates(source: ModelProto, conversion: Conversion) -> ModelProto:
     """Return the source with overwritten inputs as outputs, named as after the conversion."""
     if not conversion.lowered:
         return source
-    model = ModelProto()
-    model.CopyFrom(source)
-    target = current_opset(conversion.model)
-    if target is not None:
-        # onnxruntime writes standard nodes of newer opsets, which the evaluator supports only in these versions.
-        write_opset(model, ValueTypes(GraphView(source)), target)
+    model = _in_opset(source, current_opset(conversion.model))
     graph = model.graph
     kinds = {value.name: value.type for value in graph.input}
     makers = {name: node for node in graph.node for name in node.output}

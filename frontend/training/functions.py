@@ -178,7 +178,7 @@ def _batch_norm(builder: NodeBuilder, x: Value, scale: Value, bias: Value, mean:
 def _batch_norm_grad(_: NodeBuilder, dy: Value, x: Value, scale: Value, mean: Value, inv_std: Value) -> list[Value]:
     """With h = (x - mean) inv_std: scale inv_std (dY - mean(dY) - h mean(dY h)).
 
-    Nodes that become BatchNormElemtBackward, or may do so once type and channels are known, are excluded.
+    Nodes that become the custom operator, or may do so once type and channels are known, are excluded.
     """
     if x.type.dtype is None or not x.dim(1):
         raise Unmatched(f"needs a known type and channels; {shown(x.name)} is {x.type}; {REPAIR}")

@@ -37,7 +37,7 @@ class MapByName(Rule):
         """Match the exact version, the arity and the attributes; the caller checks the constraints of the operator."""
         node, spec = found.node, found.context.specs[self.operator]
         if problem := version_problem(self._key, found.scope.opsets):
-            raise Unmatched(problem)
+            raise Unmatched(problem.text)
         for kind, given, declared in (("inputs", node.input, spec.inputs), ("outputs", node.output, spec.outputs)):
             if len(given) > len(declared):
                 names = ", ".join(tensor.name for tensor in declared)
