@@ -72,11 +72,11 @@ def ge_model(graph: Any, specs: Sequence[OpSpec], where: str) -> ModelProto:
     Raises:
         UserError: The graph is inconsistent, or has subgraphs, control dependencies or constants in other files.
     """
-    return _Reader(graph, specs, where).model()
+    return _GeGraph(graph, specs, where).model()
 
 
-class _Reader:
-    """Reads one graph."""
+class _GeGraph:
+    """Converts one graph of GE to ONNX."""
 
     def __init__(self, graph: Any, specs: Sequence[OpSpec], where: str) -> None:
         self._graph, self._where = graph, where

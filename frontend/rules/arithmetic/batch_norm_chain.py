@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import NodeProto, TensorProto, helper
+from onnx import TensorProto
 
 from opforge.codegen.printing import shown
 from opforge.frontend.ir.algebra import FULL, SCALAR, Algebra, Atom, Monomial, products
 from opforge.frontend.ir.attributes import int_attribute
-from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.reason import Unmatched, Unrelated
 from opforge.frontend.ir.scope import Scope, normal_domain
 from opforge.frontend.ir.tensor_type import DTYPE_WORDS, ValueType
 from opforge.frontend.rules.context import Context
+from opforge.frontend.rules.node_builder import NodeBuilder, Value
 from opforge.frontend.rules.pattern import Found, Operators
 from opforge.frontend.rules.rule import ExtraNodes, Match, OperatorCall, Rule
 
@@ -58,10 +58,11 @@ class FuseBatchNormChain(Rule):
 
     def rewrite(self, found: Found, match: Match) -> OperatorCall:
         """Compute the vectors over the channels."""
-        (_, channels, *_), products = match.facts
-        new = _NewVectors(found.context, found.scope, channels)
-        vectors = {role: new.vector(product) for role, product in products.items()}
-        return self.call(found, match, ExtraNodes(before=tuple(new.nodes), types=new.types), **vectors)
+        builder, (channels, vectors) = NodeBuilder(found.context, found.scope, found.node), match.facts
+        new = {role: _written(builder, vector).name for role, vector in vectors.items()}
+        dtypes = {role: Value(builder, vector.factors[0][0]).type.dtype for role, vector in vectors.items()}
+        types = {new[role]: ValueType(dtype, (channels,)) for role, dtype in dtypes.items()}
+        return self.call(found, match, ExtraNodes(before=tuple(builder.nodes), types=types), **new)
 
 
 def _full(product: Monomial) -> list[Atom]:
@@ -277,62 +278,26 @@ class _RoleAssignment:
                 absorbed.update(number for cast in casts for number in cast.nodes)
                 values |= {role: cast.names["narrow"] for role, cast in zip(roles, casts, strict=True)}
         return Match(
-            values | {"grad_input": result}, {}, tuple(nodes), tuple(sorted(absorbed)), facts=(self._shape, vectors)
+            values | {"grad_input": result}, {}, tuple(nodes), tuple(sorted(absorbed)), facts=(self._shape[1], vectors)
         )
 
 
-@dataclass
-class _NewVectors:
-    """Computes vectors over the channels.
+def _written(builder: NodeBuilder, vector: _Vector) -> Value:
+    """Return a vector; add the nodes that compute it."""
+    factors = ((_factor(builder, *factor), factor[1] > 0) for factor in vector.factors)
+    result, is_multiplied = next(factors)
+    if not is_multiplied:
+        result = builder.op("Reciprocal", result)
+    for factor, is_multiplied in factors:
+        result = result * factor if is_multiplied else result / factor
+    return result if vector.coefficient == 1 else result * builder.array(np.array(vector.coefficient, np.float32))
 
-    Attributes:
-        context: The model.
-        scope: Graph of the values.
-        channels: Length of the vectors.
-        nodes: The new nodes.
-        types: Types of the new values.
-    """
 
-    context: Context
-    scope: Scope
-    channels: int | None
-    nodes: list[NodeProto] = field(default_factory=list)
-    types: dict[str, ValueType] = field(default_factory=dict)
-
-    def vector(self, vector: _Vector) -> str:
-        """Return the name of a vector."""
-        result = ""
-        for name, power, is_number in vector.factors:
-            factor = name if is_number else self._flat(name)
-            if abs(power) == _HALF:
-                factor = self._made("Sqrt", factor)
-            if result:
-                result = self._made("Mul" if power > 0 else "Div", result, factor)
-            else:
-                result = factor if power > 0 else self._made("Reciprocal", factor)
-        if vector.coefficient == 1:
-            return result
-        return self._made("Mul", result, self._constant("factor", np.array(vector.coefficient, np.float32)))
-
-    def _flat(self, name: str) -> str:
-        """Return a vector without axes of size 1."""
-        if len(self._type(name).shape or ()) == 1:
-            return name
-        return self._made("Reshape", name, self._constant("channels", np.array([-1], np.int64)))
-
-    def _constant(self, stem: str, array: NDArray[Any]) -> str:
-        name = self.context.value_names.fresh(stem)
-        self.nodes.append(constant(name, array))
-        return name
-
-    def _made(self, op_type: str, *inputs: str) -> str:
-        name = self.context.value_names.fresh(op_type.lower())
-        self.nodes.append(helper.make_node(op_type, inputs, [name]))
-        self.types[name] = ValueType(self._type(inputs[0]).dtype, (self.channels,))
-        return name
-
-    def _type(self, name: str) -> ValueType:
-        return self.types.get(name) or self.context.types.of(self.scope, name)
+def _factor(builder: NodeBuilder, name: str, power: Fraction, is_number: bool) -> Value:
+    """Return a value without axes of size 1, or its root."""
+    value = Value(builder, name)
+    flat = value if is_number or value.rank == 1 else value.reshape(-1)
+    return builder.op("Sqrt", flat) if abs(power) == _HALF else flat
 
 
 def _count(mean_dy: Monomial, mean_dy_xmu: Monomial) -> Monomial:
