@@ -31,6 +31,7 @@
 #include "opforge_twin/kernel/tiling.h"
 #include "opforge_twin/kernel/overruns.h"
 #include "opforge_twin/kernel/cube.h"
+#include "opforge_twin/kernel/sparse.h"
 #if !OPFORGE_TWIN_IS_COUPLED
 #include "opforge_twin/kernel/high.h"
 #endif

@@ -335,6 +335,7 @@ struct Product {
     bool hasWideK;  ///< float: k of L0A is padded to 16 instead of 8
     bool startsAtBias;
     bool startsAtZero;
+    bool isSparse = false;  ///< the right factor has two of four elements of k
 };
 struct ProductStore {
     int64_t rows;
@@ -353,6 +354,9 @@ struct ProductStore {
 };
 void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, const Call& call);
 void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad& load, const Call& call);
+/// Loads fractals to L0B, and their indices to the memory beside it.
+void LoadSparse(const LocalView& dst, const LocalView& src, const LocalView& indices, int64_t start, int64_t repeats,
+                const Call& call);
 /// `fractals` of 1024 bytes, `count` times; gaps in fractals of L0C and in blocks of the unified buffer.
 struct SumCopy {
     int64_t count;

@@ -169,6 +169,36 @@ void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad&
     ChargeLoad(*block, dst, load.repeats * pieceBytes, call);
 }
 
+void LoadSparse(const LocalView& dst, const LocalView& src, const LocalView& indices, int64_t start, int64_t repeats,
+                const Call& call)
+{
+    LoadFractals(dst, src, {start, repeats, 1, 0, 0, false}, call);
+    const Entry block(call);
+    const LocalUnit& unit = block->checks.UnitOf(dst, Pipe::kMte1, "dst", call);
+    if (unit.id != LocalUnit::Id::kL0B) {
+        block->Fail("position", Pipe::kMte1, call, Text("dst is in ", unit.name, ", expected L0B (TPosition::B2)"));
+    }
+    if (repeats == 0) {
+        return;
+    }
+    LocalView from = indices;
+    from.address += start * kIndexBytes;
+    block->checks.Use(from, repeats * kIndexBytes, Pipe::kMte1, AccessKind::kRead, kBlockBytes, "idx", call);
+    block->checks.Touch(
+        {Pipe::kMte1, Memory::kOnChip, AccessKind::kRead, from.address, repeats * kIndexBytes, "idx", call});
+    std::vector<uint8_t>& memory = block->registers.sparseIndices;
+    const auto fractals = static_cast<size_t>(unit.bytes / kFractalBytes);
+    memory.resize(fractals * kIndexBytes);
+    block->registers.hasSparseIndices.resize(fractals);
+    const int64_t first = (dst.address - unit.begin) / kFractalBytes;
+    std::memcpy(memory.data() + first * kIndexBytes, block->local.At(from.address),
+                static_cast<size_t>(repeats * kIndexBytes));
+    for (int64_t fractal = first; fractal < first + repeats; ++fractal) {
+        block->registers.hasSparseIndices[static_cast<size_t>(fractal)] = true;
+    }
+    ChargeLoad(*block, dst, repeats * kIndexBytes, call);
+}
+
 void SetImage(int64_t height, int64_t width, const uint8_t* padding, const Call& call)
 {
     constexpr int64_t kMost = 32767;

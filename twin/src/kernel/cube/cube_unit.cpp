@@ -225,6 +225,20 @@ void PassUnitFlag(Block& block, const LocalView& dst, int64_t bytes, const Produ
     block.ordering.Tiles()[dst.address] = {bytes, product.unitFlag, {}, call.at};
 }
 
+/// The indices beside a sparse factor, which LoadDataWithSparse has loaded.
+const uint8_t* IndicesOf(Block& block, const LocalView& filter, int64_t fractals, const Call& call)
+{
+    const int64_t first =
+        (filter.address - block.checks.UnitOf(filter, Pipe::kCube, "filter", call).begin) / kFractalBytes;
+    for (int64_t fractal = first; fractal < first + fractals; ++fractal) {
+        if (block.registers.sparseIndices.empty() || !block.registers.hasSparseIndices[static_cast<size_t>(fractal)]) {
+            block.Fail("sparse_indices", Pipe::kCube, call,
+                       Text("fractal ", fractal - first, " of filter has no indices; load it with LoadDataWithSparse"));
+        }
+    }
+    return block.registers.sparseIndices.data() + first * kIndexBytes;
+}
+
 }  // namespace
 
 void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, const LocalView* bias,
@@ -248,6 +262,7 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
     const int64_t kBytes = CeilDiv(product.k * a.size, perByte);
     const int64_t kFractals = RoundUp(kBytes, product.hasWideK && a.size == 4 ? 2 * kRowBytes : kRowBytes) / kRowBytes;
     const int64_t columns = CeilDiv(product.n, kFractalRows);
+    const int64_t rightBytes = product.isSparse ? kBytes / 2 : kBytes;
     int64_t definedRows = 1;
     if (product.m == 1) {
         ReadVector(*block, a, kBytes, call);
@@ -255,7 +270,7 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
         definedRows =
             ReadFactor(*block, {a, product.m, kBytes, kFractals * kFractalBytes, kFractalBytes, true, "fm"}, call);
     }
-    ReadFactor(*block, {b, product.n, kBytes, kFractalBytes, columns * kFractalBytes, false, "filter"}, call);
+    ReadFactor(*block, {b, product.n, rightBytes, kFractalBytes, columns * kFractalBytes, false, "filter"}, call);
     Sums sums(*block, dst, product, definedRows, call);
     PassUnitFlag(*block, dst, sums.Bytes(), product, call);
     if (CeilDiv(product.m, kFractalRows) * columns >= kOrderedFractals) {
@@ -280,12 +295,14 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
                                     : block->registers.hf32.truncates ? FactorRounding::kHf32Truncated
                                                                       : FactorRounding::kHf32ToEven;
     if (block->launch.computes) {
-        AddProduct({product.m, product.n, product.k, a.dtype, rounding, kFractals, product.m == 1},
+        const uint8_t* indices =
+            product.isSparse ? IndicesOf(*block, b, CeilDiv(rightBytes, kRowBytes) * columns, call) : nullptr;
+        AddProduct({product.m, product.n, product.k, a.dtype, rounding, kFractals, product.m == 1, indices},
                    block->local.At(a.address), block->local.At(b.address), sums.Data());
     }
     sums.MarkResult();
     const double peak = PeakOf(*block, a.dtype);
-    const int64_t paddedDepth = RoundUp(kBytes, kRowBytes) * perByte / a.size;
+    const int64_t paddedDepth = RoundUp(rightBytes, kRowBytes) * perByte / a.size;
     const int64_t padded = RoundUp(product.m, kFractalRows) * columns * kFractalRows * paddedDepth;
     block->timeline.RunCube(Pipe::kCube, time_model::kMmadIssueCycles + static_cast<double>(padded) / peak, call);
     block->accounting.CountProducts(static_cast<uint64_t>(product.m) * static_cast<uint64_t>(product.n * product.k),

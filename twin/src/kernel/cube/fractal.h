@@ -8,6 +8,7 @@ namespace opforge::twin::kernel {
 
 inline constexpr int64_t kFractalRows = 16;
 inline constexpr int64_t kFractalBytes = 512;
+inline constexpr int64_t kIndexBytes = 128;        ///< of a fractal of indices: two bits for each of 16 x 32 elements
 inline constexpr int64_t kSumRowBytes = 64;        ///< 16 float: a row of a fractal of L0C
 inline constexpr int64_t kSumFractalBytes = 1024;  ///< of L0C
 

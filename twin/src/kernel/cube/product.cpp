@@ -152,6 +152,35 @@ int8_t IntegerAt(const uint8_t* factor, int64_t rowStride, int64_t columnStride,
     return IntegerOf<perByte>(factor + fractal * kFractalBytes + row % kFractalRows * 32, k % c0);
 }
 
+/// The element of the left factor for element `dense` of the right one: the first of two is among the first three of
+/// four elements, the second one among the last three.
+int64_t SelectedK(const uint8_t* indices, int64_t columns, int64_t n, int64_t dense)
+{
+    const int64_t fractal = dense / 32 * columns + n / kFractalRows;
+    const uint8_t byte = indices[fractal * kIndexBytes + n % kFractalRows * 8 + dense % 32 / 4];
+    return dense / 2 * 4 + dense % 2 + (byte >> dense % 4 * 2 & 3);
+}
+
+/// Sums of int32_t, which wrap around, with a sparse right factor.
+void AddSparse(const ProductShape& shape, const uint8_t* left, const uint8_t* right, float* sums)
+{
+    const int64_t columns = CeilDiv(shape.n, kFractalRows);
+    const int64_t sumRows = RoundUp(shape.m, kFractalRows);
+    for (int64_t n = 0; n < shape.n; ++n) {
+        for (int64_t m = 0; m < shape.m; ++m) {
+            float* place = sums + (n / kFractalRows * sumRows + m) * kFractalRows + n % kFractalRows;
+            uint32_t sum = 0;
+            std::memcpy(&sum, place, sizeof(sum));
+            for (int64_t dense = 0; dense < shape.k / 2; ++dense) {
+                const int64_t k = SelectedK(shape.indices, columns, n, dense);
+                sum += static_cast<uint32_t>(IntegerAt<1>(left, shape.kFractals, 1, m, k) *
+                                             IntegerAt<1>(right, 1, columns, n, dense));
+            }
+            std::memcpy(place, &sum, sizeof(sum));
+        }
+    }
+}
+
 /// Sums of int32_t, which wrap around.
 template <int64_t perByte>
 void AddIntegers(const ProductShape& shape, const uint8_t* left, const uint8_t* right, float* sums)
@@ -196,6 +225,9 @@ float RoundedFactor(float value, FactorRounding rounding)
 
 void AddProduct(const ProductShape& shape, const uint8_t* left, const uint8_t* right, float* sums)
 {
+    if (shape.indices != nullptr) {
+        return AddSparse(shape, left, right, sums);
+    }
     switch (shape.dtype) {
         case Dtype::kInt8:
             return AddIntegers<1>(shape, left, right, sums);

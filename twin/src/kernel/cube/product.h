@@ -24,8 +24,9 @@ struct ProductShape {
     int64_t k;
     Dtype dtype;
     FactorRounding rounding;
-    int64_t kFractals;  ///< of a row of fractals of the left factor
-    bool isVector;      ///< m is 1: the left factor is a plain vector
+    int64_t kFractals;                 ///< of a row of fractals of the left factor
+    bool isVector;                     ///< m is 1: the left factor is a plain vector
+    const uint8_t* indices = nullptr;  ///< of a sparse right factor: it has two of four elements of k
 };
 
 /// Adds the product of `left` (L0A, Zz) and `right` (L0B, Zn) to `sums` (L0C, Nz).

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "kernel/exec/diagnostics.h"
 
@@ -66,6 +67,8 @@ struct Registers {
     std::optional<uint64_t> padding;          ///< SetPadValue
     bool hasMatrices = false;                 ///< SetFixpipeNz2ndFlag
     std::optional<int64_t> imageRows;         ///< SetFmatrix: height times width
+    std::vector<uint8_t> sparseIndices;       ///< of LoadDataWithSparse: a quarter of L0B; empty until it is used
+    std::vector<bool> hasSparseIndices;       ///< a bit for each fractal
     bool isSaturating = false;                ///< bit 48 of CTRL is 0
     CompareMask compareMask;
     LastReduction lastSum;
