@@ -806,6 +806,8 @@ QUANTIZED(int8_by_one, int8_t, false)
 QUANTIZED(int8_by_column, int8_t, true)
 """
 TRIANGLES = """
+template <class A, class C, MATMUL_POLICY_DEFAULT_OF(MatmulPolicy)>
+using Product = Matmul<A, A, C, C, CFG_NORM, MatmulCallBackFunc<>, MATMUL_POLICY>;
 #define TRIANGLE(name)                                                                                            \\
     extern "C" __global__ __aicore__ void name(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR ti) \\
     {                                                                                                             \\
@@ -814,7 +816,7 @@ TRIANGLES = """
         TPipe pipe;                                                                                               \\
         using Half = MatmulType<TPosition::GM, CubeFormat::ND, half>;                                             \\
         using Float = MatmulType<TPosition::GM, CubeFormat::ND, float>;                                           \\
-        Matmul<Half, Half, Float, Float, CFG_NORM, MatmulCallBackFunc<>, AscendC::Impl::Detail::name> mm;         \\
+        Product<Half, Float, AscendC::Impl::Detail::name> mm;                                                     \\
         REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);                                                   \\
         Multiplied<decltype(mm), half, float, float, false, false>(                                               \\
             mm, a, b, bias, c, t, [&](auto& mm, auto c) { mm.IterateAll(c); });                                   \\

@@ -48,9 +48,6 @@ struct MatmulCallBackFunc {
     constexpr static twin::MatmulCopyIn CopyB1 = copyB1;
 };
 
-template <const auto& MM_CFG, typename IMPL, typename A_TYPE, typename B_TYPE, typename C_TYPE, typename BIAS_TYPE>
-struct MatmulPolicy {};
-
 /// The type of the sums in L0C.
 template <typename T>
 struct GetMmDstType {
@@ -62,6 +59,8 @@ inline constexpr int32_t QUEUE_DEPTH = 1;
 
 namespace Detail {
 template <const auto& MM_CFG, typename IMPL, typename A_TYPE, typename B_TYPE, typename C_TYPE, typename BIAS_TYPE>
+struct MatmulPolicy {};
+template <const auto& MM_CFG, typename IMPL, typename A_TYPE, typename B_TYPE, typename C_TYPE, typename BIAS_TYPE>
 struct TrianUpperMatmulPolicy {};
 template <const auto& MM_CFG, typename IMPL, typename A_TYPE, typename B_TYPE, typename C_TYPE, typename BIAS_TYPE>
 struct TrianLowerMatmulPolicy {};
@@ -69,6 +68,12 @@ template <const auto& MM_CFG, typename IMPL, typename A_TYPE, typename B_TYPE, t
 struct NBuffer33MatmulPolicy {};
 }  // namespace Detail
 }  // namespace Impl
+using Impl::Detail::MatmulPolicy;
+
+/// The template parameter MATMUL_POLICY with its default.
+#define MATMUL_POLICY_DEFAULT_OF(DEFAULT)                                    \
+    template <const auto&, typename, typename, typename, typename, typename> \
+    class MATMUL_POLICY = AscendC::Impl::Detail::DEFAULT
 
 }  // namespace AscendC
 
@@ -491,17 +496,15 @@ OPFORGE_API bool RegisterMatmul(uint64_t workspace, Object& object, Rest&&... re
 namespace AscendC {
 
 template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE = C_TYPE, const auto& MM_CFG = CFG_NORM,
-          class MM_CB = MatmulCallBackFunc<nullptr, nullptr, nullptr>,
-          template <const auto&, typename, typename, typename, typename, typename> class POLICY = MatmulPolicy,
+          class MM_CB = MatmulCallBackFunc<nullptr, nullptr, nullptr>, MATMUL_POLICY_DEFAULT_OF(MatmulPolicy),
           typename = void>
-class MatmulImpl
-    : public twin::MatmulObject<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB, true, twin::TriangleOf<POLICY>()> {};
+class MatmulImpl : public twin::MatmulObject<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB, true,
+                                             twin::TriangleOf<MATMUL_POLICY>()> {};
 
 template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE = C_TYPE, const auto& MM_CFG = CFG_NORM,
-          class MM_CB = MatmulCallBackFunc<nullptr, nullptr, nullptr>,
-          template <const auto&, typename, typename, typename, typename, typename> class POLICY = MatmulPolicy>
-class MatmulClient
-    : public twin::MatmulObject<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB, false, twin::TriangleOf<POLICY>()> {};
+          class MM_CB = MatmulCallBackFunc<nullptr, nullptr, nullptr>, MATMUL_POLICY_DEFAULT_OF(MatmulPolicy)>
+class MatmulClient : public twin::MatmulObject<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB, false,
+                                               twin::TriangleOf<MATMUL_POLICY>()> {};
 
 }  // namespace AscendC
 
