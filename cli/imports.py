@@ -109,7 +109,7 @@ def _write(drafts: list[OperatorDraft], out: Path | None, kernel: Path | None, a
         if len(drafts) != 1:
             raise UserError(f"--kernel: got {len(drafts)} operators in the source, expected one; name the file of one")
         if drafts[0].is_declared:
-            got = f"got {drafts[0].op_type}, which a spec can only declare (lists of tensors, scalar inputs, ...)"
+            got = f"got {drafts[0].op_type}, which a spec can only declare"
             raise UserError(f"--kernel: {got}, expected an operator with a kernel; import it without a kernel")
         found = read_kernel(kernel, drafts[0])
         drafts, files = [found.draft], found.files

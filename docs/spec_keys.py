@@ -19,7 +19,7 @@ from opforge.codegen.spec.model import OpSpec
 
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGE = ROOT / "docs" / "reference" / "spec.md"
-SPECS = ("op_proto", "codegen/starters", "examples/operators", "tests/codegen/specimens")
+SPECS = ("op_proto", "codegen/starters", "examples/operators", "tests/codegen/specimens", "tests/codegen/lists")
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 _HEAD = re.compile(r"^\| key(?: of (?P<owner>[^|]+?))? \|")
 _ROW = re.compile(r"^\| (?P<keys>(?:`\w+`(?:, )?)+) \|(?: (?P<cells>.*) \|)$")

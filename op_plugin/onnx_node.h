@@ -34,6 +34,11 @@ public:
                 hasInput_.push_back(input.GetString() != nullptr && input.GetString()[0] != '\0');
             }
         }
+        allInputs_ = hasInput_.size();
+        std::vector<ge::AscendString> outputs;
+        if (source.GetAttr("output", outputs) == ge::GRAPH_SUCCESS) {
+            allOutputs_ = outputs.size();
+        }
         while (!hasInput_.empty() && !hasInput_.back()) {
             hasInput_.pop_back();
         }
@@ -50,6 +55,10 @@ public:
 
     /// Returns the number of inputs up to the last one that is not omitted.
     size_t InputCount() const { return hasInput_.size(); }
+
+    /// Returns the number of inputs or outputs, omitted ones included.
+    size_t AllInputs() const { return allInputs_; }
+    size_t AllOutputs() const { return allOutputs_; }
 
     bool HasInput(size_t index) const { return index < hasInput_.size() && hasInput_[index]; }
 
@@ -381,6 +390,8 @@ private:
 
     std::string name_;
     std::string key_;
+    size_t allInputs_ = 0;
+    size_t allOutputs_ = 0;
     std::vector<bool> hasInput_;
     std::vector<Attribute> attributes_;
     std::string malformed_;

@@ -12,7 +12,8 @@ import numpy as np
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.expr.evaluate import EvaluationError, evaluate
-from opforge.codegen.spec.semantics import Call, environment_of, shapes_of_test
+from opforge.codegen.spec.call import parameter_of, shapes_of_test, with_lists
+from opforge.codegen.spec.semantics import Call, environment_of
 from opforge.codegen.views.facts import dtype_columns
 from opforge.twin.runtime.acl import Array
 
@@ -51,9 +52,9 @@ class SpecCall:
         """Return the attributes of the call."""
         return dict(self.test.attrs)
 
-    def inputs(self) -> dict[str, Array]:
+    def inputs(self) -> dict[str, Array | list[Array]]:
         """Return valid inputs, the same in each run."""
-        return test_inputs(self.spec, self.test, self.dtypes, np.random.default_rng(0))
+        return with_lists(test_inputs(self.spec, self.test, self.dtypes, np.random.default_rng(0)))
 
 
 def calls_of(spec: OpSpec) -> list[SpecCall]:
@@ -70,7 +71,7 @@ def calls_of(spec: OpSpec) -> list[SpecCall]:
 def test_inputs(
     spec: OpSpec, test: TestShape, dtypes: Mapping[str, str], generator: np.random.Generator
 ) -> dict[str, Array]:
-    """Return valid inputs for a test of a spec.
+    """Return valid inputs for a test of a spec; the tensors of a list are `x[0]`, `x[1]` and so on.
 
     Args:
         spec: The operator.
@@ -79,18 +80,20 @@ def test_inputs(
         generator: The source of random values.
     """
     shapes = shapes_of_test(spec.program, test, {attr.name: attr for attr in spec.attrs})
-    given = [t.name for t in spec.inputs if t.name in shapes and (t.name in test.values or not t.host_values)]
+    inputs = {t.name for t in spec.inputs if t.name in test.values or not t.host_values}
+    given = [name for name in shapes if parameter_of(name) in inputs]
     call = Call({name: shapes[name] for name in given}, attrs=test.attrs)
     first = shapes[given[0]]
-    size = sum(prod(shapes[name]) * np.dtype(dtypes[name]).itemsize for name in given)
+    kinds = {name: np.dtype(dtypes[parameter_of(name)]) for name in given}
+    size = sum(prod(shapes[name]) * kind.itemsize for name, kind in kinds.items())
     require_memory(f"{spec.op_type}: tests.shapes ({test.note or test.case})", size, "use smaller sizes")
     arrays = {}
     for name in given:
         if name in test.values:
-            arrays[name] = np.array(test.values[name], dtypes[name]).reshape(shapes[name])
+            arrays[name] = np.array(test.values[name], kinds[name]).reshape(shapes[name])
         else:
-            plain = plain_values(shapes[name], np.dtype(dtypes[name]), first, generator)
-            arrays[name] = valid_values(spec, name, plain, call, generator)
+            plain = plain_values(shapes[name], kinds[name], first, generator)
+            arrays[name] = valid_values(spec, parameter_of(name), plain, call, generator)
     return arrays
 
 

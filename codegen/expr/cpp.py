@@ -17,6 +17,7 @@ from .tree import (
     Choice,
     Comparison,
     Constant,
+    Count,
     Dims,
     Divisors,
     DtypeLiteral,
@@ -25,6 +26,7 @@ from .tree import (
     Extreme,
     Fold,
     HostList,
+    Indices,
     IntLiteral,
     Item,
     Junction,
@@ -36,6 +38,8 @@ from .tree import (
     Present,
     Query,
     RealLiteral,
+    Size,
+    Source,
     StarDims,
     Symbol,
     TextLiteral,
@@ -105,10 +109,14 @@ def _query(query: Query, names: CppNames) -> str:
     match query:
         case Present(tensor=tensor):
             return f"IsPresent({names.argument(tensor)})"
-        case DtypeOf(tensor=tensor):
-            return f"DtypeOf({names.argument(tensor)})"
-        case Dims(function=function, tensor=tensor):
-            return f"{'RankOf' if function == 'len' else 'ElementsOf'}({names.argument(tensor)})"
+        case DtypeOf(tensor=tensor, index=index):
+            return f"DtypeOf({_tensor(tensor, index, names)})"
+        case Dims(function=function, tensor=tensor, index=index):
+            return f"{'RankOf' if function == 'len' else 'ElementsOf'}({_tensor(tensor, index, names)})"
+        case Size(tensor=tensor, axis=axis, index=index):
+            return f"SizeOf({_tensor(tensor, index, names)}, {_text(axis, names)[0]})"
+        case Count(tensor=tensor):
+            return f"CountOf({names.argument(tensor)})"
         case StarDims(function=function, symbol=symbol):
             return f"{'LengthOf' if function == 'len' else 'ElementsOf'}({names.symbol(symbol)})"
         case Item(source=source, index=index):
@@ -118,12 +126,19 @@ def _query(query: Query, names: CppNames) -> str:
             return f"{_FOLDS[function]}({_values(source, names)}, {step})"
 
 
-def _values(source: HostList | Divisors | Fold, names: CppNames) -> str:
+def _tensor(tensor: str, index: Expr | None, names: CppNames) -> str:
+    argument = names.argument(tensor)
+    return argument if index is None else f"ElementOf({argument}, {_text(index, names)[0]})"
+
+
+def _values(source: Source, names: CppNames) -> str:
     match source:
         case HostList(tensor=tensor, of_steps=of_steps):
             return f"{'StepsOf' if of_steps else 'ValuesOf'}({names.argument(tensor)})"
         case Divisors(of=of):
             return f"DivisorsOf({_text(of, names)[0]})"
+        case Indices(tensor=tensor):
+            return f"IndicesOf({names.argument(tensor)})"
         case Fold():
             return _query(source, names)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
 
@@ -18,6 +19,7 @@ from .tree import (
     Choice,
     Comparison,
     Constant,
+    Count,
     Dims,
     Divisors,
     DtypeLiteral,
@@ -26,6 +28,7 @@ from .tree import (
     Extreme,
     Fold,
     HostList,
+    Indices,
     IntLiteral,
     Item,
     Junction,
@@ -35,9 +38,12 @@ from .tree import (
     Operation,
     Present,
     Query,
+    Size,
+    Source,
     StarDims,
     Symbol,
     Variable,
+    element_name,
     single_precision,
     walk,
 )
@@ -57,11 +63,13 @@ class Environment:
     Attributes:
         symbols: Dimensions; None or missing is unknown.
         attributes: Attribute values; None or missing is unknown.
-        shapes: Shape per present tensor, None for an unknown rank; a missing tensor is absent.
+        shapes: Shape per present tensor, None for an unknown rank; a missing tensor is absent. The tensors of a list
+            have the names `x[0]`, `x[1]` and so on.
         dtypes: Dtype name per tensor; None or missing is unknown.
         stars: Dimensions of symbols with a star; None or missing is an unknown number of dimensions.
         lists: Values of host lists; None or missing is unknown.
         variables: Current values of fold variables, or the reason why there is no value.
+        counts: The number of tensors per list; a missing list is absent.
     """
 
     symbols: Mapping[str, int | None] = field(default_factory=dict)
@@ -71,6 +79,7 @@ class Environment:
     stars: Mapping[str, Sequence[int | None] | None] = field(default_factory=dict)
     lists: Mapping[str, Sequence[int] | None] = field(default_factory=dict)
     variables: Mapping[str, int | EvaluationError] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 def evaluate(expression: Expr, environment: Environment) -> Value:
@@ -102,17 +111,36 @@ def _named(name: Name, environment: Environment) -> Value:
 def _answer(query: Query, environment: Environment) -> Value:
     match query:
         case Present(tensor=tensor):
-            return tensor in environment.shapes
-        case DtypeOf(tensor=tensor):
-            return environment.dtypes.get(tensor) if tensor in environment.shapes else None
-        case Dims(function=function, tensor=tensor):
-            return _dims(function, environment.shapes.get(tensor))
+            return tensor in environment.shapes or environment.counts.get(tensor, 0) > 0
+        case DtypeOf(tensor=tensor, index=index):
+            with suppress(EvaluationError):  # dtypes have no error
+                name = _tensor(tensor, index, environment)
+                return environment.dtypes.get(name) if name in environment.shapes else None
+            return None
+        case Dims(function=function, tensor=tensor, index=index):
+            return _dims(function, environment.shapes.get(_tensor(tensor, index, environment)))
+        case Size(tensor=tensor, axis=axis, index=index):
+            return _size(environment.shapes.get(_tensor(tensor, index, environment)), _integer(axis, environment))
+        case Count(tensor=tensor):
+            return environment.counts.get(tensor, 0)
         case StarDims(function=function, symbol=symbol):
             return _dims(function, environment.stars.get(symbol))
         case Item(source=source, index=index):
             return _item(_values(source, environment), _integer(index, environment))
         case Fold():
             return _fold(query, environment)
+
+
+def _tensor(tensor: str, index: Expr | None, environment: Environment) -> str:
+    """Return the name of a tensor, or of the tensor at an index of a list; "" if there is none."""
+    if index is None:
+        return tensor
+    number, count = _integer(index, environment), environment.counts.get(tensor, 0)
+    if number is None or count == 0:
+        return ""
+    if not -count <= number < count:
+        raise EvaluationError(f"a list of {count} tensors has no tensor {number}")
+    return element_name(tensor, number % count)
 
 
 def _result(operation: Operation, environment: Environment) -> Value:
@@ -187,6 +215,14 @@ def _dims(function: str, shape: Sequence[int | None] | None) -> int | None:
     return product
 
 
+def _size(shape: Sequence[int | None] | None, axis: int | None) -> int | None:
+    if shape is None or axis is None:
+        return None
+    if not -len(shape) <= axis < len(shape):
+        raise EvaluationError(f"a tensor of {len(shape)} dimensions has no dimension {axis}")
+    return shape[axis]
+
+
 def _fold(fold: Fold, environment: Environment) -> int | bool | tuple[int, ...] | None:
     values = _values(fold.source, environment)
     if values is None:
@@ -205,7 +241,7 @@ def _fold(fold: Fold, environment: Environment) -> int | bool | tuple[int, ...] 
     return total
 
 
-def _values(source: HostList | Divisors | Fold, environment: Environment) -> Sequence[int | EvaluationError] | None:
+def _values(source: Source, environment: Environment) -> Sequence[int | EvaluationError] | None:
     """Return the values that a fold iterates over; None if they are unknown."""
     match source:
         case HostList(tensor=tensor, of_steps=of_steps):
@@ -216,6 +252,8 @@ def _values(source: HostList | Divisors | Fold, environment: Environment) -> Seq
         case Divisors(of=of):
             number = _integer(of, environment)
             return None if number is None else _divisors(number)
+        case Indices(tensor=tensor):
+            return range(environment.counts.get(tensor, 0))
         case Fold():
             return cast("tuple[int, ...] | None", _fold(source, environment))
 

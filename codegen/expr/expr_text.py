@@ -12,6 +12,7 @@ from .tree import (
     Choice,
     Comparison,
     Constant,
+    Count,
     Dims,
     Divisors,
     DtypeLiteral,
@@ -20,6 +21,7 @@ from .tree import (
     Extreme,
     Fold,
     HostList,
+    Indices,
     IntLiteral,
     Item,
     Junction,
@@ -29,6 +31,8 @@ from .tree import (
     Operation,
     Present,
     Query,
+    Size,
+    Source,
     StarDims,
     TextLiteral,
 )
@@ -71,31 +75,48 @@ def _query(query: Query) -> tuple[str, int]:
     match query:
         case Present(tensor=tensor):
             return f"{tensor} is given", COMPARISON
-        case DtypeOf(tensor=tensor):
-            return f"dtype({tensor})", ATOM
-        case Dims(function="prod", tensor=name):
-            return f"number of elements of {name}", PHRASE
-        case Dims(function=function, tensor=name) | StarDims(function=function, symbol=name):
+        case DtypeOf(index=index) | Dims(index=index) | Size(index=index):
+            return _of_tensor(query, query.tensor if index is None else f"{query.tensor}[{_text(index)[0]}]")
+        case Count(tensor=tensor):
+            return f"number of tensors in {tensor}", PHRASE
+        case StarDims(function=function, symbol=name):
             return f"{'rank' if function == 'len' else 'product'}({name})", ATOM
         case Item(source=source, index=index):
             return f"{source.tensor}[{_text(index)[0]}]", ATOM
+        case Fold():
+            return _fold(query)
+
+
+def _of_tensor(query: DtypeOf | Dims | Size, tensor: str) -> tuple[str, int]:
+    match query:
+        case DtypeOf():
+            return f"dtype({tensor})", ATOM
+        case Dims(function="prod"):
+            return f"number of elements of {tensor}", PHRASE
+        case Dims():
+            return f"rank({tensor})", ATOM
+        case Size(axis=axis):
+            return f"dimension {_text(axis)[0]} of {tensor}", PHRASE
+
+
+def _fold(fold: Fold) -> tuple[str, int]:
+    match fold:
         case Fold(function="list", variable=variable, body=body, source=source):
             return f"{_values(source, variable, 's')} with {_text(body)[0]}", PHRASE
         case Fold(function="sum", variable=variable, body=IntLiteral(value=1), source=source):
             return f"number of {_values(source, variable, 's')}", PHRASE
-        case Fold(function=function, variable=variable, body=body, source=source):
-            over = f"each {_values(source, variable)}"
-            if function == "sum":
-                return f"\u03a3({_text(body)[0]} for {over})", ATOM
-            return f"{_text(body)[0]} for {over}", CHOICE
+    text = f"{_text(fold.body)[0]} for each {_values(fold.source, fold.variable)}"
+    return (f"\u03a3({text})", ATOM) if fold.function == "sum" else (text, CHOICE)
 
 
-def _values(source: HostList | Divisors | Fold, variable: str, plural: str = "") -> str:
+def _values(source: Source, variable: str, plural: str = "") -> str:
     match source:
         case HostList(tensor=tensor, of_steps=of_steps):
             return f"{'step' if of_steps else 'value'}{plural} {variable} of {tensor}"
         case Divisors(of=of):
             return f"divisor{plural} {variable} of {_within(of, ATOM)}"
+        case Indices(tensor=tensor):
+            return f"{'indices' if plural else 'index'} {variable} of {tensor}"
         case Fold(variable=name) if name == variable and plural:
             return _text(source)[0]
         case Fold():

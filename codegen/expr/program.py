@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .tree import BoolLiteral, Comparison, Expr, Junction, Kind
 
 MAX_RANK = 8
+# Tensors in a list.
+MOST_TENSORS = 1024
+# The index of a tensor in its list, in the shape of the tensors of a list.
+INDEX = "index"
 TRUE = BoolLiteral(value=True)
 # A placeholder in the expected text of a message; see `limit_of`.
 LIMIT = "limit"
@@ -58,13 +62,21 @@ class Binding:
 
 @dataclass(frozen=True)
 class Case:
-    """One case: its condition, the shape of each listed tensor, and the sources of its symbols."""
+    """One case: its condition, the shape of each listed tensor, and the sources of its symbols.
+
+    Attributes:
+        shapes: The shape per tensor; that of a list is the shape of each of its tensors.
+        members: The sources of the symbols of the tensors with one index in lists.
+        parallel: The lists that share such symbols and so have equal numbers of tensors; an input is the first.
+    """
 
     name: str
     when_text: str
     when: Expr
     shapes: Mapping[str, tuple[Dim, ...]]
     bindings: tuple[Binding, ...]
+    members: tuple[Binding, ...] = ()
+    parallel: tuple[str, ...] = ()
 
     def rank_range(self, tensor: str) -> tuple[int, int]:
         """Return the minimum and the maximum number of dimensions of a tensor."""
@@ -138,27 +150,40 @@ class Values:
 
 @dataclass(frozen=True)
 class Program:
-    """Cases, constraints, work of the shared plan, valid values by input and shape of the forward result."""
+    """Cases, constraints, work of the shared plan, valid values by input and shape of the forward result.
+
+    Attributes:
+        counts: The number of tensors in each output list that is not parallel to input lists.
+        lists: The inputs and outputs that are lists of tensors.
+    """
 
     cases: tuple[Case, ...]
     constraints: tuple[Constraint, ...]
     work: Work
     values: Mapping[str, Values]
     forward: tuple[Dim, ...] = ()
+    counts: Mapping[str, Expr] = field(default_factory=dict)
+    lists: tuple[str, ...] = ()
 
     @property
     def symbols(self) -> tuple[str, ...]:
         """Return the symbols of all cases for one dimension, in the order of their first appearance."""
-        return self._symbols(is_star=False)
+        return _symbols((case.bindings for case in self.cases), is_star=False)
 
     @property
     def stars(self) -> tuple[str, ...]:
         """Return the symbols of all cases for any number of dimensions."""
-        return self._symbols(is_star=True)
+        return _symbols((case.bindings for case in self.cases), is_star=True)
 
-    def _symbols(self, *, is_star: bool) -> tuple[str, ...]:
-        bindings = [binding for case in self.cases for binding in case.bindings if binding.is_star == is_star]
-        return tuple(dict.fromkeys(binding.symbol for binding in bindings))
+    @property
+    def member_symbols(self) -> tuple[str, ...]:
+        """Return the symbols of the tensors of lists for one dimension."""
+        return _symbols((case.members for case in self.cases), is_star=False)
+
+    @property
+    def member_stars(self) -> tuple[str, ...]:
+        """Return the symbols of the tensors of lists for any number of dimensions."""
+        return _symbols((case.members for case in self.cases), is_star=True)
 
     def case(self, name: str) -> Case:
         """Return the case called `name`."""
@@ -167,3 +192,8 @@ class Program:
     def rule(self, name: str) -> Constraint:
         """Return the constraint of a built-in rule."""
         return next(constraint for constraint in self.constraints if constraint.rule == name)
+
+
+def _symbols(groups: Iterable[Sequence[Binding]], *, is_star: bool) -> tuple[str, ...]:
+    bindings = [binding for group in groups for binding in group if binding.is_star == is_star]
+    return tuple(dict.fromkeys(binding.symbol for binding in bindings))

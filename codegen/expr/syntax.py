@@ -7,26 +7,27 @@ inference). An expression with an unknown operand is unknown, except `false and 
 Words: literals (integers, decimal numbers, quoted texts, `true false`, dtype names), dimension symbols, attributes,
 `cores` (of the device, where it is known), `+ - * // %` of integers (floor division and its remainder, as in Python),
 comparisons (chained too), `and or not`, `a if condition else b`, `min(..) max(..)`, and of a tensor `present(x)`,
-`dtype(x)`, `len(x)` (its rank), `prod(x)` (its number of elements); `len` and `prod` also of the dimensions `*S`, as S.
+`dtype(x)`, `len(x)` (its rank), `prod(x)` (its number of elements), `dim(x, i)` (one dimension); `len` and `prod` also
+of the dimensions `*S`, as S. Of a list of tensors, `len(x)` is the number of tensors, and `x[i]` in these functions is
+one of them.
 A list can be folded: `sum(f(V) for V in x)`, `all(V >= 0 for V in x)`. `x` is an input whose values the host knows,
-`steps(x)`, the differences of its neighbours with the first value counted from 0, or `divisors(n)`, the divisors of an
-integer of at most 2**40 from the smallest; `x[0]` is one of its values. `x` may also be an attribute that is a list of
-integers or bools (0 and 1). `list(V for V in x if f(V))` is a list too; a spec gives it a name, by which
-it can be folded or counted, `len(name)`.
+`steps(x)`, the differences of its neighbours with the first value counted from 0, `divisors(n)`, the divisors of an
+integer of at most 2**40 from the smallest, or `indices(x)`, the indices of a list of tensors; `x[0]` is one of its
+values. `x` may also be an attribute that is a list of integers or bools (0 and 1). `list(V for V in x if f(V))` is a
+list too; a spec gives it a name, by which it can be folded or counted, `len(name)`.
 """
 
 from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from opforge.codegen.data.dtypes import DTYPES
 from opforge.codegen.data.names import suggest, symbol_problem
 
-from .attr_kinds import ATTR_KINDS
+from .names import ATTRIBUTE_KINDS, ExprNames
 from .operators import BY_NODE
 from .tree import (
     CORES,
@@ -37,6 +38,7 @@ from .tree import (
     BoolLiteral,
     Choice,
     Comparison,
+    Count,
     Dims,
     Divisors,
     DtypeLiteral,
@@ -45,6 +47,7 @@ from .tree import (
     Extreme,
     Fold,
     HostList,
+    Indices,
     IntLiteral,
     Item,
     Junction,
@@ -53,6 +56,8 @@ from .tree import (
     Not,
     Present,
     RealLiteral,
+    Size,
+    Source,
     StarDims,
     Symbol,
     TextLiteral,
@@ -62,51 +67,6 @@ from .tree import (
 )
 
 MAX_TEXT = 1000
-ATTRIBUTE_KINDS: Mapping[str, Kind] = {
-    "int": Kind.INT,
-    "bool": Kind.BOOL,
-    "float": Kind.REAL,
-    "string": Kind.TEXT,
-    **{name: Kind.LIST for name, kind in ATTR_KINDS.items() if kind.is_list},
-}
-# Lists whose values expressions can read; of other lists, they read the length.
-_LISTS_OF_INTEGERS = ("list_int", "list_bool")
-
-
-@dataclass(frozen=True)
-class ExprNames:
-    """The names that an expression may use.
-
-    Attributes:
-        symbols: Dimension symbols.
-        stars: Symbols for any number of dimensions.
-        attributes: Type by name of attribute, as in `ATTR_KINDS`.
-        tensors: Names of inputs and outputs.
-        lists: Names of the inputs with values on the host.
-        definitions: Named expressions.
-    """
-
-    symbols: Collection[str] = ()
-    stars: Collection[str] = ()
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    tensors: Collection[str] = ()
-    lists: Collection[str] = ()
-    definitions: Mapping[str, Expr] = field(default_factory=dict)
-
-    @property
-    def words(self) -> list[str]:
-        """Return all names that can be a whole expression."""
-        return sorted({*self.symbols, *self.attributes, *self.definitions})
-
-    @property
-    def readable_lists(self) -> set[str]:
-        """Names of the inputs and attributes whose values expressions can read."""
-        return {*self.lists, *(name for name, kind in self.attributes.items() if kind in _LISTS_OF_INTEGERS)}
-
-    def list_of(self, name: str) -> Fold | None:
-        """Return the list with a defined name, or None."""
-        found = self.definitions.get(name)
-        return found if isinstance(found, Fold) and found.kind is Kind.LIST else None
 
 
 class ExprError(ValueError):
@@ -165,12 +125,13 @@ class _Parser:
     def __init__(self, text: str, scope: ExprNames) -> None:
         self._text = text
         self._scope = scope
-        self._variables: list[str] = []
+        self._variables = list(scope.variables)
         self._functions: dict[str, Callable[[ast.Call], Expr]] = {
             "present": lambda call: Present(self._tensor(call)),
-            "dtype": lambda call: DtypeOf(self._tensor(call)),
+            "dtype": lambda call: DtypeOf(*self._member(call)),
             "len": self._length,
             "prod": lambda call: self._dims("prod", call),
+            "dim": self._size,
             "min": lambda call: Extreme("min", self._integers(call)),
             "max": lambda call: Extreme("max", self._integers(call)),
             "sum": lambda call: self._fold("sum", Kind.INT, call),
@@ -308,10 +269,30 @@ class _Parser:
             case _:
                 raise self._refuse(f"{ast.unparse(node)!r}; expected the name of one input or output in the brackets")
 
+    def _member(self, node: ast.Call) -> tuple[str, Expr | None]:
+        """Return the tensor of a function; for a tensor of a list, the list and the index."""
+        match node.args:
+            case [ast.Subscript(value=ast.Name(id=name), slice=index), *_] if name in self._scope.tensor_lists:
+                return name, self._operand(index, Kind.INT)
+            case [ast.Name(id=name), *_] if name in self._scope.tensor_lists:
+                raise self._refuse(
+                    f"the list {name!r} in {ast.unparse(node)!r}; expected one of its tensors, {name}[0]"
+                )
+            case _:
+                return self._tensor(ast.Call(node.func, node.args[:1], [])), None
+
+    def _size(self, node: ast.Call) -> Expr:
+        if len(node.args) != 2:
+            raise self._refuse(f"{ast.unparse(node)!r}; expected a tensor and an axis, as in 'dim(x, 0)'")
+        tensor, index = self._member(node)
+        return Size(tensor, self._operand(node.args[1], Kind.INT), index)
+
     def _dims(self, function: Literal["len", "prod"], node: ast.Call) -> Expr:
         match node.args:
             case [ast.Name(id=name)] if name in self._scope.stars:
                 return StarDims(function, name)
+            case [_]:
+                return Dims(function, *self._member(node))
             case _:
                 return Dims(function, self._tensor(node))
 
@@ -321,6 +302,8 @@ class _Parser:
                 return Fold("sum", named.variable, IntLiteral(1), named)
             case [ast.Name(id=name)] if ATTRIBUTE_KINDS.get(self._scope.attributes.get(name, "")) is Kind.LIST:
                 return Fold("sum", "V", IntLiteral(1), HostList(name, of_steps=False))
+            case [ast.Name(id=name)] if name in self._scope.tensor_lists:
+                return Count(name)
             case _:
                 return self._dims("len", node)
 
@@ -352,7 +335,7 @@ class _Parser:
         form = f"{function}({'V for V in x if ..' if is_list else '.. for V in x'})"
         raise self._refuse(f"{ast.unparse(node)!r}; expected the form {form}")
 
-    def _list(self, node: ast.expr) -> HostList | Divisors | Fold:
+    def _list(self, node: ast.expr) -> Source:
         """Parse the list of a fold."""
         match node:
             case ast.Name(id=name) if name in self._scope.readable_lists:
@@ -361,12 +344,17 @@ class _Parser:
                 return named
             case ast.Call(func=ast.Name(id="divisors"), args=[of], keywords=[]):
                 return Divisors(self._operand(of, Kind.INT))
+            case ast.Call(func=ast.Name(id="indices"), args=[ast.Name(id=name)], keywords=[]) if (
+                name in self._scope.tensor_lists
+            ):
+                return Indices(name)
             case ast.Call(func=ast.Name(id="steps"), args=[ast.Name(id=name)], keywords=[]) if (
                 name in self._scope.readable_lists
             ):
                 return HostList(name, of_steps=True)
             case _:
                 known = [f"{name} or steps({name})" for name in sorted(self._scope.readable_lists)]
+                known += [f"indices({name})" for name in sorted(self._scope.tensor_lists)]
                 expected = " or ".join([*known, "divisors(n)"])
                 raise self._refuse(f"{ast.unparse(node)!r} to iterate over; expected {expected}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Literal, TypeAlias
 
@@ -84,7 +84,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class Present:
-    """Whether a tensor is present."""
+    """Whether a tensor is present, or a list of tensors has a tensor."""
 
     tensor: str
     kind: Literal[Kind.BOOL] = field(default=Kind.BOOL, repr=False)
@@ -92,17 +92,40 @@ class Present:
 
 @dataclass(frozen=True)
 class DtypeOf:
-    """The dtype of a tensor; unknown for an absent one."""
+    """The dtype of a tensor, or of the tensor at an index of a list; unknown for an absent one."""
 
     tensor: str
+    index: Expr | None = None
     kind: Literal[Kind.DTYPE] = field(default=Kind.DTYPE, repr=False)
 
 
 @dataclass(frozen=True)
 class Dims:
-    """`len` (rank) or `prod` (number of elements) of a tensor's shape; unknown for an absent one."""
+    """`len` (rank) or `prod` (number of elements) of the shape of a tensor, or of the tensor at an index of a list.
+
+    The value is unknown for an absent tensor. An index out of range is an error.
+    """
 
     function: Literal["len", "prod"]
+    tensor: str
+    index: Expr | None = None
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Size:
+    """One dimension of a tensor, as `Dims`; a negative axis counts from the end, an axis out of range is an error."""
+
+    tensor: str
+    axis: Expr
+    index: Expr | None = None
+    kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
+
+
+@dataclass(frozen=True)
+class Count:
+    """The number of tensors in a list."""
+
     tensor: str
     kind: Literal[Kind.INT] = field(default=Kind.INT, repr=False)
 
@@ -149,13 +172,20 @@ class Divisors:
 
 
 @dataclass(frozen=True)
+class Indices:
+    """The indices of the tensors in a list."""
+
+    tensor: str
+
+
+@dataclass(frozen=True)
 class Fold:
     """`sum` or `all` over the values of a list, or the `list` of those for which the body is true."""
 
     function: Literal["sum", "all", "list"]
     variable: str
     body: Expr
-    source: HostList | Divisors | Fold
+    source: Source
 
     @property
     def kind(self) -> Kind:
@@ -233,11 +263,18 @@ class Choice:
 
 Constant: TypeAlias = IntLiteral | BoolLiteral | DtypeLiteral | RealLiteral | TextLiteral
 Name: TypeAlias = Symbol | Attribute | Variable
+# The values that a fold iterates over.
+Source: TypeAlias = HostList | Divisors | Indices | Fold
 # Functions of a tensor, a list or the dimensions of a symbol with a star.
-Query: TypeAlias = Present | DtypeOf | Dims | StarDims | Item | Fold
+Query: TypeAlias = Present | DtypeOf | Dims | Size | Count | StarDims | Item | Fold
 Operation: TypeAlias = Negative | Arithmetic | Extreme | Comparison | Not | Junction | Choice
 Expr: TypeAlias = Constant | Name | Query | Operation
 CORES = "cores"
+
+
+def element_name(tensor: str, index: int) -> str:
+    """Return the name of a tensor of a list."""
+    return f"{tensor}[{index}]"
 
 
 def single_precision(value: float) -> float:
@@ -251,26 +288,13 @@ def single_precision(value: float) -> float:
 def walk(expression: Expr) -> Iterator[Expr]:
     """Yield the expression and all its subexpressions."""
     yield expression
-    match expression:
-        case Negative(operand=operand) | Not(operand=operand):
-            yield from walk(operand)
-        case Arithmetic(left=left, right=right) | Comparison(left=left, right=right):
-            yield from walk(left)
-            yield from walk(right)
-        case Extreme(operands=operands) | Junction(operands=operands):
-            for operand in operands:
-                yield from walk(operand)
-        case Choice(condition=condition, chosen=chosen, other=other):
-            for operand in (condition, chosen, other):
-                yield from walk(operand)
-        case Item(index=index):
-            yield from walk(index)
-        case Fold(body=body, source=source):
-            yield from walk(body)
-            if not isinstance(source, HostList):
-                yield from walk(source.of if isinstance(source, Divisors) else source)
-        case _:
-            pass
+    for one in fields(expression):
+        value = getattr(expression, one.name)
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Divisors):
+                yield from walk(part.of)
+            elif isinstance(part, Expr):
+                yield from walk(part)
 
 
 def symbols_of(expression: Expr) -> set[str]:
@@ -287,7 +311,8 @@ def reads_shapes(expression: Expr) -> bool:
 def is_about_dtype(expression: Expr, tensor: str) -> bool:
     """Return whether an expression depends on the dtype of a tensor, and on no shape."""
     parts = list(walk(expression))
-    return DtypeOf(tensor) in parts and not any(isinstance(part, Symbol | Dims | StarDims) for part in parts)
+    reads_dtype = any(isinstance(part, DtypeOf) and part.tensor == tensor for part in parts)
+    return reads_dtype and not any(isinstance(part, Symbol | Dims | Size | StarDims) for part in parts)
 
 
 def reads_attributes_only(expression: Expr) -> bool:

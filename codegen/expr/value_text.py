@@ -27,6 +27,18 @@ def dims_text(dims: Sequence[int | None]) -> str:
     return f"[{', '.join('?' if dim is None or dim < 0 else str(dim) for dim in dims)}]"
 
 
+def tensors_text(shapes: Sequence[Sequence[int | None] | None]) -> str:
+    """`2 tensors [4, ?], [3]`; for a long list, the first shapes."""
+    shown = ["?" if shape is None else dims_text(shape) for shape in shapes[:_MOST_ITEMS]]
+    more = ", ..." if len(shapes) > _MOST_ITEMS else ""
+    return f"{count_text(len(shapes))} {', '.join(shown)}{more}" if shapes else "no tensors"
+
+
+def count_text(count: int) -> str:
+    """`2 tensors`."""
+    return f"{count} tensor{'' if count == 1 else 's'}"
+
+
 def value_text(value: AttrValue | None) -> str:
     """Return an attribute or host list as text; for a long list, the first values and their number."""
     if isinstance(value, tuple | list):

@@ -167,9 +167,7 @@ class OperatorDraft:
         sources = self.in_place
         if any(o.name in sources and not _is_like(o, sources[o.name]) for o in self.outputs):
             return True
-        has_lists = any(tensor.option == DYNAMIC or tensor.scalar for tensor in self.tensors)
-        has_optional_outputs = any(tensor.option == OPTIONAL for tensor in self.outputs)
-        return has_lists or has_optional_outputs or not self.inputs or not self.outputs
+        return not self.inputs or not self.outputs
 
 
 def _is_like(output: TensorDraft, source: TensorDraft) -> bool:

@@ -23,7 +23,7 @@ from opforge.codegen.expr.attr_kinds import ATTR_KINDS
 from opforge.codegen.printing import escaped
 from opforge.codegen.spec.parts import TilingSpec
 
-from .draft import OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, Shape, TensorDraft
+from .draft import DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, Shape, TensorDraft
 from .dtype_keys import DtypeKeys
 
 _DEFAULT_FORMATS = {"ND", ""}
@@ -97,6 +97,9 @@ class _Writer:
         if tensor.option != REQUIRED:
             parts.append(f"{tensor.option}: true")
         parts += [f"scalar: {tensor.scalar}"] if tensor.scalar else []
+        if self._is_counted(tensor):
+            parts.append("count: 1")
+            self._note(tensor.line, f"tensor {tensor.name}: replace the number of tensors, 1 (key 'count')")
         parts.append(dtypes)
         formats = list(dict.fromkeys(tensor.formats))
         if set(formats) - _DEFAULT_FORMATS:
@@ -107,7 +110,9 @@ class _Writer:
                     tensor.line,
                     f"tensor {tensor.name}: a spec has no format for each dtype combination ({', '.join(formats)})",
                 )
-        if tensor.is_value_dependent:
+        if tensor.is_value_dependent and tensor.option == DYNAMIC:
+            self._note(tensor.line, f"tensor {tensor.name}: a spec has no list of tensors whose values tiling reads")
+        elif tensor.is_value_dependent and not tensor.scalar:
             is_list = dtypes in {"dtypes: [int64]", "dtypes: [int32, int64]", "dtypes: [int64, int32]"}
             parts.append("host_values: true" if is_list else "value_depend: true")
         parts += [f"description: {_quoted(tensor.description)}"] if tensor.description else []
@@ -213,25 +218,33 @@ class _Writer:
         )
         return "abcdefgh"[: last + 1], True
 
+    def _is_counted(self, tensor: TensorDraft) -> bool:
+        """Return whether the number of tensors of an output list is not that of an input list."""
+        is_output = any(tensor is output for output in self._draft.outputs)
+        has_list = any(source.option == DYNAMIC for source in self._draft.inputs)
+        return is_output and tensor.option == DYNAMIC and not has_list
+
     def _shape(self, number: int) -> str:
+        if self._draft.inputs[number].scalar:
+            return "[1]" if self._draft.inputs[number].scalar == "one" else f"[S{number + 1}a]"
         letters, has_more = self._letters(number)
         symbols = [f"S{number + 1}{letter}" for letter in letters] + ([f"'*S{number + 1}'"] if has_more else [])
         return f"[{', '.join(symbols)}]"
 
-    def _dims(self, shape: Shape | None) -> str | None:
+    def _dims(self, shape: Shape | None, output: TensorDraft) -> str | None:
         """Return the shape of an output; None if the source does not state it, or a spec cannot."""
         if shape is None:
             return None
         inputs = self._draft.inputs
         if isinstance(shape, int):
-            is_known = shape < len(inputs) and inputs[shape].option != OPTIONAL
+            is_known = shape < len(inputs) and inputs[shape].option in {REQUIRED, output.option} - {OPTIONAL}
             return self._shape(shape) if is_known else None
         found = []
         for dim in shape:
             if isinstance(dim, int):
                 found.append(str(dim))
             elif len(dim) == 3:
-                is_known = dim[1] < len(inputs) and inputs[dim[1]].option != OPTIONAL
+                is_known = dim[1] < len(inputs) and inputs[dim[1]].option == REQUIRED
                 letter = self._letters(dim[1])[0][dim[2] :][:1] if is_known else ""
                 found.append(f"S{dim[1] + 1}{letter}" if letter else "")
             else:
@@ -241,14 +254,18 @@ class _Writer:
 
     def _cases(self) -> list[str]:
         shapes = {self._name(t): self._shape(number) for number, t in enumerate(self._draft.inputs)}
-        like = next((t for t in self._draft.inputs if t.option != OPTIONAL), None)
+        plain = next((t for t in self._draft.inputs if t.option == REQUIRED and not t.scalar), None)
+        first_list = next((t for t in self._draft.inputs if t.option == DYNAMIC), None)
         rules = dict(self._draft.shapes)
         unknown = []
         for number, output in enumerate(self._draft.outputs):
             if source := self._draft.in_place.get(output.name):
                 shapes[self._name(output)] = shapes[self._name(source)]
                 continue
-            dims = self._dims(rules.get(number))
+            dims = self._dims(rules.get(number), output)
+            like = (first_list or plain) if output.option == DYNAMIC else plain
+            if output.option == DYNAMIC and first_list and dims != shapes[self._name(first_list)]:
+                dims = None  # the number of its tensors is that of the input list
             if dims is None:
                 unknown.append(self._name(output))
                 dims = shapes[self._name(like)] if like else "[1]"
@@ -317,11 +334,16 @@ class _Writer:
         if any(t.is_value_dependent for t in self._draft.inputs):
             return []
         symbols = []
-        for number in range(len(self._draft.inputs)):
+        for number, tensor in enumerate(self._draft.inputs):
+            if tensor.scalar:
+                symbols += [f"S{number + 1}a: 4"] if tensor.scalar == "list" else []
+                continue
             letters, has_more = self._letters(number)
             sizes = itertools.cycle((4, 8))
-            symbols += [f"S{number + 1}{letter}: {size}" for letter, size in zip(letters, sizes, strict=False)]
-            symbols += [f"S{number + 1}: [4, 8]"] if has_more else []
+            form = "[{}]" if tensor.option == DYNAMIC else "{}"
+            pairs = zip(letters, sizes, strict=False)
+            symbols += [f"S{number + 1}{letter}: {form.format(size)}" for letter, size in pairs]
+            symbols += [f"S{number + 1}: {form.format('[4, 8]')}"] if has_more else []
         attrs = [f"{self._name(attr)}: {_EXAMPLES[attr.type]}" for attr in self._attrs if attr.default is None]
         dtypes = dict.fromkeys(d for output in self._draft.outputs for d in output.dtypes if d in _TOLERANCES)
         lines = ["tests:"]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from opforge.codegen.data import names
 from opforge.codegen.data.names import suggest
 from opforge.codegen.expr.evaluate import why_never
+from opforge.codegen.expr.names import ExprNames
 from opforge.codegen.expr.program import (
+    INDEX,
     LIMIT,
     MAX_RANK,
     TRUE,
@@ -22,7 +24,7 @@ from opforge.codegen.expr.program import (
     Work,
     limit_of,
 )
-from opforge.codegen.expr.syntax import ExprError, ExprNames, parse_kind
+from opforge.codegen.expr.syntax import ExprError, parse_kind
 from opforge.codegen.expr.tree import (
     BoolLiteral,
     Expr,
@@ -57,7 +59,15 @@ def compile_spec(spec: SpecData) -> tuple[Program, list[tuple[Path, str]]]:
     compiler.define()
     constraints = tuple(compiler.constraint(i, constraint, parsed) for i, constraint in enumerate(spec.constraints))
     compiler.check_rule_order(constraints)
-    program = Program(parsed, constraints, compiler.work(parsed), compiler.values(parsed), compiler.forward())
+    program = Program(
+        parsed,
+        constraints,
+        compiler.work(parsed),
+        compiler.values(parsed),
+        compiler.forward(),
+        compiler.counts(parsed),
+        tuple(tensor.name for tensor in spec.tensor_lists),
+    )
     return program, compiler.problems
 
 
@@ -75,6 +85,7 @@ class _Compiler:
         self._inputs = [tensor.name for tensor in spec.inputs]
         self._tensors = [tensor.name for tensor in spec.tensors]
         self._lists = [tensor.name for tensor in spec.host_lists]
+        self._tensor_lists = [tensor.name for tensor in spec.tensor_lists]
         self._certain: dict[str, set[str]] = {}
         self._stars: set[str] = set()
         self._definitions: dict[str, Expr] = {}
@@ -83,13 +94,17 @@ class _Compiler:
     def _problem(self, path: Path, message: str) -> None:
         self.problems.append((path, message))
 
-    def _scope(self, tensors: Collection[str], symbols: Collection[str] = ()) -> ExprNames:
+    def _scope(
+        self, tensors: Collection[str], symbols: Collection[str] = (), variables: Collection[str] = ()
+    ) -> ExprNames:
         return ExprNames(
             symbols=set(symbols) - self._stars,
             stars=set(symbols) & self._stars,
             attributes=self._attributes,
             tensors=tensors,
+            tensor_lists=[name for name in self._tensor_lists if name in tensors],
             lists=self._lists,
+            variables=variables,
             definitions=self._definitions,
         )
 
@@ -103,20 +118,47 @@ class _Compiler:
             return None
         present = {tensor.name for tensor in self._spec.inputs if not tensor.optional} | certainly_present(when)
         self._check_listed(path, case, present)
-        listed = [name for name in self._inputs if name in case.shapes]
-        bindings = self._bindings(path, case, sorted(listed, key=lambda name: name not in present))
-        certain = {binding.symbol for binding in bindings if binding.tensor in present}
-        self._certain[case.name] = certain
-        all_symbols = {binding.symbol for binding in bindings}
+        listed = sorted((name for name in self._inputs if name in case.shapes), key=lambda name: name not in present)
+        bindings = self._bindings(path, case, [name for name in listed if name not in self._tensor_lists], ())
+        lists = [name for name in listed if name in self._tensor_lists]
+        members = self._bindings(path, case, lists, {binding.symbol for binding in bindings})
+        self._certain[case.name] = {binding.symbol for binding in bindings if binding.tensor in present}
+        known_members = {binding.symbol for binding in members if binding.tensor in present}
         shapes = {}
         for tensor in self._tensors:
             if tensor not in case.shapes:
                 continue
-            of_absent = {binding.symbol for binding in bindings if binding.tensor == tensor}
-            known = certain | of_absent if tensor in self._inputs else certain
-            dims = self._dims((*path, "shapes", tensor), case.shapes[tensor], known, all_symbols)
+            in_list = tensor in self._tensor_lists
+            bound = (*bindings, *members) if in_list else bindings
+            known = self._certain[case.name] | (known_members if in_list else set())
+            if tensor in self._inputs:
+                known = known | {binding.symbol for binding in bound if binding.tensor == tensor}
+            dims = self._dims((*path, "shapes", tensor), case.shapes[tensor], known, {b.symbol for b in bound}, in_list)
             shapes[tensor] = tuple(dims)
-        return Case(case.name, case.when, when, shapes, bindings)
+        parallel = self._parallel(shapes, members)
+        self._check_counts(path, case.shapes, parallel)
+        return Case(case.name, case.when, when, shapes, bindings, members, parallel)
+
+    def _parallel(self, shapes: Mapping[str, Sequence[Dim]], members: Sequence[Binding]) -> tuple[str, ...]:
+        """Return the lists that share symbols of their tensors with other lists; the first one binds a symbol."""
+        used = {name: set().union(*(symbols_of(dim.expression) for dim in dims)) for name, dims in shapes.items()}
+        shared = [b for b in members if any(b.symbol in used[name] for name in used if name != b.tensor)]
+        symbols = {binding.symbol for binding in shared}
+        using = [name for name in used if used[name] & symbols]
+        return tuple(dict.fromkeys([*(binding.tensor for binding in shared[:1]), *using]))
+
+    def _check_counts(self, path: Path, shapes: Collection[str], parallel: Collection[str]) -> None:
+        for index, output in enumerate(self._spec.outputs):
+            if not output.dynamic or output.name not in shapes:
+                continue
+            if output.name in parallel and output.count is not None:
+                message = "got a number of tensors, expected none: its shapes have symbols of the tensors of a list"
+                self._problem(("outputs", index, "count"), message)
+            elif output.name not in parallel and output.count is None:
+                message = (
+                    "has no symbol of the tensors of an input list, expected one, or the key 'count' of the output"
+                )
+                self._problem((*path, "shapes", output.name), message)
 
     def _check_listed(self, path: Path, case: CaseSpec, present: set[str]) -> None:
         for name in case.shapes:
@@ -129,7 +171,9 @@ class _Compiler:
             if name in present or name in outputs:
                 self._problem((*path, "shapes"), f"{name!r} is missing, expected its shape, as in '{name}: [N]'")
 
-    def _bindings(self, path: Path, case: CaseSpec, inputs: Iterable[str]) -> tuple[Binding, ...]:
+    def _bindings(
+        self, path: Path, case: CaseSpec, inputs: Iterable[str], known: Collection[str]
+    ) -> tuple[Binding, ...]:
         found: dict[str, Binding] = {}
         for tensor in inputs:
             dims = [str(dim) for dim in case.shapes[tensor]]
@@ -139,7 +183,7 @@ class _Compiler:
             for position, dim in enumerate(dims):
                 is_star = position in stars
                 symbol = dim.removeprefix("*") if is_star else dim
-                if not _BARE.fullmatch(symbol) or symbol in self._attributes or symbol in found:
+                if not _BARE.fullmatch(symbol) or symbol in {*self._attributes, *found, *known, INDEX}:
                     continue
                 if refusal := names.symbol_problem(symbol):
                     self._problem((*path, "shapes", tensor, position), refusal)
@@ -154,7 +198,9 @@ class _Compiler:
                 found[symbol] = Binding(symbol, tensor, position, len(dims), stars[0] if stars else None)
         return tuple(found.values())
 
-    def _dims(self, path: Path, dims: tuple[int | str, ...], known: set[str], bound: set[str]) -> list[Dim]:
+    def _dims(
+        self, path: Path, dims: tuple[int | str, ...], known: set[str], bound: set[str], in_list: bool = False
+    ) -> list[Dim]:
         if len(dims) > MAX_RANK:
             self._problem(path, f"got {len(dims)} dimensions, expected at most {MAX_RANK}")
         parsed = []
@@ -162,7 +208,7 @@ class _Compiler:
             star = _STAR.fullmatch(dim) if isinstance(dim, str) else None
             expression: Expr = IntLiteral(0)
             try:
-                expression = self._star(star[1], known) if star else self._dim(dim, known, bound)
+                expression = self._star(star[1], known) if star else self._dim(dim, known, bound, in_list)
             except ExprError as error:
                 self._problem((*path, axis), str(error))
             parsed.append(Dim(str(dim), expression, star[1] if star else ""))
@@ -173,7 +219,7 @@ class _Compiler:
             raise ExprError(f"got '*{symbol}', which no input has; {suggest(symbol, known & self._stars)}")
         return StarDims("len", symbol)
 
-    def _dim(self, dim: int | str, known: set[str], bound: set[str]) -> Expr:
+    def _dim(self, dim: int | str, known: set[str], bound: set[str], in_list: bool) -> Expr:
         if isinstance(dim, int):
             if dim < 0:
                 raise ExprError(f"got {dim}, expected a dimension of at least 0")
@@ -184,9 +230,10 @@ class _Compiler:
             return Symbol(dim)
         if _BARE.fullmatch(dim) and dim in bound:
             raise ExprError(f"got {dim!r}, which is unbound when an optional input is absent; expected another symbol")
-        if _BARE.fullmatch(dim) and dim not in self._attributes and dim not in self._stars:
+        variables = [INDEX] if in_list and INDEX not in self._attributes else []
+        if _BARE.fullmatch(dim) and dim not in {*self._attributes, *self._stars, *variables}:
             raise ExprError(f"got {dim!r}, which no input has as a dimension; {suggest(dim, known)}")
-        return _parsed(dim, self._scope(self._inputs, known), (Kind.INT,))
+        return _parsed(dim, self._scope(self._inputs, known, variables), (Kind.INT,))
 
     def define(self) -> None:
         """Parse the named expressions; each may use earlier ones."""
@@ -276,6 +323,16 @@ class _Compiler:
         forward = self._spec.torch.forward
         known = set().union(*self._certain.values())
         return tuple(self._dims(("torch", "forward", "shape"), forward.shape, known, known)) if forward else ()
+
+    def counts(self, cases: Sequence[Case]) -> dict[str, Expr]:
+        """Return the numbers of tensors in output lists that have the key `count`."""
+        hint = "it is in case {!r}; write an attribute, or the number of tensors in an input, as in 'len(x)'"
+        found = {}
+        for index, output in enumerate(self._spec.outputs):
+            if output.count is not None:
+                text = str(output.count)
+                found[output.name] = self._expression(("outputs", index, "count"), text, (Kind.INT,), cases, hint)
+        return {name: count or IntLiteral(1) for name, count in found.items()}
 
     def _expression(
         self, path: Path, text: str, kinds: Sequence[Kind], cases: Sequence[Case], hint: str

@@ -39,6 +39,8 @@ TASK_TYPES = ("AIV_ONLY", "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1
 SCALARS = {name: DTYPES[name] for name in ("int32", "uint32", "float32", "int64", "uint64")}
 TILING_DATA_BYTES = 2048
 TENSOR_TYPES = ("aclTensor *", "const aclTensor *")
+TENSOR_LIST_TYPES = ("aclTensorList *", "const aclTensorList *")
+SCALAR_LIST_TYPE = "const aclScalarList *"
 LIST_TYPE = "const aclIntArray *"
 if TYPE_CHECKING:
     ArchitectureNumber = int
@@ -181,8 +183,9 @@ CType = Annotated[
             "float",
             "bool",
             "char *",
-            "aclTensor *",
-            "const aclTensor *",
+            *TENSOR_TYPES,
+            *TENSOR_LIST_TYPES,
+            SCALAR_LIST_TYPE,
             LIST_TYPE,
             "const aclFloatArray *",
             SCALAR_TYPE,

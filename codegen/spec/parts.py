@@ -8,9 +8,13 @@ from pydantic import Field
 
 from opforge.codegen.data.dtypes import ANY_FORMAT, PUBLIC_FORMATS
 from opforge.codegen.data.products import DEFAULT_ARCH
-from opforge.codegen.expr.attr_kinds import ATTR_KINDS, AttrKind
+from opforge.codegen.expr.attr_kinds import ATTR_KINDS, SCALAR_TYPE, AttrKind
 
 from .field_types import (
+    LIST_TYPE,
+    SCALAR_LIST_TYPE,
+    TENSOR_LIST_TYPES,
+    TENSOR_TYPES,
     TILING_DATA_BYTES,
     ArchitectureNumber,
     AttrDefault,
@@ -85,9 +89,10 @@ class TensorSpec(ParameterSpec):
     """An input or output.
 
     Attributes:
-        optional: Whether a call may leave it out (inputs only, or an operator that is declared only).
-        dynamic: Whether it is a list of tensors (only of an operator that is declared only).
-        scalar: Whether aclnn functions pass an input as aclScalar (`one`) or aclScalarList (`list`; as `dynamic`).
+        optional: Whether a call may leave it out.
+        dynamic: Whether it is a list of tensors with one dtype. An optional list may be empty.
+        count: The number of tensors in an output list; empty: that of the input lists with the same symbols.
+        scalar: Whether aclnn functions pass an input as aclScalar (`one`) or aclScalarList (`list`).
         dtypes: What it accepts. With `dtype`, those of the tensor named there.
         dtype: The tensor whose dtype this one has, or None.
         casts: What aclnn functions take besides, and to which of `dtypes` they cast it.
@@ -104,6 +109,7 @@ class TensorSpec(ParameterSpec):
     ir: TensorIrName = ""
     optional: bool = False
     dynamic: bool = False
+    count: Int64 | Line | None = None
     scalar: Literal["one", "list"] | None = None
     dtypes: Annotated[tuple[Dtype, ...], Field(min_length=1)] = ()
     dtype: str | None = None
@@ -116,9 +122,18 @@ class TensorSpec(ParameterSpec):
     may_be_unread: bool = False
 
     @property
+    def c_types(self) -> tuple[str, ...]:
+        """Its types in aclnn functions: that of an output, then that of an input; the only one of an input."""
+        if self.host_values:
+            return (LIST_TYPE,)
+        if self.scalar:
+            return (SCALAR_TYPE if self.scalar == "one" else SCALAR_LIST_TYPE,)
+        return TENSOR_LIST_TYPES if self.dynamic else TENSOR_TYPES
+
+    @property
     def takes_any_format(self) -> bool:
         """Return whether the rule `formats` does not apply to the tensor."""
-        return self.host_values or ANY_FORMAT in self.formats
+        return self.host_values or self.scalar is not None or ANY_FORMAT in self.formats
 
 
 class AttrSpec(ParameterSpec):
@@ -324,6 +339,17 @@ class SpecData(SpecModel):
     def host_lists(self) -> tuple[TensorSpec, ...]:
         """The inputs with values on the host."""
         return tuple(tensor for tensor in self.inputs if tensor.host_values)
+
+    @property
+    def tensor_lists(self) -> tuple[TensorSpec, ...]:
+        """The inputs and outputs that are lists of tensors."""
+        return tuple(tensor for tensor in self.tensors if tensor.dynamic)
+
+    @property
+    def has_single_tensors(self) -> bool:
+        """Return whether there are no lists of tensors, no scalars and no optional outputs."""
+        is_other = any(tensor.dynamic or tensor.scalar for tensor in self.tensors)
+        return not is_other and not any(output.optional for output in self.outputs)
 
     @property
     def list_attrs(self) -> tuple[AttrSpec, ...]:

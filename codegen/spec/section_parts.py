@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from opforge.codegen.expr.attr_kinds import AttrValue
+from opforge.codegen.expr.program import MOST_TENSORS
 
 from .field_types import (
     AnyValue,
@@ -124,12 +125,18 @@ _Size = Annotated[int, Field(ge=0, lt=1 << 63)]
 
 
 class TestShape(SpecModel):
-    """One test: values for the symbols of a case, attributes, and values of the lists on the host."""
+    """One test: values for the symbols of a case, attributes, and values of the lists on the host.
+
+    Attributes:
+        symbols: The size of a symbol, or the dimensions of one with a star; of the tensors of a list, one for each.
+        counts: The number of tensors in each input list whose shapes have no symbols of their own.
+    """
 
     __test__ = False
 
     case: str
-    symbols: dict[str, _Size | tuple[_Size, ...]]
+    symbols: dict[str, _Size | tuple[_Size | tuple[_Size, ...], ...]]
+    counts: dict[str, Annotated[int, Field(ge=1, le=MOST_TENSORS)]] = {}
     attrs: dict[str, AnyValue] = {}
     values: dict[str, tuple[Int64, ...]] = {}
     note: Text = ""

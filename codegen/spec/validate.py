@@ -11,19 +11,20 @@ from opforge.codegen.data.names import lower_camel, own_word_problem, snake_case
 from opforge.codegen.expr.formula import FormulaError, latex_lines
 
 from .document import check_document
-from .field_types import LIST_TYPE, RULE_STATUSES, SCALARS, STATUSES, TENSOR_TYPES, TILING_DATA_BYTES
+from .field_types import RULE_STATUSES, SCALARS, STATUSES, TILING_DATA_BYTES
 from .model import MissingSectionError, OpSpec
 from .parts import AttrSpec, ConstraintSpec, FunctionSpec, TensorSpec, TilingSpec
 from .shared_plans import SHARED_PLANS, SharedPlan
 from .validate_uses import (
     Problems,
+    check_attrs,
     check_combinations,
     check_declared,
     check_in_place,
+    check_lists,
     check_names_elsewhere,
     check_tests,
     check_unique,
-    check_value,
     check_values,
 )
 from .yaml_nodes import KEY, Path
@@ -131,12 +132,6 @@ def _check_host_values(spec: OpSpec, problems: Problems) -> None:
                 problems.append(((section, index, "value_depend"), f"got true, expected false with {where}"))
 
 
-def _check_attrs(spec: OpSpec, problems: Problems) -> None:
-    for index, attr in enumerate(spec.attrs):
-        if attr.default is not None:
-            check_value(attr, attr.default, ("attrs", index, "default"), problems)
-
-
 def _check_constraints(spec: OpSpec, problems: Problems) -> None:
     labels = [(("constraints", i, "label"), constraint.label) for i, constraint in enumerate(spec.constraints)]
     check_unique(problems, "the label", labels)
@@ -201,7 +196,7 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
     dense = {f"{lower_camel(tensor.name)}Dense" for tensor in spec.tensors}
     copies = dense | {f"{lower_camel(output.name)}Copy" for output in spec.outputs}
     shared = spec.in_place
-    needed = [t.name for t in spec.tensors if not t.optional and t.name not in shared]
+    needed = [t.name for t in spec.tensors if not (t.optional or t.name in shared)]
     needed += [a.name for a in spec.attrs if a.default is None]
     for index, function in enumerate(spec.aclnn):
         path: Path = ("aclnn", index, "params")
@@ -225,7 +220,7 @@ def _check_functions(spec: OpSpec, problems: Problems) -> None:
 
 def _check_c_types(spec: OpSpec, function: FunctionSpec, path: Path, problems: Problems) -> None:
     allowed: dict[str, tuple[str, ...]] = {attr.name: attr.kind.c_types for attr in spec.attrs}
-    allowed |= {tensor.name: (LIST_TYPE,) if tensor.host_values else TENSOR_TYPES for tensor in spec.tensors}
+    allowed |= {tensor.name: tensor.c_types for tensor in spec.tensors}
     for name, c_type in function.types.items():
         place: Path = (*path, name, KEY)
         of = function.params.get(name)
@@ -385,12 +380,13 @@ _CHECKS: tuple[Callable[[OpSpec, Problems], None], ...] = (
     _check_names,
     check_declared,
     check_in_place,
+    check_lists,
     _check_formula,
     _check_dtypes,
     check_combinations,
     _check_casts,
     _check_host_values,
-    _check_attrs,
+    check_attrs,
     _check_constraints,
     _check_functions,
     _check_tiling,

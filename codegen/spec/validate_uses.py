@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from opforge.codegen.data.names import suggest
 from opforge.codegen.expr.attr_kinds import AttrValue
@@ -11,11 +11,11 @@ from opforge.codegen.expr.program import Case, Program
 from opforge.codegen.expr.tree import INT_MAX, INT_MIN
 from opforge.codegen.expr.value_text import value_text
 
+from .call import shapes_of_test
 from .model import DeclaredSpec, OpSpec
 from .onnx_body import body_problems
 from .parts import AttrSpec, TensorSpec, ValuesSpec
 from .section_parts import TestShape, TorchForward, TorchTarget, TorchVariant
-from .semantics import shapes_of_test
 from .yaml_nodes import KEY, Path
 
 Problems = list[tuple[Path, str]]
@@ -24,7 +24,6 @@ _OF_DECLARED = {
     "op_type", "summary", "formula", "description", "notes", "products", "configs", "combinations", "declared_only",
     "inputs", "attrs", "outputs",
 }  # fmt: skip
-DECLARED = "only an operator with 'declared_only: true'"
 
 
 def check_unique(problems: Problems, what: str, entries: Iterable[tuple[Path, str]]) -> None:
@@ -47,32 +46,23 @@ def check_value(attr: AttrSpec, value: AttrValue, path: Path, problems: Problems
         problems.append((path, f"got {value_text(value)}, expected an integer of 64 bits"))
 
 
+def check_attrs(spec: OpSpec, problems: Problems) -> None:
+    """Check the defaults of attributes."""
+    for index, attr in enumerate(spec.attrs):
+        if attr.default is not None:
+            check_value(attr, attr.default, ("attrs", index, "default"), problems)
+
+
 def check_declared(spec: OpSpec, problems: Problems) -> None:
     """Check that an operator with rules and kernel elsewhere has no sections that describe them."""
-    if spec.declared_only:
-        problems += [
-            (("outputs", index, "scalar"), f"got {output.scalar!r}, expected no 'scalar' with an output")
-            for index, output in enumerate(spec.outputs)
-            if output.scalar
-        ]
-        fields = {name: field for name, field in DeclaredSpec.model_fields.items() if name not in _OF_DECLARED}
-        problems += [
-            ((name,), "got this key, expected none with 'declared_only: true'; remove one of them")
-            for name, field in fields.items()
-            if getattr(spec, name) != field.get_default(call_default_factory=True)
-        ]
+    if not spec.declared_only:
         return
-    for section, group in (("inputs", spec.inputs), ("outputs", spec.outputs)):
-        for index, tensor in enumerate(group):
-            if tensor.dynamic:
-                message = f"got true, expected false; {DECLARED} has lists of tensors"
-                problems.append(((section, index, "dynamic"), message))
-            if tensor.optional and section == "outputs":
-                message = f"got true, expected false; {DECLARED} has optional outputs"
-                problems.append(((section, index, "optional"), message))
-            if tensor.scalar:
-                message = f"got {tensor.scalar!r}, expected no 'scalar'; {DECLARED} has such inputs"
-                problems.append(((section, index, "scalar"), message))
+    fields = {name: field for name, field in DeclaredSpec.model_fields.items() if name not in _OF_DECLARED}
+    problems += [
+        ((name,), "got this key, expected none with 'declared_only: true'; remove one of them")
+        for name, field in fields.items()
+        if getattr(spec, name) != field.get_default(call_default_factory=True)
+    ]
 
 
 def check_names_elsewhere(spec: OpSpec, problems: Problems) -> None:
@@ -215,8 +205,10 @@ def check_in_place(spec: OpSpec, problems: Problems) -> None:
             continue
         path: Path = ("outputs", index)
         what = f"an output in the memory of {source.name!r}, which has the same IR name"
-        if source.optional or source.host_values:
+        if source.optional or source.host_values or source.scalar or output.optional:
             problems.append((path, f"got {what}, expected a required tensor; give the output another 'ir'"))
+        if source.dynamic != output.dynamic:
+            problems.append((path, f"got {what}, expected two lists of tensors or none; write 'dynamic' with both"))
         if any(tensor.casts or tensor.mix for tensor in (source, output)):
             problems.append((path, f"got {what}, expected no 'casts' and 'mix' with these two"))
         if not _have_equal_dtypes(spec, source, output):
@@ -273,6 +265,7 @@ def check_test(spec: OpSpec, program: Program, test: TestShape, path: Path, prob
         problems.append(((*path, "case"), f"unknown case {test.case!r}; {suggest(test.case, cases)}"))
         return
     _check_test_symbols(cases[test.case], test, (*path, "symbols"), problems)
+    _check_counts(spec, cases[test.case], test, path, problems)
     _check_test_attrs(attrs, test, path, problems)
     problems += [
         ((*path, "values", name, KEY), f"unknown host list {name!r}; {suggest(name, lists)}")
@@ -288,18 +281,54 @@ def check_test(spec: OpSpec, program: Program, test: TestShape, path: Path, prob
 
 def _check_test_symbols(case: Case, shape: TestShape, path: Path, problems: Problems) -> None:
     symbols = {binding.symbol: binding.is_star for binding in case.bindings}
+    members = {binding.symbol: binding.is_star for binding in case.members}
     for name, size in shape.symbols.items():
-        if name not in symbols:
-            problems.append(((*path, name, KEY), f"unknown symbol {name!r}; {suggest(name, symbols)}"))
-        elif isinstance(size, int) == symbols[name]:
+        if name in members:
+            if not _is_of_members(size, is_star=members[name]):
+                expected = "a list of dimensions" if members[name] else "one number"
+                problems.append(((*path, name), f"got {_plain(size)}, expected {expected} for each tensor of the list"))
+        elif name not in symbols:
+            known = {*symbols, *members}
+            problems.append(((*path, name, KEY), f"unknown symbol {name!r}; {suggest(name, known)}"))
+        elif isinstance(size, int) == symbols[name] or (symbols[name] and _is_of_members(size, is_star=True)):
             expected = "a list of dimensions" if symbols[name] else "one number"
-            got = size if isinstance(size, int) else list(size)
-            problems.append(((*path, name), f"got {got}, expected {expected}"))
-    if missing := sorted(set(symbols) - set(shape.symbols)):
-        expected = (
-            f"dimensions, as in {missing[0]}: [4, 8]" if symbols[missing[0]] else f"number, as in {missing[0]}: 4"
-        )
-        problems.append((path, f"{missing[0]!r} is missing, expected a {'list of ' * symbols[missing[0]]}{expected}"))
+            problems.append(((*path, name), f"got {_plain(size)}, expected {expected}"))
+    if missing := sorted({*symbols, *members} - set(shape.symbols)):
+        example = "4" if missing[0] in symbols else "[4, 8]"
+        if (symbols | members)[missing[0]]:
+            example = "[4, 8]" if missing[0] in symbols else "[[4, 8], [3]]"
+        kind = "a list of dimensions" if example.startswith("[") and missing[0] in symbols else "a number"
+        kind = "one entry for each tensor" if missing[0] in members else kind
+        problems.append((path, f"{missing[0]!r} is missing, expected {kind}, as in {missing[0]}: {example}"))
+        return
+    shared = [binding.symbol for binding in case.members if binding.tensor in case.parallel]
+    if len({len(size) for name, size in shape.symbols.items() if name in shared and isinstance(size, tuple)}) > 1:
+        got = f"got different numbers of tensors for {', '.join(sorted(shared))}"
+        problems.append((path, f"{got}, expected equal ones"))
+
+
+def _is_of_members(size: object, *, is_star: bool) -> bool:
+    """Return whether a value has a size, or for a star a list of dimensions, for each tensor of a list."""
+    kind = tuple if is_star else int
+    return isinstance(size, tuple) and bool(size) and all(isinstance(one, kind) for one in size)
+
+
+def _plain(size: object) -> object:
+    return [*map(_plain, size)] if isinstance(size, tuple) else size
+
+
+def _check_counts(spec: OpSpec, case: Case, test: TestShape, path: Path, problems: Problems) -> None:
+    """Check the numbers of tensors in the input lists without symbols of their tensors."""
+    counted = {*case.parallel, *(binding.tensor for binding in case.members)}
+    known = [t.name for t in spec.inputs if t.dynamic and t.name in case.shapes and t.name not in counted]
+    for name in test.counts:
+        if name not in known:
+            problems.append(((*path, "counts", name, KEY), f"got {name!r}; {suggest(name, known)}"))
+    problems += [
+        (path, f"{name!r} is missing in 'counts', expected its number of tensors, as in 'counts: {{{name}: 2}}'")
+        for name in known
+        if name not in test.counts
+    ]
 
 
 def _check_test_attrs(attrs: Mapping[str, AttrSpec], shape: TestShape, path: Path, problems: Problems) -> None:
@@ -310,3 +339,52 @@ def _check_test_attrs(attrs: Mapping[str, AttrSpec], shape: TestShape, path: Pat
             check_value(attrs[name], value, (*path, "attrs", name), problems)
     if unset := [name for name, attr in attrs.items() if attr.default is None and name not in shape.attrs]:
         problems.append((path, f"{unset[0]!r} is missing among its attrs, expected a value: it has no default"))
+
+
+def check_lists(spec: OpSpec, problems: Problems) -> None:
+    """Check the tensors that are not single required tensors."""
+    for section, group in (("inputs", spec.inputs), ("outputs", spec.outputs)):
+        for index, tensor in enumerate(group):
+            problems += [
+                ((section, index, key), message) for key, message in _tensor_problems(tensor, section == "outputs")
+            ]
+    problems += list(_shape_problems(spec))
+    if spec.tensor_lists and spec.torch.forward is not None:
+        message = "got a forward operator, expected none for an operator with lists of tensors"
+        problems.append((("torch", "forward"), message))
+
+
+def _tensor_problems(tensor: TensorSpec, is_output: bool) -> Iterator[tuple[str, str]]:
+    """Yield the key and the message of each problem."""
+    if tensor.count is not None and not (tensor.dynamic and is_output):
+        yield "count", f"got {tensor.count}, expected it only with an output that has 'dynamic: true'"
+    if tensor.scalar and is_output:
+        yield "scalar", f"got {tensor.scalar!r}, expected no 'scalar' with an output"
+    if not (tensor.dynamic or tensor.scalar):
+        return
+    kind = "dynamic: true" if tensor.dynamic else f"scalar: {tensor.scalar}"
+    beside = {
+        "casts": bool(tensor.casts),
+        "mix": tensor.mix is not None,
+        "host_values": tensor.host_values,
+        "value_depend": tensor.value_depend and tensor.dynamic,
+        "scalar": tensor.dynamic and tensor.scalar is not None,
+        "values": tensor.values.ends_of is not None and tensor.values != ValuesSpec(),
+    }
+    for key, is_given in beside.items():
+        if is_given:
+            yield key, f"got this key, expected none with '{kind}'; remove one of them"
+
+
+def _shape_problems(spec: OpSpec) -> Iterator[tuple[Path, str]]:
+    """Yield the problems of scalars in cases: a scalar is one element, a list of scalars has one dimension."""
+    for number, case in enumerate(spec.cases):
+        for tensor in spec.inputs:
+            dims = case.shapes.get(tensor.name)
+            if not tensor.scalar or dims is None:
+                continue
+            path: Path = ("cases", number, "shapes", tensor.name)
+            if tensor.scalar == "one" and dims != (1,):
+                yield path, f"got {len(dims)} dimensions, expected [1] for a scalar"
+            elif len(dims) != 1 or str(dims[0]).startswith("*"):
+                yield path, f"got {len(dims)} dimensions, expected one, as in [N], for a list of scalars"

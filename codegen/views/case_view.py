@@ -64,9 +64,11 @@ class CaseView:
         self.enumerator = f"k{upper_camel(case.name)}"
         self.when = cpp_expression(case.when, op.cpp_names)
         self.bindings = [(binding, lower_camel(binding.tensor)) for binding in case.bindings]
+        self.members = [(binding, lower_camel(binding.tensor)) for binding in case.members]
+        self.parallel = [lower_camel(name) for name in case.parallel]
         self.dimensions = {tensor: _dimensions(dims, op.cpp_names) for tensor, dims in case.shapes.items()}
         self.ranks = {tensor.name: _rank(case, tensor.name) for tensor in op.tensors}
-        bound = {(binding.tensor, binding.position) for binding in case.bindings}
+        bound = {(binding.tensor, binding.position) for binding in (*case.bindings, *case.members)}
         # Tensors with a dimension that is not the source of a symbol; for others, there is nothing to compare.
         self.compared = [
             tensor
@@ -118,3 +120,4 @@ class ConstraintView:
         texts = {attr.name: "ValueText" for attr in op.attrs} | {of.name: "ListText" for of in op.spec.host_lists}
         self.got = texts.get(constraint.subject, "ShapeText")
         self.is_about_dtype = is_about_dtype(constraint.check, constraint.subject)
+        self.is_about_list = constraint.subject in op.spec.program.lists

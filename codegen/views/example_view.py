@@ -14,10 +14,11 @@ from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr.expr_text import documented_dtype
+from opforge.codegen.spec.call import shapes_of_test
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import TensorSpec
 from opforge.codegen.spec.section_parts import TestShape
-from opforge.codegen.spec.semantics import Call, environment_of, shapes_of_test
+from opforge.codegen.spec.semantics import Call, environment_of
 
 if TYPE_CHECKING:
     from .op_view import FunctionView, OpView, ParamView
@@ -187,9 +188,9 @@ class ExampleView:
 
 
 def example_of(op: OpView) -> ExampleView | None:
-    """Return the example of an operator; None if its spec has no test or no function."""
+    """Return the example of an operator; None if its spec has no test or no function, or lists and scalars."""
     tests = [test for test in op.spec.tests.shapes if test.note != "one element"]
-    if not (tests and op.functions):
+    if not (tests and op.functions and op.spec.has_single_tensors):
         return None
     return max((ExampleView(op, test) for test in tests), key=lambda example: len(example.inputs))
 

@@ -38,8 +38,9 @@ class OnnxKey:
         return f"{self.domain or 'ai.onnx'}::{self.op_type}"
 
 
-# `in_place`: an input that the function overwrites with an output.
-ParamKind: TypeAlias = Literal["input", "output", "attr", "host_list", "in_place"]
+# `host_list` and `scalar`: an input that the function receives as a list of integers or as scalar objects; `in_place`:
+# an input that the function overwrites with an output.
+ParamKind: TypeAlias = Literal["input", "output", "attr", "host_list", "scalar", "in_place"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Param:
     @property
     def is_scalar(self) -> bool:
         """Return whether it is an attribute as a scalar object."""
-        return self.c_type == SCALAR_TYPE
+        return self.kind == "attr" and self.c_type == SCALAR_TYPE
 
 
 def aclnn_signature(spec: OpSpec, function: str) -> tuple[Param, ...]:
@@ -65,22 +66,19 @@ def aclnn_signature(spec: OpSpec, function: str) -> tuple[Param, ...]:
     """
     declared = {candidate.function: candidate for candidate in spec.aclnn}[function]
     inputs = {tensor.name for tensor in spec.inputs}
-    lists = {tensor.name for tensor in spec.host_lists}
     overwritten = {tensor.name for tensor in spec.in_place.values()}
     attrs = {attr.name: attr for attr in spec.attrs}
     params = []
     for name, of in declared.params.items():
-        kind: ParamKind
+        kind: ParamKind = "output"
         if of in attrs:
             kind, c_type = "attr", attrs[of].kind.c_types[0]
-        elif of in lists:
-            kind, c_type = "host_list", "const aclIntArray *"
-        elif of in overwritten:
-            kind, c_type = "in_place", "aclTensor *"
-        elif of in inputs:
-            kind, c_type = "input", "const aclTensor *"
         else:
-            kind, c_type = "output", "aclTensor *"
+            tensor = spec.tensor(of)
+            if of in inputs:
+                kind = "host_list" if tensor.host_values else "scalar" if tensor.scalar else "input"
+            kind = "in_place" if of in overwritten else kind
+            c_type = tensor.c_types[-1 if kind in {"input", "host_list", "scalar"} else 0]
         params.append(Param(name, declared.types.get(name, c_type), of, kind))
     return tuple(params)
 
@@ -110,9 +108,9 @@ def declared_columns(spec: OpSpec) -> dict[str, tuple[str, ...]]:
 
 
 def kernel_columns(spec: OpSpec, product: str = "") -> list[tuple[tuple[str, str], ...]]:
-    """The dtype combinations of required inputs and outputs, as (IR name, dtype): one kernel is compiled for each."""
+    """The dtype combinations of required tensors and of lists, as (IR name, dtype): one kernel is compiled for each."""
     columns = dtype_columns(spec, product)
-    required = [tensor for tensor in spec.tensors if not tensor.optional]
+    required = [tensor for tensor in spec.tensors if not tensor.optional or tensor.dynamic]
     rows = zip(*(columns[tensor.name] for tensor in required), strict=True)
     return [tuple(zip([t.ir_name for t in required], row, strict=True)) for row in dict.fromkeys(rows)]
 

@@ -9,7 +9,7 @@ from opforge.codegen.data.dtypes import DTYPES
 from opforge.codegen.data.names import lower_camel, snake_case, upper_camel
 from opforge.codegen.data.products import PRODUCTS
 from opforge.codegen.escape import Code, cpp_string
-from opforge.codegen.expr.cpp import CppNames, cpp_expression, int64_literal
+from opforge.codegen.expr.cpp import cpp_expression, int64_literal
 from opforge.codegen.expr.tree import Expr
 from opforge.codegen.expr.value_text import alternatives
 from opforge.codegen.spec.field_types import TILING_DATA_BYTES
@@ -21,7 +21,7 @@ from opforge.codegen.spec.validate import tiling_bytes, tiling_layout
 
 from .case_view import CaseView, ConstraintView
 from .facts import ONNX_OPSETS, Param, aclnn_signature, declared_columns, dtype_columns, origin_keys
-from .tensor_view import AttrView, TensorView
+from .tensor_view import CPP_NAMES, AttrView, TensorView
 
 
 class TilingFieldView:
@@ -107,6 +107,16 @@ class ProductConfig:
         }
 
 
+class ListRegistration:
+    """A call that adds the tensors of a list to a node; `index` is its position in the attribute list_sizes."""
+
+    def __init__(self, tensor: TensorView, index: int, *, is_last: bool) -> None:
+        self.direction = tensor.direction
+        self.ir_name = tensor.ir_name
+        self.index = index
+        self.is_last = is_last
+
+
 class SharedPlanView:
     """The call of a shared plan."""
 
@@ -155,11 +165,7 @@ class OpView:
         self.list_attrs = [attr for attr in self.attrs if attr.is_list]
         self.symbols = spec.program.symbols
         self.stars = spec.program.stars
-        self.cpp_names = CppNames(
-            symbol=lambda name: f"symbols.{name}",
-            attribute=lambda name: f"call.{lower_camel(name)}",
-            argument=lambda name: f"call.{lower_camel(name)}",
-        )
+        self.cpp_names = CPP_NAMES
         self.cases = [CaseView(self, case) for case in spec.program.cases]
         self.constraints = [ConstraintView(self, constraint) for constraint in spec.program.constraints]
         self.attribute_constraints = [constraint for constraint in self.constraints if constraint.is_of_attributes]
@@ -189,6 +195,68 @@ class OpView:
         self.own_plan = spec.own_plan or ""
         self.plan_constants = [PlanConstantView(constant) for constant in spec.tiling.constants]
         self.shared_plan = SharedPlanView(self, spec.tiling.shared_plan) if spec.tiling.shared_plan else None
+
+    @property
+    def lists(self) -> list[TensorView]:
+        """The inputs and outputs that are lists of tensors."""
+        return [tensor for tensor in self.tensors if tensor.is_list]
+
+    @property
+    def output_lists(self) -> list[TensorView]:
+        """The outputs that are lists of tensors."""
+        return [tensor for tensor in self.outputs if tensor.is_list]
+
+    @property
+    def onnx_attributes(self) -> list[str]:
+        """The attributes of nodes in ONNX models."""
+        return [attr.name for attr in self.attrs] + ["list_sizes"] * bool(self.lists)
+
+    @property
+    def input_lists(self) -> list[TensorView]:
+        """The inputs that are lists of tensors."""
+        return [tensor for tensor in self.inputs if tensor.is_list]
+
+    @property
+    def list_registrations(self) -> list[ListRegistration]:
+        """The calls that add the tensors of lists to a node: each adds them at the start or at the end."""
+        calls: list[ListRegistration] = []
+        for tensors in (self.inputs, self.outputs):
+            singles = [tensor.index for tensor in tensors if not tensor.is_list] or [-1]
+            lists = [tensor for tensor in tensors if tensor.is_list]
+            first = [ListRegistration(t, self.lists.index(t), is_last=False) for t in lists if t.index < singles[0]]
+            last = [ListRegistration(t, self.lists.index(t), is_last=True) for t in lists if t.index > singles[-1]]
+            calls += [*reversed(first), *last]
+        return calls
+
+    @property
+    def has_middle_list(self) -> bool:
+        """Return whether a list of tensors is between single tensors."""
+        return len(self.list_registrations) < len(self.lists)
+
+    @property
+    def shaped_lists(self) -> list[TensorView]:
+        """The output lists, and the input lists whose shapes are compared with the spec."""
+        return [t for t in self.lists if t.is_output or any(t in case.compared for case in self.cases)]
+
+    @property
+    def counted_lists(self) -> list[TensorView]:
+        """The output lists whose number of tensors is an expression."""
+        return [tensor for tensor in self.output_lists if tensor.count is not None]
+
+    @property
+    def single_tensors(self) -> list[TensorView]:
+        """The inputs and outputs that are no lists."""
+        return [tensor for tensor in self.tensors if not tensor.is_list]
+
+    @property
+    def scalars(self) -> list[TensorView]:
+        """The inputs that aclnn functions receive as scalars."""
+        return [tensor for tensor in self.inputs if tensor.scalar]
+
+    @property
+    def has_instances(self) -> bool:
+        """Return whether an output may be no tensor or several tensors of a node."""
+        return bool(self.lists) or any(tensor.optional for tensor in self.outputs)
 
     @property
     def tiling_structure(self) -> TilingStructureView | None:
@@ -306,4 +374,3 @@ class ArgumentView:
         self.tensor = tensor
         self.is_given = param is not None
         self.param = param.name if param else "nullptr"
-        self.reader = "ReadList" if tensor.host_values else "ReadTensor"

@@ -27,10 +27,10 @@ from opforge.codegen.expr.tree import (
     walk,
 )
 from opforge.codegen.expr.value_text import alternatives, value_text
+from opforge.codegen.spec.checker import accepted_dtypes
 from opforge.codegen.spec.field_types import STATUSES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import AttrSpec, TensorSpec
-from opforge.codegen.spec.semantics import accepted_dtypes
 
 from .example_view import example_of
 from .facts import aclnn_signature
@@ -103,6 +103,8 @@ class PageView:
         kernel += ", known on the host" if tensor.host_values else ""
         taken = [self._taken(tensor, group) for group in self._groups]
         source = self._spec.in_place.get(tensor.name) if kind == "output" else None
+        kind = f"list of {kind}s" if tensor.dynamic else kind
+        kind += {"one": ", a scalar", "list": ", a list of scalars"}.get(tensor.scalar or "", "")
         kind = f"output in the memory of {source.name}" if source else f"{'optional ' * tensor.optional}{kind}"
         return [tensor.name, kind, *taken, kernel, tensor.description]
 

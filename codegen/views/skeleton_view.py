@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from opforge.codegen.data.dtypes import DTYPES
 from opforge.codegen.escape import Code
+from opforge.codegen.spec.checker import kernel_dtypes
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import TensorSpec
-from opforge.codegen.spec.semantics import kernel_dtypes
 
 from .op_view import OpView
 from .tensor_view import TensorView

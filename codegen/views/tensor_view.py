@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from opforge.codegen.data.dtypes import DECLARED_DTYPES, DTYPES
 from opforge.codegen.data.names import lower_camel, upper_camel
 from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.attr_kinds import AttrValue
-from opforge.codegen.expr.cpp import int64_literal
+from opforge.codegen.expr.cpp import CppNames, cpp_expression, int64_literal
 from opforge.codegen.expr.value_text import value_text
+from opforge.codegen.spec.checker import accepted_dtypes, kernel_dtypes
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import AttrSpec, TensorSpec
-from opforge.codegen.spec.semantics import accepted_dtypes, kernel_dtypes
 
 from .facts import declared_columns
+
+# The names of an expression in generated host code.
+CPP_NAMES = CppNames(
+    symbol=lambda name: f"symbols.{name}",
+    attribute=lambda name: f"call.{lower_camel(name)}",
+    argument=lambda name: f"call.{lower_camel(name)}",
+)
 
 
 def _plan_dtypes(dtypes: Sequence[str]) -> list[str]:
@@ -40,9 +46,15 @@ class TensorView:
         self.formats = tensor.formats
         self.host_values = tensor.host_values
         self.scalar = {"one": "Scalar", "list": "ScalarList"}.get(tensor.scalar or "", "")
+        self.is_list = tensor.dynamic
+        self.is_optional = Code(str(tensor.optional).lower())
+        self.handle = "aclTensorList" if tensor.dynamic else "aclTensor"
+        self.count_text = str(tensor.count)
+        count = spec.program.counts.get(tensor.name)
+        self.count = None if count is None else cpp_expression(count, CPP_NAMES)
         source = spec.in_place.get(tensor.name) if is_output else None
         # The input that shares its memory.
-        self.in_place = Leader(spec.inputs.index(source), lower_camel(source.name)) if source else None
+        self.in_place = Leader(spec, source) if source else None
         self.is_value_dependent = tensor.host_values or tensor.value_depend
         # Enumerators of opforge::DataType; empty: the dtype is that of `leader`.
         self.kernel_dtypes = _plan_dtypes(kernel_dtypes(spec, tensor))
@@ -54,6 +66,39 @@ class TensorView:
     def presence(self) -> str:
         """`Optional` or `Required`, as in the getters of the contexts."""
         return "Optional" if self.optional else "Required"
+
+    @property
+    def first(self) -> Code:
+        """The argument with its dtype."""
+        return _argument(self._tensor)
+
+    @property
+    def call_dtype(self) -> Code:
+        """Its dtype in a call: that of its leader, its only one, or its own."""
+        if self.leader:
+            return Code(f"{self.leader.argument}.dtype")
+        return Code(
+            f"opforge::DataType::{self.kernel_dtypes[0]}" if len(self.dtypes) == 1 else f"call.{self.camel}.dtype"
+        )
+
+    @property
+    def reader(self) -> str:
+        """The function that reads it from the arguments of an aclnn function."""
+        if self.host_values:
+            return "ReadList"
+        return f"Read{self.scalar}Input" if self.scalar else "ReadTensors" if self.is_list else "ReadTensor"
+
+    @property
+    def dense(self) -> Code:
+        """The function that returns the tensor of the kernel for an argument of an aclnn function."""
+        if self.host_values:
+            return Code("opforge::TensorOf")
+        return Code("opforge::DenseTensors" if self.is_list else "l0op::Contiguous")
+
+    @property
+    def given_dtype(self) -> Code:
+        """Its dtype as an argument of a launch function."""
+        return Code(f"(*{self.camel})[0]->GetDataType()" if self.is_list else f"{self.camel}->GetDataType()")
 
     @property
     def option(self) -> str:
@@ -97,10 +142,7 @@ class TensorView:
     @property
     def leader(self) -> Leader | None:
         """The tensor whose dtype it has."""
-        if self._tensor.dtype is None:
-            return None
-        names = [tensor.name for tensor in self._spec.inputs]
-        return Leader(names.index(self._tensor.dtype), lower_camel(self._tensor.dtype))
+        return None if self._tensor.dtype is None else Leader(self._spec, self._spec.tensor(self._tensor.dtype))
 
     @property
     def is_castable(self) -> bool:
@@ -123,12 +165,24 @@ class TensorView:
         return [lower_camel(tensor.name) for tensor in self._spec.promoted(self._tensor.dtype or self.name)]
 
 
-@dataclass(frozen=True)
 class Leader:
     """The input whose dtype or memory another tensor has."""
 
-    index: int
-    camel: str
+    def __init__(self, spec: OpSpec, tensor: TensorSpec) -> None:
+        self.index = spec.inputs.index(tensor)
+        self.camel = lower_camel(tensor.name)
+        self.argument = _argument(tensor)
+        first = f"(*{self.camel})[0]" if tensor.dynamic else self.camel
+        self.l0_dtype = Code(f"{first}->GetDataType()")
+        getter = (
+            f"GetDynamicInputDataType({self.index}, 0)" if tensor.dynamic else f"GetRequiredInputDataType({self.index})"
+        )
+        self.dtype_getter = Code(getter)
+
+
+def _argument(tensor: TensorSpec) -> Code:
+    argument = f"call.{lower_camel(tensor.name)}"
+    return Code(f"FirstOf({argument})" if tensor.dynamic else argument)
 
 
 class AttrView:

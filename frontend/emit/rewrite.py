@@ -10,7 +10,7 @@ from itertools import chain
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper
 
 from opforge.frontend.conversion import Lowered
-from opforge.frontend.ir.attributes import make_attribute
+from opforge.frontend.ir.attributes import LIST_SIZES, list_sizes, make_attribute
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import onnx_key
@@ -142,10 +142,12 @@ class Rewriter:
         node.domain, node.op_type = key.domain, key.op_type
         if node.name in self._shared:
             node.name = self._node_names.fresh(call.spec.op_type)
-        node.input.extend(_without_tail(call.inputs))
+        node.input.extend(call.inputs if call.counts else _without_tail(call.inputs))
         # ATC connects empty output names to empty input names: every output gets a name.
         node.output.extend(name or self._value_names.fresh(f"{node.name}_unused") for name in call.outputs)
         node.attribute.extend(make_attribute(attr, call.attrs[attr.name]) for attr in call.spec.attrs)
+        if sizes := list_sizes(call.spec, call.counts):
+            node.attribute.append(helper.make_attribute(LIST_SIZES, sizes))
         self._import(scope, key.domain, key.versions.start)
         self._declare_outputs(scope, node, placement)
         return node
@@ -165,8 +167,8 @@ class Rewriter:
     def _declare_outputs(self, scope: Scope, node: NodeProto, placement: Placement) -> None:
         if not isinstance(scope.body, GraphProto):
             return
-        for tensor, name in zip(placement.call.spec.outputs, node.output, strict=True):
-            found = placement.output_types[tensor.name]
+        for output, name in zip(placement.call.output_names, node.output, strict=True):
+            found = placement.output_types[output]
             if found.dtype is None or found.shape is None:
                 continue
             dims = [dim if dim >= 0 else None for dim in found.shape]

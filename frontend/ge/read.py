@@ -230,6 +230,8 @@ class _GeGraph:
             return None
 
     def _ours(self, op: Any, spec: OpSpec, inputs: list[str], outputs: list[str]) -> NodeProto:
+        if spec.program.lists:
+            raise self._error(op, "has lists of tensors", "an operator without them: the file has no names of lists")
         expected = [tensor.ir or tensor.name for tensor in spec.inputs]
         names = _ports(op, "input") or expected
         if len(inputs) > len(names) or not set(names) <= set(expected):

@@ -189,6 +189,9 @@ class _Writer:
         return name
 
     def _ours(self, node: NodeProto, spec: OpSpec) -> None:
+        if spec.program.lists:
+            message = "expected an operator without lists of tensors, which opforge cannot write to .air files"
+            raise Unmatched(f"node {shown(node.name)} ({node.op_type}): {message}")
         try:
             given = read_attributes(node, spec)
         except Unmatched as problem:

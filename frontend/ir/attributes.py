@@ -1,15 +1,18 @@
-"""Read and write attributes of custom operators with the types of the spec."""
+"""Read and write the attributes and the tensors of custom nodes with the types of the spec."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 
 from onnx import AttributeProto, NodeProto, helper
 
 from opforge.codegen.data.names import lower_camel
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS, AttrValue
+from opforge.codegen.expr.tree import element_name
 from opforge.codegen.expr.value_text import value_text
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.parts import AttrSpec
+from opforge.codegen.spec.parts import AttrSpec, TensorSpec
 
 from .reason import Unmatched
 
@@ -44,6 +47,8 @@ def read_attributes(node: NodeProto, spec: OpSpec) -> dict[str, AttrValue]:
     values: dict[str, AttrValue] = {}
     for attribute in node.attribute:
         attr = known.get(attribute.name)
+        if attr is None and attribute.name == LIST_SIZES and spec.program.lists:
+            continue
         if attr is None:
             names = ", ".join(attr.name for attr in spec.attrs) or "none"
             raise Unmatched(f"unknown attribute {shown(attribute.name)}; {spec.op_type} has {names}")
@@ -102,3 +107,87 @@ def text_attribute(node: NodeProto, name: str) -> str:
         if attribute.name == name and attribute.type == AttributeProto.STRING:
             return attribute.s.decode(errors="replace")
     return ""
+
+
+# The attribute with the numbers of tensors in the input lists, then in the output lists. A node needs it if the
+# operator has several input lists or several output lists.
+LIST_SIZES = "list_sizes"
+
+
+def named_inputs(spec: OpSpec, node: NodeProto) -> dict[str, str]:
+    """Return the inputs of a node by parameter; the tensors of a list are `x[0]`, `x[1]` and so on.
+
+    Raises:
+        Unmatched: The number of inputs is wrong.
+    """
+    sizes = _sizes(spec, node)
+    lists = [tensor.name for tensor in spec.inputs if tensor.dynamic]
+    return _named("inputs", spec.inputs, node.input, None if sizes is None else sizes[: len(lists)])
+
+
+def named_outputs(spec: OpSpec, node: NodeProto) -> dict[str, str]:
+    """Return the outputs of a node by parameter, as `named_inputs`."""
+    sizes = _sizes(spec, node)
+    lists = [tensor.name for tensor in spec.inputs if tensor.dynamic]
+    return _named("outputs", spec.outputs, node.output, None if sizes is None else sizes[len(lists) :])
+
+
+def names_in(tensors: Iterable[TensorSpec], counts: Mapping[str, int]) -> list[str]:
+    """Return the name of each tensor; for a list, the names of its tensors."""
+    return [
+        name
+        for tensor in tensors
+        for name in (
+            [element_name(tensor.name, index) for index in range(counts.get(tensor.name, 0))]
+            if tensor.dynamic
+            else [tensor.name]
+        )
+    ]
+
+
+def counts_in(spec: OpSpec, names: Iterable[str]) -> dict[str, int]:
+    """Return the number of tensors in each list among named tensors."""
+    known = list(names)
+    return {list_: sum(name.startswith(f"{list_}[") for name in known) for list_ in spec.program.lists}
+
+
+def list_sizes(spec: OpSpec, counts: Mapping[str, int]) -> list[int]:
+    """Return the value of the attribute `list_sizes` of a node; empty if the node does not need it."""
+    groups = [[counts[t.name] for t in group if t.dynamic] for group in (spec.inputs, spec.outputs)]
+    return groups[0] + groups[1] if max(map(len, groups)) > 1 else []
+
+
+def _sizes(spec: OpSpec, node: NodeProto) -> list[int] | None:
+    if not spec.program.lists:
+        return None
+    for attribute in node.attribute:
+        if attribute.name == LIST_SIZES:
+            sizes = list(attribute.ints)
+            if attribute.type != AttributeProto.INTS or len(sizes) != len(spec.program.lists) or min(sizes) < 0:
+                names = ", ".join(spec.program.lists)
+                raise Unmatched(f"attribute {LIST_SIZES} is {sizes}, expected the numbers of tensors in {names}")
+            return sizes
+    return None
+
+
+def _named(
+    kind: str, tensors: Sequence[TensorSpec], values: Sequence[str], sizes: Sequence[int] | None
+) -> dict[str, str]:
+    names = ", ".join(tensor.name for tensor in tensors)
+    lists = [tensor.name for tensor in tensors if tensor.dynamic]
+    single = len(tensors) - len(lists)
+    if not lists:
+        given = [*values]
+        while len(given) > len(tensors) and not given[-1]:
+            given.pop()
+        if len(given) > len(tensors):
+            raise Unmatched(f"has {len(given)} {kind}, expected at most {len(tensors)}: {names}")
+        return dict(zip((tensor.name for tensor in tensors), given, strict=False))
+    if sizes is None and len(lists) == 1:
+        sizes = [len(values) - single]
+    if sizes is None:
+        raise Unmatched(f"has no attribute {LIST_SIZES}, expected the numbers of tensors in {', '.join(lists)}")
+    if len(values) != single + sum(sizes) or min(sizes) < 0:
+        expected = f"{single + sum(sizes)}" if min(sizes) >= 0 else f"at least {single}"
+        raise Unmatched(f"has {len(values)} {kind}, expected {expected}: {names}")
+    return dict(zip(names_in(tensors, dict(zip(lists, sizes, strict=True))), values, strict=True))

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import onnx.defs
 import onnx.helper
 import onnx.shape_inference
-from onnx import AttributeProto
+from onnx import AttributeProto, NodeProto
 from onnx.defs import OpSchema
 
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import AttrSpec, TensorSpec
 from opforge.codegen.spec.semantics import Call, ShapeInferenceError, infer
 
-from .attributes import ATTRIBUTE_TYPES, attribute_value, default_attributes, make_attribute
+from .attributes import (
+    ATTRIBUTE_TYPES,
+    LIST_SIZES,
+    attribute_value,
+    default_attributes,
+    make_attribute,
+    named_inputs,
+    named_outputs,
+)
 from .op_names import OnnxKey, onnx_keys
+from .reason import Unmatched
 from .tensor_type import ELEMENT_TYPES, value_type
 
 # Tensor types as onnx spells them in schemas.
@@ -47,7 +57,33 @@ def register(specs: Iterable[OpSpec]) -> list[OnnxKey]:
     return [key for _, key in new]
 
 
+def _list_schema(spec: OpSpec, key: OnnxKey) -> OpSchema:
+    """Return the schema of an operator with lists; ONNX allows one list at the end only, so all tensors are in it."""
+    variadic = OpSchema.FormalParameterOption.Variadic
+    options: dict[str, Any] = {"param_option": variadic, "is_homogeneous": False, "min_arity": 1}
+    types = sorted({_type_string(word) for tensor in spec.tensors for word in tensor.dtypes})
+    schema = OpSchema(
+        key.op_type,
+        key.domain,
+        key.versions.start,
+        spec.summary,
+        inputs=[OpSchema.FormalParameter("inputs", "T_inputs", **options)],
+        outputs=[OpSchema.FormalParameter("outputs", "T_outputs", **options)],
+        type_constraints=[(name, types, f"Types of all {name[2:]}.") for name in ("T_inputs", "T_outputs")],
+        attributes=[
+            *(_attribute(attr) for attr in spec.attrs),
+            OpSchema.Attribute(
+                LIST_SIZES, OpSchema.AttrType.INTS, "The number of tensors in each list.", required=False
+            ),
+        ],
+    )
+    schema.set_type_and_shape_inference_function(lambda context: _infer(spec, context))
+    return schema
+
+
 def _schema(spec: OpSpec, key: OnnxKey) -> OpSchema:
+    if spec.program.lists:
+        return _list_schema(spec, key)
     optional = OpSchema.FormalParameterOption.Optional
     single = OpSchema.FormalParameterOption.Single
     inputs = [
@@ -93,12 +129,20 @@ def _attribute(attr: AttrSpec) -> OpSchema.Attribute:
 
 def _infer(spec: OpSpec, context: onnx.shape_inference.InferenceContext) -> None:
     shapes, dtypes = {}, {}
-    for position, tensor in enumerate(spec.inputs[: context.get_num_inputs()]):
+    # Only the numbers of inputs and outputs are known here, not their names.
+    node = NodeProto(input=[""] * context.get_num_inputs(), output=[""] * context.get_num_outputs())
+    if sizes := context.get_attribute(LIST_SIZES):
+        node.attribute.append(sizes)
+    try:
+        inputs, outputs = list(named_inputs(spec, node)), list(named_outputs(spec, node))
+    except Unmatched as problem:
+        raise onnx.shape_inference.InferenceError(f"{spec.op_type}: {problem}") from problem
+    for position, name in enumerate(inputs):
         proto = context.get_input_type(position) if context.has_input(position) else None
         if proto is None:
             continue
         known = value_type(proto)
-        shapes[tensor.name], dtypes[tensor.name] = known.shape, known.dtype
+        shapes[name], dtypes[name] = known.shape, known.dtype
     attrs = default_attributes(spec)
     for attr in spec.attrs:
         given = context.get_attribute(attr.name)
@@ -109,8 +153,8 @@ def _infer(spec: OpSpec, context: onnx.shape_inference.InferenceContext) -> None
         types = infer(spec, Call(shapes=shapes, dtypes=dtypes, attrs=attrs))
     except ShapeInferenceError as refusal:
         raise onnx.shape_inference.InferenceError(f"{spec.op_type}: {refusal}") from refusal
-    for position, tensor in enumerate(spec.outputs[: context.get_num_outputs()]):
-        found = types[tensor.name]
-        if found.dtype is not None:
+    for position, name in enumerate(outputs):
+        found = types.get(name)
+        if found is not None and found.dtype is not None:
             dims = None if found.shape is None else [dim if dim >= 0 else None for dim in found.shape]
             context.set_output_type(position, onnx.helper.make_tensor_type_proto(ELEMENT_TYPES[found.dtype], dims))

@@ -18,7 +18,7 @@ from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import Call, ShapeInferenceError, infer
 
-from .attributes import int_attribute, read_attributes
+from .attributes import int_attribute, named_inputs, named_outputs, read_attributes
 from .external import is_external
 from .graph import GraphView
 from .op_names import onnx_keys
@@ -119,22 +119,26 @@ class _Ours:
         self._known: dict[Hashable, ValueType | None] = {}
 
     def __call__(self, scope: Scope, number: int, inputs: Sequence[ValueType]) -> ValueType | None:
-        if len(inputs) > len(self._spec.inputs):
-            return None
+        node = scope.node(number)
         try:
-            attrs = read_attributes(scope.node(number), self._spec)
+            names, outputs = tuple(named_inputs(self._spec, node)), tuple(named_outputs(self._spec, node))
+            attrs = read_attributes(node, self._spec)
         except Unmatched:
             return None
-        key = (tuple(inputs), tuple(attrs.items()))
+        key = (tuple(inputs), names, outputs, tuple(attrs.items()))
         if key not in self._known:
-            self._known[key] = self._infer(dict(zip((t.name for t in self._spec.inputs), inputs, strict=False)), attrs)
+            self._known[key] = self._infer(dict(zip(names, inputs, strict=False)), attrs, outputs)
         return self._known[key]
 
-    def _infer(self, inputs: Mapping[str, ValueType], attrs: Mapping[str, AttrValue]) -> ValueType | None:
+    def _infer(
+        self, inputs: Mapping[str, ValueType], attrs: Mapping[str, AttrValue], outputs: Sequence[str]
+    ) -> ValueType | None:
         shapes, dtypes = ({n: t.shape for n, t in inputs.items()}, {n: t.dtype for n, t in inputs.items()})
         try:
-            found = infer(self._spec, Call(shapes=shapes, dtypes=dtypes, attrs=attrs))[self._spec.outputs[0].name]
+            found = infer(self._spec, Call(shapes=shapes, dtypes=dtypes, attrs=attrs)).get(outputs[0])
         except ShapeInferenceError:
+            return None
+        if found is None:
             return None
         dims = None if found.shape is None else tuple(dim if dim >= 0 else None for dim in found.shape)
         return _typed(found.dtype, dims)

@@ -19,8 +19,8 @@ from .value_rules import row_range_problem
 def checked(context: Context, entry: Replacement, call: OperatorCall) -> Placement | Reason:
     """Check a call; unknown facts violate no constraint and are checked again at run time."""
     spec, scope = call.spec, entry.scope
-    names = dict(zip((tensor.name for tensor in spec.inputs), call.inputs, strict=True))
-    names |= dict(zip((tensor.name for tensor in spec.outputs), call.outputs, strict=True))
+    names = dict(zip(call.input_names, call.inputs, strict=True))
+    names |= dict(zip(call.output_names, call.outputs, strict=True))
     for parameter, value in names.items():
         if problem := context.types.problem(scope, value):
             return Reason(f"{spec.op_type}: {parameter}: {problem}")
@@ -32,7 +32,7 @@ def checked(context: Context, entry: Replacement, call: OperatorCall) -> Placeme
     shapes = {parameter: type_.shape for parameter, type_ in types.items()}
     dtypes = {parameter: type_.dtype for parameter, type_ in types.items()}
     # An output without readers has no type in the model, but the call needs it.
-    shapes |= {tensor.name: None for tensor in spec.outputs if tensor.name not in shapes}
+    shapes |= {name: None for name in call.output_names if name not in shapes}
     lists: dict[str, list[int]] = {}
     for tensor in spec.host_lists:
         if tensor.name not in shapes:
@@ -44,7 +44,7 @@ def checked(context: Context, entry: Replacement, call: OperatorCall) -> Placeme
             return Reason(
                 f"{spec.op_type}: {tensor.name}: CANN reads this list on the host, so it must be constant; {value}"
             )
-    inputs = [tensor.name for tensor in spec.inputs if tensor.name in shapes]
+    inputs = [name for name in call.input_names if name in shapes]
     known = Call({name: shapes[name] for name in inputs}, {name: dtypes[name] for name in inputs}, call.attrs, lists)
     judged = _judged(context, spec, Call(shapes, dtypes, call.attrs, lists), known)
     if isinstance(judged, Violation):
@@ -73,14 +73,16 @@ def _judged(context: Context, spec: OpSpec, call: Call, inputs: Call) -> Judgeme
 
 def case_of(spec: OpSpec, call: Call) -> str:
     """Return the case of the spec for a valid call."""
-    environment = Environment(attributes=call.attrs, shapes=call.shapes, dtypes=call.dtypes)
+    counts = {name: call.tensors_in(name) for name in spec.program.lists}
+    environment = Environment(attributes=call.attrs, shapes=call.shapes, dtypes=call.dtypes, counts=counts)
     return next(case.name for case in spec.program.cases if evaluate(case.when, environment) is True)
 
 
 def _value_problem(context: Context, scope: Scope, call: OperatorCall, known: Call) -> Reason | None:
     """Return why the constant values of an input do not satisfy its spec."""
-    for tensor, name in zip(call.spec.inputs, call.inputs, strict=True):
-        of = tensor.values.ends_of
+    inputs = dict(zip(call.input_names, call.inputs, strict=True))
+    for tensor in call.spec.inputs:
+        name, of = inputs.get(tensor.name, ""), tensor.values.ends_of
         if of is None or tensor.name not in known.shapes or tensor.host_values:
             continue
         try:

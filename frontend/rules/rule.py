@@ -13,7 +13,7 @@ from onnx import NodeProto, ValueInfoProto
 from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import TensorType
-from opforge.frontend.ir.attributes import default_attributes
+from opforge.frontend.ir.attributes import counts_in, default_attributes, names_in
 from opforge.frontend.ir.onnx_nodes import constant
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.tensor_type import ValueType
@@ -73,10 +73,11 @@ class OperatorCall:
 
     Attributes:
         spec: The operator.
-        inputs: Value names in the order of the spec; "" for an absent optional one.
+        inputs: Value names in the order of the spec; "" for an absent optional one. A list has one for each tensor.
         attrs: Attributes with their values, including defaults.
         outputs: Value names in the order of the spec; "" for one without readers.
         extra_nodes: Standard nodes that are added with it.
+        counts: The number of tensors in each list.
     """
 
     spec: OpSpec
@@ -84,6 +85,17 @@ class OperatorCall:
     attrs: Mapping[str, AttrValue]
     outputs: tuple[str, ...]
     extra_nodes: ExtraNodes = field(default_factory=ExtraNodes)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def input_names(self) -> list[str]:
+        """The parameters of the inputs; the tensors of a list are `x[0]`, `x[1]` and so on."""
+        return names_in(self.spec.inputs, self.counts)
+
+    @property
+    def output_names(self) -> list[str]:
+        """The parameters of the outputs."""
+        return names_in(self.spec.outputs, self.counts)
 
 
 @dataclass(frozen=True)
@@ -186,10 +198,12 @@ class Rule(ABC):
                 names[parameter] = name = found.context.value_names.fresh(parameter)
                 constants.append(constant(name, value))
                 types[name] = ValueType(value.dtype.name, value.shape)
+        counts = counts_in(spec, names)
         return OperatorCall(
             spec=spec,
-            inputs=tuple(names.get(tensor.name, "") for tensor in spec.inputs),
+            inputs=tuple(names.get(name, "") for name in names_in(spec.inputs, counts)),
             attrs=default_attributes(spec) | dict(match.attrs),
-            outputs=tuple(names.get(tensor.name, "") for tensor in spec.outputs),
+            outputs=tuple(names.get(name, "") for name in names_in(spec.outputs, counts)),
             extra_nodes=replace(extra, before=(*extra.before, *constants), types=types),
+            counts=counts,
         )

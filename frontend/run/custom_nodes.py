@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from onnx import NodeProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
@@ -14,11 +15,12 @@ from onnx.reference.op_run import OpRun
 from opforge.codegen.errors import UserError
 from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.printing import first_line
+from opforge.codegen.spec.call import named_members, with_lists
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import Call, check, infer
 from opforge.frontend.emit.functions import function_body
 from opforge.frontend.io.arrays import Array
-from opforge.frontend.ir.attributes import read_attributes
+from opforge.frontend.ir.attributes import named_inputs, named_outputs, read_attributes
 from opforge.frontend.ir.op_names import OnnxKey
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.rules.check_call import case_of
@@ -125,12 +127,11 @@ class CustomNodes:
         self, node: NodeProto, spec: OpSpec, values: Sequence[Array | None], linked: Mapping[str, Any]
     ) -> tuple[Array, ...]:
         attrs = _attributes(node, spec, linked)
-        names = [tensor.name for tensor in spec.inputs]
-        if len(values) > len(names):
-            raise UserError(
-                f"{node_label(node)}: has {len(values)} inputs, expected at most {len(names)} ({', '.join(names)});"
-                " correct the node"
-            )
+        try:
+            names = list(named_inputs(spec, node))
+            named_outputs(spec, node)
+        except Unmatched as problem:
+            raise UserError(f"{node_label(node)}: {problem}; correct the node") from problem
         inputs = {name: value for name, value in zip(names, values, strict=False) if value is not None}
         if self._operators != "twin" or self._tolerances:
             violation = check(spec, _call_of(inputs, attrs), with_outputs=False)
@@ -175,7 +176,7 @@ class CustomNodes:
             self._try(BODY, found, node, spec, lambda: self._body(node, spec, inputs, attrs))
         reference = numpy_reference(spec, inputs, attrs)
         types = infer(spec, _call_of(inputs, attrs), with_checks=False)
-        dtypes = [types[tensor.name].dtype for tensor in spec.outputs]
+        dtypes = [type_.dtype for type_ in types.values()]
         floats = [array.dtype for array in inputs.values() if is_float(array.dtype)]
         if reference is not None:
             found[REFERENCE] = list(reference.values())
@@ -192,13 +193,13 @@ class CustomNodes:
             note = f"not compared: there is no other result; write {repair}"
             self._note(Comparison("", note=note), node, spec, last)
         for name in others:
-            for tensor, dtype, right, got in zip(spec.outputs, dtypes, found[last], found[name], strict=False):
+            for output, dtype, right, got in zip(types, dtypes, found[last], found[name], strict=False):
                 expected, other = widened(right, got, dtype) if last == REFERENCE else (right, got)
                 kinds = [*floats, *([got.dtype] if is_float(got.dtype) else [])] if self._tolerances == "model" else []
                 narrowest = min(kinds, key=lambda kind: kind.itemsize, default=None)
                 tolerance = spec.tests.tolerance.get(got.dtype.name)
                 labels = (f"in the {last}", f"in the {name}")
-                entry = compare(tensor.name, expected, other, narrowest, tolerance, labels)
+                entry = compare(output, expected, other, narrowest, tolerance, labels)
                 self._note(entry, node, spec, f"{name} with {last}")
         first = next(iter(found))
         return [rounded(array, dtype) for array, dtype in zip(found[first], dtypes, strict=False)]
@@ -230,13 +231,18 @@ class CustomNodes:
         else:
             result, events = self._run_twin(node, spec, inputs, attrs), []
         self.calls.append(TwinCall(node.name, spec.op_type, result.report, events))
-        return [result[tensor.name] for tensor in spec.outputs]
+        # The evaluator needs an array for each output of the node; an absent one has no reader.
+        outputs = {tensor.name: result.get(tensor.name, np.zeros(0)) for tensor in spec.outputs}
+        return [array for name, of in outputs.items() for array in named_members(spec, name, of).values()]
 
     def _run_twin(self, node: NodeProto, spec: OpSpec, inputs: dict[str, Array], attrs: dict[str, AttrValue]) -> Result:
         from opforge import twin
 
         try:
-            return twin.run(spec.op_type, inputs, attrs, soc=self._soc, **self._mode.options)
+            given = named_outputs(spec, node)
+            absent = {t.name: None for t in spec.outputs if t.optional and not t.dynamic and not given.get(t.name)}
+            options = self._mode.options | ({"outputs": absent} if absent else {})
+            return twin.run(spec.op_type, with_lists(inputs), attrs, soc=self._soc, **options)
         except twin.AclnnError as error:
             if self._tolerances and error.status == _NO_KERNEL:
                 raise Unmatched(str(error)) from error

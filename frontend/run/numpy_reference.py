@@ -16,6 +16,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.printing import first_line, path_text, shown
 from opforge.codegen.project import find_project
+from opforge.codegen.spec.call import named_members, with_lists
 from opforge.codegen.spec.model import OpSpec
 from opforge.frontend.io.arrays import Array
 from opforge.frontend.ir.attributes import default_attributes
@@ -33,6 +34,8 @@ def numpy_reference(
 ) -> dict[str, Array] | None:
     """Return the expected outputs of a call; None if the project has no reference of the operator.
 
+    The tensors of a list have the names `x[0]`, `x[1]` and so on; the reference receives and returns lists.
+
     Args:
         spec: The operator.
         inputs: Arrays of the given inputs by name.
@@ -45,8 +48,12 @@ def numpy_reference(
     if not path.is_file():
         return None
     try:
-        results = _function(path, path.stat().st_mtime_ns)(dict(inputs), default_attributes(spec) | dict(attrs))
-        arrays = {name: np.asarray(results[name]) for name in (tensor.name for tensor in spec.outputs)}
+        results = _function(path, path.stat().st_mtime_ns)(with_lists(inputs), default_attributes(spec) | dict(attrs))
+        arrays = {
+            name: np.asarray(array)
+            for tensor in spec.outputs
+            for name, array in named_members(spec, tensor.name, results[tensor.name]).items()
+        }
     except Exception as error:
         raise UserError(
             f"{path_text(path)}: got {shown(f'{type(error).__name__}: {first_line(error)}')}, {_EXPECTED}"

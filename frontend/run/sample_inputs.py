@@ -14,6 +14,7 @@ from opforge.codegen.printing import shown
 from opforge.codegen.spec.semantics import Call
 from opforge.frontend.conversion import Conversion
 from opforge.frontend.io.arrays import InputType, input_types
+from opforge.frontend.ir.attributes import named_inputs
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.scope import Scope
 from opforge.frontend.ir.value_types import ValueTypes
@@ -65,7 +66,8 @@ def sample_inputs(model: ModelProto, conversion: Conversion) -> dict[str, Array]
         if entry.node not in scopes:
             continue
         spec, scope = specs[entry.op], scopes[entry.node]
-        given = {t.name: name for t, name in zip(spec.inputs, entry.inputs, strict=True) if name}
+        node = next(node for node in scope.body.node if node.name == entry.node)
+        given = {parameter: name for parameter, name in named_inputs(spec, node).items() if name}
         origins = {parameter: _origin(scope, name) for parameter, name in given.items()}
         made = {parameter: arrays[name].shape for parameter, name in origins.items() if name in arrays}
         shapes = {parameter: types.of(scope, name).shape for parameter, name in given.items()} | made

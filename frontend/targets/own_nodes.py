@@ -8,10 +8,11 @@ import numpy as np
 from onnx import NodeProto
 
 from opforge.codegen.printing import shown
+from opforge.codegen.spec.checker import first_name
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.semantics import Call, ShapeInferenceError, check, infer
 from opforge.frontend.emit.atc_compat import is_read_by_atc
-from opforge.frontend.ir.attributes import read_attributes
+from opforge.frontend.ir.attributes import LIST_SIZES, named_inputs, read_attributes
 from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN, onnx_keys, version_problem
 from opforge.frontend.ir.reason import Unmatched
@@ -66,7 +67,7 @@ def operator_findings(search: Search, ours: Mapping[tuple[str, str], str]) -> It
 
 
 def _attribute_names(spec: OpSpec) -> set[str]:
-    return {attr.name for attr in spec.attrs}
+    return {attr.name for attr in spec.attrs} | ({LIST_SIZES} if spec.program.lists else set())
 
 
 def _refusing_part(context: Context, scope: Scope, node: NodeProto, spec: OpSpec) -> str:
@@ -74,19 +75,17 @@ def _refusing_part(context: Context, scope: Scope, node: NodeProto, spec: OpSpec
     own = normal_domain(node.domain), node.op_type
     if any(version_problem(key, scope.opsets) for key in onnx_keys(spec) if (key.domain, key.op_type) == own):
         return NO_PARSER
-    given = dict(zip((tensor.name for tensor in spec.inputs), node.input, strict=False))
-    given = {name: value for name, value in given.items() if value}
-    extra = node.output[len(spec.outputs) :]
-    is_read = any(context.view.is_read(scope, name) for name in extra)
-    if is_read or any(node.input[len(spec.inputs) :]):
+    extra = [] if spec.program.lists else node.output[len(spec.outputs) :]
+    if any(context.view.is_read(scope, name) for name in extra):
         return PARSER
     if any(attribute.name not in _attribute_names(spec) for attribute in node.attribute):
         return PARSER
     try:
+        given = {name: value for name, value in named_inputs(spec, node).items() if value}
         attrs = read_attributes(node, spec)
     except Unmatched:
         return PARSER
-    missing = [tensor.name for tensor in spec.inputs if not tensor.optional and tensor.name not in given]
+    missing = [tensor.name for tensor in spec.inputs if not tensor.optional and first_name(tensor) not in given]
     # With unknown shapes and dtypes, only constraints of attributes can be violated, which the plugin checks.
     if missing or check(spec, Call(dict.fromkeys(given), attrs=attrs), with_outputs=False) is not None:
         return PARSER

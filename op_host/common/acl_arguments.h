@@ -105,14 +105,26 @@ inline op::DataType OpDataType(DataType dtype)
     return static_cast<op::DataType>(dtype);
 }
 
-inline bool AreAllEmpty(std::initializer_list<const aclTensor*> tensors)
-{
-    for (const aclTensor* tensor : tensors) {
-        if (!tensor->IsEmpty()) {
-            return false;
+/// An output of a call: a tensor or a list of tensors. An absent one is empty.
+class OutputArgument {
+public:
+    OutputArgument(const aclTensor* tensor) : isEmpty_(tensor == nullptr || tensor->IsEmpty()) {}
+    OutputArgument(const aclTensorList* list)
+    {
+        for (uint64_t index = 0; list != nullptr && index < list->Size(); ++index) {
+            isEmpty_ = isEmpty_ && (*list)[index]->IsEmpty();
         }
     }
-    return true;
+
+    bool IsEmpty() const { return isEmpty_; }
+
+private:
+    bool isEmpty_ = true;
+};
+
+inline bool AreAllEmpty(std::initializer_list<OutputArgument> outputs)
+{
+    return std::all_of(outputs.begin(), outputs.end(), [](const OutputArgument& output) { return output.IsEmpty(); });
 }
 
 }  // namespace opforge

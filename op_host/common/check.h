@@ -18,7 +18,7 @@ namespace opforge {
 
 /// A tensor argument of a call. Negative dimensions and a dtype of kNone are unknown.
 struct Argument {
-    const char* name;
+    std::string name;
     bool isPresent = false;
     bool isRankKnown = true;
     std::vector<int64_t> dims = {};
@@ -107,6 +107,20 @@ inline Int ElementsOf(const Argument& argument)
         elements = elements * DimOf(argument, axis);
     }
     return elements;
+}
+
+/// Returns the size of an axis; a negative axis counts from the end, and an axis outside is an error.
+inline Int SizeOf(const Argument& argument, Int axis)
+{
+    if (!HasShape(argument) || !axis.IsKnown()) {
+        return axis.IsError() ? Int::Error() : Int::Unknown();
+    }
+    const auto rank = static_cast<int64_t>(argument.dims.size());
+    const int64_t number = axis.ValueOr(0);
+    if (number < -rank || number >= rank) {
+        return Int::Error();
+    }
+    return DimOf(argument, static_cast<size_t>(number < 0 ? number + rank : number));
 }
 
 /// Returns dimension `distance` from the end: 1 is the last one.
@@ -337,6 +351,16 @@ inline std::string DimsText(const std::vector<Int>& dims)
     return text + "]";
 }
 
+/// Returns the dimensions; negative ones are unknown.
+inline std::vector<Int> KnownDims(const Argument& argument)
+{
+    std::vector<Int> dims;
+    for (size_t axis = 0; axis < argument.dims.size(); ++axis) {
+        dims.push_back(DimOf(argument, axis));
+    }
+    return dims;
+}
+
 inline std::string ShapeText(const Argument& argument)
 {
     if (!argument.isPresent) {
@@ -345,11 +369,7 @@ inline std::string ShapeText(const Argument& argument)
     if (!argument.isRankKnown) {
         return "a shape of unknown rank";
     }
-    std::vector<Int> dims;
-    for (size_t axis = 0; axis < argument.dims.size(); ++axis) {
-        dims.push_back(DimOf(argument, axis));
-    }
-    return "shape " + DimsText(dims);
+    return "shape " + DimsText(KnownDims(argument));
 }
 
 inline std::string ValueText(int64_t value)
@@ -388,7 +408,7 @@ inline std::string ListText(const Argument& argument)
     return argument.isPresent && argument.areValuesKnown ? ValueText(argument.values) : ShapeText(argument);
 }
 
-inline MaybeViolation Broken(const Rule& rule, const char* parameter, const std::string& got,
+inline MaybeViolation Broken(const Rule& rule, const std::string& parameter, const std::string& got,
                              const std::string& expected)
 {
     return Violation{rule.label, rule.status,
@@ -476,7 +496,7 @@ inline MaybeViolation CheckCombination(const Rule& rule, const std::vector<const
     std::string got;
     for (const Argument* argument : arguments) {
         if (argument->isPresent && argument->dtype != DataType::kNone) {
-            got += (got.empty() ? "" : ", ") + std::string(argument->name) + " " + DtypeText(argument->dtype);
+            got += (got.empty() ? "" : ", ") + argument->name + " " + DtypeText(argument->dtype);
         }
     }
     return Broken(rule, "dtypes", got, "one of " + std::to_string(combinations.size()) + " combinations of dtypes");

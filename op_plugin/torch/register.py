@@ -44,7 +44,8 @@ def register_project(project: Project) -> None:
         UserError: A spec or a file of an operator is wrong.
     """
     for spec in load_project(project):
-        if spec.name in SPECS:
+        # PyTorch operators have single tensors only.
+        if spec.name in SPECS or not spec.has_single_tensors:
             continue
         _register_operator(spec, project)
         _add_meta_kernels(spec)

@@ -36,8 +36,8 @@ from opforge.codegen.expr.tree import (
     Variable,
 )
 from opforge.codegen.expr.value_text import shape_text, value_text
+from opforge.codegen.spec.checker import accepted_dtypes
 from opforge.codegen.spec.model import OpSpec
-from opforge.codegen.spec.semantics import accepted_dtypes
 
 
 class UnknownValueError(Exception):

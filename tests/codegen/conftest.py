@@ -70,5 +70,6 @@ def operators():
 
 @pytest.fixture(scope="session")
 def spec_of(operators, specimen, row_window):
-    others = [load_specs([HERE / "specimens" / f"{name}.yaml"])[0] for name in ("pair_product", "add_to")]
+    paths = ("specimens/pair_product", "specimens/add_to", "lists/add_lists", "lists/split_rows")
+    others = load_specs([HERE / f"{path}.yaml" for path in paths])
     return {**operators, **{one.name: one for one in (specimen, row_window, *others)}}

@@ -51,6 +51,21 @@ void AddTensor(opforgeTwinCall* call, bool isInput, std::deque<std::vector<int64
     opforgeTwinAddInput(call, dims.data(), rank, dtype, areValuesKnown ? known : nullptr, values.size() * 8);
 }
 
+/// A list of tensors: the number of tensors, then the dtype and the dimensions of each.
+void AddList(opforgeTwinCall* call, bool isInput)
+{
+    if (isInput) {
+        opforgeTwinAddInput(call, nullptr, -1, 0, nullptr, 0);
+    } else {
+        opforgeTwinAddOutput(call, nullptr, -1, 0);
+    }
+    for (int64_t count = Number(); count > 0; --count) {
+        const int32_t dtype = static_cast<int32_t>(Number());
+        const std::vector<int64_t> dims = Numbers();
+        opforgeTwinAddMember(call, isInput ? 1 : 0, dims.data(), static_cast<int64_t>(dims.size()), dtype);
+    }
+}
+
 void AddAttribute(opforgeTwinCall* call, char kind)
 {
     if (kind == 'i' || kind == 'b') {
@@ -91,7 +106,11 @@ int main(int argc, char** argv)
         std::deque<std::vector<int64_t>> kept;
         opforgeTwinCall* call = opforgeTwinCreateCall(argv[1]);
         for (const char input : std::string(argv[2])) {
-            AddTensor(call, input == 'i', kept);
+            if (input == 'I' || input == 'O') {
+                AddList(call, input == 'I');
+            } else {
+                AddTensor(call, input == 'i', kept);
+            }
         }
         for (const char kind : std::string(argv[3])) {
             AddAttribute(call, kind);

@@ -25,14 +25,27 @@ class Calls:
         shapes, attrs, values = self.from_tests() if self.rng.random() < 0.6 and self.spec.tests.shapes else self.wild()
         if with_outputs and self.rng.random() < 0.8:
             shapes |= self.inferred(shapes, attrs)
+        counts = {name: Call(shapes).tensors_in(name) for name in self.spec.program.lists}
         if not with_outputs:
-            shapes = {tensor.name: shapes[tensor.name] for tensor in self.spec.inputs if tensor.name in shapes}
+            inputs = {tensor.name for tensor in self.spec.inputs}
+            shapes = {name: shape for name, shape in shapes.items() if name.partition("[")[0] in inputs}
+        for name in counts:
+            if self.rng.random() < 0.03:
+                counts[name] += self.rng.choice([-1, 1])
+        shapes = {name: shape for name, shape in shapes.items() if self.is_in(name, counts)}
         shapes, values = self.with_mistakes(shapes, values)
-        dtypes = {name: dtype for name, dtype in self.dtypes().items() if name in shapes}
+        dtypes = self.dtypes(shapes)
         formats = {name: self.rng.choice([*FORMATS]) for name in shapes if self.rng.random() < 0.02}
         product = self.rng.choice([None, *PRODUCTS, "ascend910", "ascend910"])
         cores = self.rng.choice([None, 0, 1, 32, 48])
-        return Call(shapes, dtypes, attrs, values, formats, product, cores), (with_outputs, self.rng.random() < 0.5)
+        call = Call(shapes, dtypes, attrs, values, formats, product, cores, counts)
+        return call, (with_outputs, self.rng.random() < 0.5)
+
+    @staticmethod
+    def is_in(name, counts):
+        """Return whether a name is a tensor, or a tensor of a list with this number of tensors."""
+        tensor, bracket, index = name.partition("[")
+        return not bracket or int(index[:-1]) < counts[tensor]
 
     def from_tests(self):
         test = self.rng.choice(self.spec.tests.shapes)
@@ -48,12 +61,17 @@ class Calls:
         for numbers in values.values():
             if self.rng.random() < 0.3:
                 numbers[self.rng.randrange(len(numbers))] += self.rng.choice([-1, 1, -200, 16])
-        return self.shapes(test.case, symbols, attrs), attrs, values
+        return self.shapes(test.case, symbols, attrs, test.counts), attrs, values
 
     def wild(self):
         program = self.spec.program
         symbols = {symbol: self.rng.choice(SIZES) for symbol in program.symbols}
         symbols |= {star: self.rng.choices(SIZES, k=self.rng.randrange(4)) for star in program.stars}
+        members = range(self.rng.randrange(1, 7))
+        symbols |= {symbol: [self.rng.choice(SIZES) for _ in members] for symbol in program.member_symbols}
+        symbols |= {
+            star: [self.rng.choices(SIZES, k=self.rng.randrange(4)) for _ in members] for star in program.member_stars
+        }
         attrs = {attr.name: self.attr(attr) for attr in self.spec.attrs}
         values = {}
         for of in self.spec.host_lists:
@@ -86,30 +104,44 @@ class Calls:
             like = self.rng.choices(choices, k=self.rng.randrange(12))
         return tuple(like)
 
-    def shapes(self, case, symbols, attrs):
-        known = {**symbols, **{name: value for name, value in attrs.items() if isinstance(value, int)}}
+    def shapes(self, case, symbols, attrs, counts=None):
+        case = self.spec.program.case(case)
+        members = [binding.symbol for binding in case.members]
+        count = len(symbols[members[0]]) if members else 0
         shapes = {}
-        for tensor, dims in self.spec.program.case(case).shapes.items():
-            shape = []
-            for dim in dims:
-                if dim.star:
-                    shape += symbols[dim.star]
-                else:
-                    shape.append(known.get(dim.text, self.computed(dim.text, known)))
+        for tensor, dims in case.shapes.items():
             if self.spec.tensor(tensor).optional and self.rng.random() < 0.2:
                 continue
-            shapes[tensor] = tuple(shape)
+            if tensor not in self.spec.program.lists:
+                shapes[tensor] = self.shape(dims, symbols, attrs)
+                continue
+            number = count if tensor in case.parallel else (counts or {}).get(tensor, self.rng.randrange(1, 6))
+            for index in range(number):
+                own = {symbol: symbols[symbol][index] for symbol in members if index < len(symbols[symbol])}
+                shapes[f"{tensor}[{index}]"] = self.shape(dims, {**symbols, **own, "index": index}, attrs)
         return shapes
+
+    def shape(self, dims, symbols, attrs):
+        known = {**symbols, **attrs}
+        shape = []
+        for dim in dims:
+            if dim.star:
+                shape += symbols[dim.star]
+            else:
+                value = known.get(dim.text)
+                shape.append(value if isinstance(value, int) else self.computed(dim.text, known))
+        return tuple(shape)
 
     def computed(self, text, known):
         try:
-            return max(-1, min(2**62, eval(text, {"__builtins__": {}}, known)))  # noqa: S307  # texts of our own specs
-        except (NameError, ZeroDivisionError):
+            value = eval(text, {"__builtins__": {"len": len}}, known)  # noqa: S307  # texts of our own specs
+            return max(-1, min(2**62, value))
+        except (NameError, ZeroDivisionError, IndexError):
             return self.rng.choice(SIZES)
 
     def inferred(self, shapes, attrs):
         inputs = {tensor.name for tensor in self.spec.inputs}
-        known = {name: shape for name, shape in shapes.items() if name in inputs}
+        known = {name: shape for name, shape in shapes.items() if name.partition("[")[0] in inputs}
         try:
             types = infer(self.spec, Call(known, {}, attrs), with_checks=False)
         except ShapeInferenceError:
@@ -136,14 +168,15 @@ class Calls:
                 shapes[name] = (len(numbers),)
         return shapes, values
 
-    def dtypes(self):
+    def dtypes(self, shapes):
         """Return dtypes, usually one for all tensors that follow an input; sometimes an unsupported one."""
-        dtypes = {}
+        dtypes, of = {}, {}
         for tensor in self.spec.tensors:
             own = [*tensor.dtypes, *tensor.casts] if self.rng.random() < 0.1 else tensor.dtypes
-            dtypes[tensor.name] = self.rng.choice(own)
+            of[tensor.name] = self.rng.choice(own)
             if tensor.dtype is not None and self.rng.random() < 0.97:
-                dtypes[tensor.name] = dtypes[tensor.dtype]
-            if self.rng.random() < 0.02:
-                dtypes[tensor.name] = self.rng.choice(["int8", "uint64", "bfloat16", None])
+                of[tensor.name] = of[tensor.dtype]
+            for name in (name for name in shapes if name.partition("[")[0] == tensor.name):
+                is_other = self.rng.random() < 0.02
+                dtypes[name] = self.rng.choice(["int8", "uint64", "bfloat16", None]) if is_other else of[tensor.name]
         return dtypes

@@ -14,8 +14,18 @@ from opforge.codegen.spec.semantics import check, infer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 OPERATORS = sorted(
-    [*(path.stem for path in (ROOT / "op_proto").glob("*.yaml")), "scale_rows", "row_window", "pair_product", "add_to"]
+    [
+        *(path.stem for path in (ROOT / "op_proto").glob("*.yaml")),
+        *("scale_rows", "row_window", "pair_product", "add_to", "add_lists", "split_rows"),
+    ]
 )
+LIST = """
+static void Read(ListArgument& list)
+{
+    Resize(list, static_cast<size_t>(Number()));
+    for (Argument& tensor : list.elements) Read(tensor);
+}
+"""
 PROGRAM = """
 #include <deque>
 #include <iostream>
@@ -42,6 +52,7 @@ static void Read(Argument& argument)
     Read(argument.dims);
     Read(argument.values);
 }
+LIST
 static void Read(int64_t& value) { value = Number(); }
 static void Read(bool& value) { value = Number() != 0; }
 static void Read(float& value) { std::cin >> value; }
@@ -99,8 +110,15 @@ def compiled_checks(spec, root, folder, change=lambda text: text):
         if path.startswith("op_host/") and path.endswith(".h"):
             (folder / path.split("/")[1]).write_text(change(text) if path.endswith("_check.h") else text)
     reads = [f"Read(call.{lower_camel(parameter.name)});" for parameter in (*spec.tensors, *spec.attrs)]
-    prints = [f"Print({upper_camel(output.name)}Shape(call, symbols));" for output in spec.outputs]
-    text = PROGRAM.replace("NAME", spec.name).replace("TYPE", spec.op_type)
+    prints = [
+        f"for (size_t i = 0; i < {upper_camel(output.name)}Size(call, symbols); ++i) "
+        f"Print({upper_camel(output.name)}Shape(call, symbols, i));"
+        if output.dynamic
+        else f"Print({upper_camel(output.name)}Shape(call, symbols));"
+        for output in spec.outputs
+    ]
+    text = PROGRAM.replace("LIST", LIST if spec.program.lists else "")
+    text = text.replace("NAME", spec.name).replace("TYPE", spec.op_type)
     source = folder / "checks.cpp"
     source.write_text(text.replace("READ", "\n        ".join(reads)).replace("PRINT", "\n        ".join(prints)))
     command = [os.environ.get("CXX", "g++"), "-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
@@ -117,10 +135,15 @@ def cpp_line(spec, call, mode):
     product = 1 + list(PRODUCTS).index(call.product) if call.product else 0
     words = [int(with_outputs), int(with_casts), product, -1 if call.cores is None else call.cores]
     for tensor in spec.tensors:
-        shape, dtype, format_ = (of.get(tensor.name) for of in (call.shapes, call.dtypes, call.formats))
-        words += [int(tensor.name in call.shapes), int(shape is not None)]
-        words += [DTYPES[dtype].number if dtype else -1, FORMATS.get(format_, -1), int(tensor.name in call.values)]
-        words += [*counted(shape or ()), *counted(call.values.get(tensor.name, ()))]
+        names = [tensor.name]
+        if tensor.dynamic:
+            names = [f"{tensor.name}[{index}]" for index in range(call.tensors_in(tensor.name))]
+            words.append(len(names))
+        for name in names:
+            shape, dtype, format_ = (of.get(name) for of in (call.shapes, call.dtypes, call.formats))
+            words += [int(name in call.shapes), int(shape is not None)]
+            words += [DTYPES[dtype].number if dtype else -1, FORMATS.get(format_, -1), int(name in call.values)]
+            words += [*counted(shape or ()), *counted(call.values.get(name, ()))]
     for value in (call.attrs[attr.name] for attr in spec.attrs):
         items = [len(value), *value] if isinstance(value, tuple) else [value]
         words += [int(item) if isinstance(item, bool) else item for item in items]

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from opforge.codegen.data.dtypes import DTYPES
 from opforge.codegen.expr.cpp import CppNames, cpp_expression
 from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
-from opforge.codegen.expr.syntax import ExprError, ExprNames, parse, parse_kind
+from opforge.codegen.expr.names import ExprNames
+from opforge.codegen.expr.syntax import ExprError, parse, parse_kind
 from opforge.codegen.expr.tree import INT_MAX, INT_MIN, IntLiteral, Kind, certainly_present, symbols_of
 from opforge.codegen.render import TABLES_HEADER, tables_header
 

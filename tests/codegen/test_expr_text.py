@@ -3,7 +3,8 @@
 import pytest
 
 from opforge.codegen.expr.expr_text import expr_text
-from opforge.codegen.expr.syntax import ExprNames, parse
+from opforge.codegen.expr.names import ExprNames
+from opforge.codegen.expr.syntax import parse
 
 SCOPE = ExprNames(
     symbols={"N", "K"}, stars={"S"}, attributes={"pad": "int", "fast": "bool"}, tensors={"x", "ends"}, lists={"ends"}

@@ -287,7 +287,6 @@ REFUSALS = [
     ),
     ("{name: z, dtype: x}", "^{name: z}", "outputs[0]: has no dtypes, expected"),
     ("{name: z, dtype: x}", "{name: z, dtypes: ^[int8, bool]}", "outputs[0].dtypes: got 2 dtypes, expected one"),
-    ("{name: z, dtype: x}", "{name: z, dtype: x, optional: ^true}", "outputs[0].optional: got true, expected false"),
     ("out: z}", "out: ^zz}", "aclnn[0].params.out: unknown parameter 'zz'; did you mean 'z'?"),
     ("out: z}", "out: ^x}", "aclnn[0].params.out: got 'x' again, expected each parameter once"),
     (", out: z}", "}", "23:13: aclnn[0].params: 'z' is missing, expected a parameter for it"),

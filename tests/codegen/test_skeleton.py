@@ -15,8 +15,8 @@ from opforge.codegen.data.dtypes import DTYPES
 from opforge.codegen.data.names import lower_camel
 from opforge.codegen.errors import UserError
 from opforge.codegen.render import kernel_skeleton, render
+from opforge.codegen.spec.checker import kernel_dtypes
 from opforge.codegen.spec.loader import load_specs
-from opforge.codegen.spec.semantics import kernel_dtypes
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [

@@ -10,8 +10,8 @@ import pytest
 from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.errors import UserError
 from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.codegen.spec.call import shapes_of_test
 from opforge.codegen.spec.loader import load_project
-from opforge.codegen.spec.semantics import shapes_of_test
 from opforge.twin import AclnnError, FindingsError, TwinWarning, run
 from opforge.twin.build import build_project
 from opforge.twin.test_shapes import check

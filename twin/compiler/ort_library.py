@@ -37,9 +37,14 @@ def build_ort_library(project: Project, output: Path, level: str = "fast") -> li
         raise UserError(f"level: got {level!r}, expected one of {', '.join(LEVELS)}")
     require_writable(output, (), "library")
     built = build_project(project)
-    specs = [spec for spec in load_project(project) if spec.op_type in built.op_types and spec.aclnn]
+    built_specs = [spec for spec in load_project(project) if spec.op_type in built.op_types and spec.aclnn]
+    specs = [spec for spec in built_specs if spec.has_single_tensors]
     if not specs:
-        raise UserError("operators: got none with a kernel and an aclnn function, expected at least one; write them")
+        other = ", ".join(spec.op_type for spec in built_specs) or "none"
+        raise UserError(
+            f"operators: got {other}, expected at least one with a kernel, an aclnn function and no lists of tensors,"
+            " scalars or optional outputs; write one"
+        )
     home = twin_dir(project)
     gen = project.gen_dir
     folders = (

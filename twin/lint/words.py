@@ -39,6 +39,8 @@ _C_FUNCTIONS = {
     **{name + suffix: "use the vector unit" for suffix in ("", "f") for name in (
         "sqrt", "exp", "log", "pow", "sin", "cos", "tan", "tanh", "floor", "ceil", "round", "fabs", "fmin", "fmax")},
 }  # fmt: skip
+# The list of names has no aliases, and no classes for lists of tensors.
+_NOT_LISTED = ("QuePosition", "ListTensorDesc", "TensorDesc")
 # Attributes of functions that run when a library is loaded or unloaded.
 _LOAD_ATTRIBUTES = {"constructor", "destructor"}
 # A type, then the name of a pointer to functions or to member functions: `void (*f)(int)`, `int (A::*)()`.
@@ -51,7 +53,7 @@ _DOUBLE_LITERAL = re.compile(r"(?![0][xX])[\d']*(?:\.[\d']*)?(?:[eE][+-]?\d+)?")
 def _names() -> tuple[frozenset[str], frozenset[str]]:
     """Names of namespace AscendC in both generations of the headers, and in one of them."""
     entries = [entry for entry in api()["kernel"] if entry["name"].startswith("AscendC::")]
-    both = known_names(entries) | {"AscendC::QuePosition"}  # an alias of TPosition; the list has no aliases
+    both = known_names(entries) | {f"AscendC::{name}" for name in _NOT_LISTED}
     bare = [frozenset(name.split("::")[1] for name in names) for names in (both, {e["name"] for e in entries} - both)]
     return bare[0], bare[1]
 

@@ -62,6 +62,8 @@ RUNTIME_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     **{f"aclCreate{name}": (c_void_p, [POINTER(item), c_uint64]) for name, item in ARRAYS.items()},
     **{f"aclDestroy{name}": (c_int32, [c_void_p]) for name in (*ARRAYS, "Scalar")},
     "aclCreateScalar": (c_void_p, [c_void_p, c_int32]),
+    **{f"aclCreate{name}List": (c_void_p, [POINTER(c_void_p), c_uint64]) for name in ("Tensor", "Scalar")},
+    **{f"aclDestroy{name}List": (c_int32, [c_void_p]) for name in ("Tensor", "Scalar")},
     "opforgeTwinSetOption": (c_int, [c_char_p, c_char_p]),
     "opforgeTwinTakeReports": (c_char_p, []),
 }
@@ -231,10 +233,12 @@ class Runtime:
             self.call("aclrtFree", pointer)
 
     @contextmanager
-    def tensor(self, array: Array, lead: int = 0) -> Iterator[tuple[c_void_p, c_void_p, Extent]]:
+    def tensor(
+        self, array: Array, lead: int = 0, *, is_in_list: bool = False
+    ) -> Iterator[tuple[c_void_p, c_void_p, Extent]]:
         """Provide an aclTensor with the shape, strides and content of `array`: handle, device memory, extent.
 
-        The storage has `lead` elements before it.
+        The storage has `lead` elements before it. A tensor of a list is destroyed with the list.
         """
         extent = extent_of(array)
         before = lead * array.itemsize if extent.data.nbytes else 0
@@ -261,7 +265,8 @@ class Runtime:
             try:
                 yield handle, pointer, extent
             finally:
-                self.library.aclDestroyTensor(handle)
+                if not is_in_list:
+                    self.library.aclDestroyTensor(handle)
 
     @contextmanager
     def array(self, name: str, values: Sequence[Any]) -> Iterator[c_void_p]:
@@ -282,6 +287,36 @@ class Runtime:
             yield handle
         finally:
             self.library.aclDestroyScalar(handle)
+
+    @contextmanager
+    def scalars(self, values: Array, *, is_list: bool) -> Iterator[c_void_p]:
+        """Provide an aclScalar with the only value of an array, or an aclScalarList."""
+        items = np.ascontiguousarray(values)
+        first, step, dtype = items.ctypes.data, items.itemsize, ACL_DTYPES[items.dtype]
+        create = self.library.aclCreateScalar
+        made = [c_void_p(create(c_void_p(first + step * index), dtype)) for index in range(items.size)]
+        handle, destroy = made[0] if made else c_void_p(), self.library.aclDestroyScalar
+        if is_list:
+            handle = c_void_p(self.library.aclCreateScalarList((c_void_p * len(made))(*made), len(made)))
+            destroy = self.library.aclDestroyScalarList  # with its scalars
+        try:
+            yield handle
+        finally:
+            destroy(handle)
+
+    @contextmanager
+    def tensor_list(self, tensors: Sequence[c_void_p]) -> Iterator[c_void_p]:
+        """Provide an aclTensorList, which owns its tensors."""
+        handle = c_void_p(self.library.aclCreateTensorList((c_void_p * len(tensors))(*tensors), len(tensors)))
+        if not handle.value:
+            message = self.message()
+            for tensor in tensors:
+                self.library.aclDestroyTensor(tensor)
+            raise UserError(f"{message}; a list of tensors has no null pointers")
+        try:
+            yield handle
+        finally:
+            self.library.aclDestroyTensorList(handle)
 
     def upload(self, pointer: c_void_p, data: Array) -> None:
         """Copy a contiguous array to the device."""

@@ -15,14 +15,17 @@ import numpy as np
 from opforge.codegen.data.names import suggest
 from opforge.codegen.errors import UserError
 from opforge.codegen.expr.attr_kinds import SCALAR_TYPE
+from opforge.codegen.expr.tree import element_name
 from opforge.codegen.printing import shown
+from opforge.codegen.spec.call import named_members, parameter_of
 
 from .acl import ACL_DTYPES, Array, Extent, runtime
 from .results import AclnnError, Finding, FindingsError, findings_of
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
-    from opforge.codegen.spec.parts import AttrSpec
+    from opforge.codegen.spec.parts import AttrSpec, TensorSpec
+    from opforge.codegen.views.facts import Param
 
 C_INTEGERS = {
     "int8_t": ctypes.c_int8,
@@ -82,7 +85,17 @@ class AclnnCall:
             names = [parameter.name for parameter in known]
             if unknown := sorted(set(given) - set(names)):
                 raise UserError(f"{spec.op_type}: got {kind} {unknown[0]!r}; {suggest(unknown[0], names)}")
-        self.inputs = {name: self._array(name, value) for name, value in inputs.items() if value is not None}
+        self.inputs = {
+            key: self._array(key, value)
+            for name, given in inputs.items()
+            for key, value in named_members(spec, name, given).items()
+            if value is not None
+        }
+        # Tensors of a list may be null.
+        self.counts = {name: len(inputs[name] or ()) for name in spec.program.lists if name in inputs}
+        for tensor in spec.inputs:
+            if tensor.scalar and tensor.name in self.inputs:
+                self.inputs[tensor.name] = self._scalars(tensor.name, is_list=tensor.scalar == "list")
         self.attrs = {name: _plain(value) for name, value in attrs.items()}
         for attr in spec.attrs:
             self._check_attribute(attr)
@@ -99,6 +112,14 @@ class AclnnCall:
                 "expected a list of integers of 64 bits"
             )
         return [int(value) for value in array]
+
+    def _scalars(self, name: str, *, is_list: bool) -> Array:
+        """Return one scalar or a list of scalars as an array of one dimension."""
+        array = self.inputs[name]
+        if array.ndim > 1 or (not is_list and array.size != 1):
+            expected = "a list of numbers" if is_list else "one number"
+            raise UserError(f"{self.spec.op_type}: {name}: got an array of shape {array.shape}, expected {expected}")
+        return array.reshape(-1)
 
     def _array(self, name: str, value: Any) -> Array:
         try:
@@ -130,14 +151,40 @@ class AclnnCall:
         names = [output.name for output in self.spec.outputs]
         if unknown := sorted((set(dtypes) | set(given)) - set(names)):
             raise UserError(f"{self.spec.op_type}: got output {unknown[0]!r}; {suggest(unknown[0], names)}")
-        for name, array in given.items():
-            self._check_output(name, array)
+        known = {key: array for name, value in given.items() for key, array in self._given(name, value).items()}
         inferred = self._infer() if set(names) - set(given) else {}
-        fresh = {name: _undefined(shape, self._dtype(name, dtypes, dtype)) for name, (shape, dtype) in inferred.items()}
-        arrays = {name: given[name] if name in given else fresh[name] for name in names}
-        for name, source in self.spec.in_place.items():
-            arrays[name] = self._in_place(name, given.get(name), self.inputs.get(source.name))
+        arrays: dict[str, Array | None] = {}
+        for output in self.spec.outputs:
+            source = self.spec.in_place.get(output.name)
+            if source is not None:
+                arrays |= {
+                    key: self._in_place(key, known.get(key), self.inputs.get(of))
+                    for of, key in self._pairs(source.name, output.name).items()
+                }
+            elif output.name in given:
+                arrays |= {key: array for key, array in known.items() if parameter_of(key) == output.name}
+            else:
+                arrays |= {
+                    key: _undefined(shape, self._dtype(output.name, dtypes, dtype))
+                    for key, (shape, dtype) in inferred.items()
+                    if parameter_of(key) == output.name
+                }
         return arrays
+
+    def _given(self, name: str, value: Any) -> dict[str, Array | None]:
+        """Return the arrays of an output that the caller gives, checked."""
+        arrays = named_members(self.spec, name, value)
+        for key, array in arrays.items():
+            self._check_output(key, array)
+        return arrays
+
+    def _pairs(self, source: str, output: str) -> dict[str, str]:
+        """Return the keys of an input, or of the tensors of a list, with those of the output in its memory."""
+        return {key: output + key.removeprefix(source) for key in self._keys(source)} or {source: output}
+
+    def _keys(self, name: str) -> list[str]:
+        """Return the keys of an input; of a list, those of its tensors."""
+        return [key for key in self.inputs if parameter_of(key) == name]
 
     def _in_place(self, name: str, array: Array | None, source: Array | None) -> Array | None:
         """Return the array of an output in place, with the elements of its input, which the function overwrites."""
@@ -189,12 +236,21 @@ class AclnnCall:
         fallback = next((array.dtype for array in self.inputs.values()), np.dtype("float32"))
         known: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
         for output in self.spec.outputs:
-            found = types.get(output.name)
-            complete = found is not None and found.shape is not None and all(dim >= 0 for dim in found.shape)
-            one_element = (1,) * len(self.spec.cases[0].shapes[output.name])
-            shape = tuple(found.shape) if found is not None and found.shape is not None and complete else one_element
-            known[output.name] = (shape, np.dtype(found.dtype) if found is not None and found.dtype else fallback)
+            names = [name for name in types if parameter_of(name) == output.name] or self._assumed(output)
+            for name in names:
+                found = types.get(name)
+                complete = found is not None and found.shape is not None and all(dim >= 0 for dim in found.shape)
+                shape = (1,) * len(self.spec.cases[0].shapes[output.name])
+                if found is not None and found.shape is not None and complete:
+                    shape = tuple(found.shape)
+                known[name] = (shape, np.dtype(found.dtype) if found is not None and found.dtype else fallback)
         return known
+
+    def _assumed(self, output: TensorSpec) -> list[str]:
+        """Return the keys of an output of a call that the function rejects."""
+        first = next(iter(self.spec.program.cases[0].parallel), "")
+        count = max(len(self._keys(first)), 1)
+        return [element_name(output.name, index) for index in range(count)] if output.dynamic else [output.name]
 
     def execute(self, opapi: ctypes.CDLL, outputs: dict[str, Array | None], lead: int) -> dict[str, Array]:
         """Marshal, call both phases, wait, copy the outputs back; tensors start `lead` elements into their storage."""
@@ -214,18 +270,17 @@ class AclnnCall:
                         value = stack.enter_context(acl.scalar(kind.name, value))
                     arguments.append(stack.enter_context(acl.array(*value)) if kind.is_list else value)
                     continue
-                array = (
-                    outputs[written_by[parameter.of]] if parameter.of in written_by else self.inputs.get(parameter.of)
-                )
-                if array is None:
-                    arguments.append(c_void_p())
-                elif parameter.kind == "host_list":
-                    arguments.append(stack.enter_context(acl.array("IntArray", self.host_lists[parameter.of])))
-                else:
-                    handle, pointer, extent = stack.enter_context(acl.tensor(array, lead))
-                    arguments.append(handle)
-                    if parameter.of in written_by:
-                        written.append((array, extent, pointer))
+                source = outputs if parameter.of in written_by else self.inputs
+                name = written_by.get(parameter.of, parameter.of)
+                if not self.spec.tensor(parameter.of).dynamic:
+                    arguments.append(self._handle(parameter, source.get(name), stack, written, lead, outputs is source))
+                    continue
+                count = sum(key.startswith(f"{name}[") for key in outputs) or self.counts.get(name, 0)
+                keys = [element_name(name, index) for index in range(count)]
+                handles = [
+                    self._handle(parameter, source.get(key), stack, written, lead, outputs is source) for key in keys
+                ]
+                arguments.append(stack.enter_context(acl.tensor_list(handles)) if keys else c_void_p())
             stream = stack.enter_context(acl.stream())
             size, executor = c_uint64(), c_void_p()
             plan = getattr(opapi, f"{self.function}GetWorkspaceSize")
@@ -240,6 +295,28 @@ class AclnnCall:
                     acl.download(extent.data, pointer)
                 extent.write_back(array)
         return {name: array for name, array in outputs.items() if array is not None}
+
+    def _handle(
+        self,
+        parameter: Param,
+        array: Array | None,
+        stack: ExitStack,
+        written: list[tuple[Array, Extent, c_void_p]],
+        lead: int,
+        is_output: bool,
+    ) -> c_void_p:
+        """Return the object of the acl interface for an array; add an output to `written`."""
+        acl, tensor = runtime(), self.spec.tensor(parameter.of)
+        if array is None:
+            return c_void_p()
+        if parameter.kind == "host_list":
+            return stack.enter_context(acl.array("IntArray", self.host_lists[parameter.of]))
+        if parameter.kind == "scalar":
+            return stack.enter_context(acl.scalars(array, is_list=tensor.scalar == "list"))
+        handle, pointer, extent = stack.enter_context(acl.tensor(array, lead, is_in_list=tensor.dynamic))
+        if is_output:
+            written.append((array, extent, pointer))
+        return handle
 
     def _checked(self, function: str, status: int) -> None:
         if status:

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.spec.call import with_lists
 
 from .acl import Array, Extent, RuntimeCallError, extent_of, runtime
 from .aclnn_call import AclnnCall
@@ -97,7 +98,7 @@ def call_isolated(
         raise FindingsError(ended.findings)
     for array, extent in zip(written.values(), extents[first:], strict=True):
         extent.write_back(array)
-    return Result(written, report["launches"], str(options["soc"]))
+    return Result(with_lists(written), report["launches"], str(options["soc"]))
 
 
 def main() -> NoReturn:

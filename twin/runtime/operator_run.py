@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,9 +14,10 @@ from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import path_text, shown
 from opforge.codegen.project import Project, find_project
+from opforge.codegen.spec.call import with_lists
 from opforge.twin.build import build_project
 
-from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, level_name, one_at_a_time, require_integers, runtime
+from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, level_name, one_at_a_time, require_integers, runtime
 from .aclnn_call import AclnnCall
 from .isolation import ISOLATED_SECONDS, require_seconds
 from .operator_isolation import call_isolated
@@ -85,12 +86,12 @@ def _loaded(opapi: Path) -> ctypes.CDLL:
 
 def run(
     op_type: str,
-    inputs: Mapping[str, Array | Sequence[int] | None],
+    inputs: Mapping[str, Any],
     attrs: Mapping[str, Any] | None = None,
     *,
     soc: str = DEFAULT_SOC,
     out_dtypes: Mapping[str, Any] | None = None,
-    outputs: Mapping[str, Array | None] | None = None,
+    outputs: Mapping[str, Any] | None = None,
     function: str | None = None,
     strict: bool = True,
     level: str | None = None,
@@ -105,11 +106,13 @@ def run(
 
     Args:
         op_type: Operator type, as in the spec.
-        inputs: Arrays by parameter name; None or a missing key is a null pointer. Strides are kept.
+        inputs: Arrays by parameter name; None or a missing key is a null pointer. Strides are kept. A list of tensors
+            is a list of arrays, a scalar is a number, a list of scalars is a list of numbers.
         attrs: Attributes by name; missing ones have their defaults.
         soc: SoC that the twin emulates.
         out_dtypes: dtypes of outputs that differ from the inferred ones.
-        outputs: Arrays (strided ones too) to write into, instead of fresh ones; None is a null pointer.
+        outputs: Arrays (strided ones too) to write into, instead of fresh ones; None is a null pointer. A list of
+            tensors is a list of arrays.
         function: aclnn function; default: the first one that has a parameter for every given attribute.
         strict: Find uninitialised reads and races (level strict); False selects level fast.
         level: Active checks: strict, device or fast (twin/check_levels.json); default: the level of `strict`.
@@ -155,7 +158,7 @@ def run(
             runtime().set_options(**options)
             runtime().take_reports()
             results = call.execute(opapi, arrays, storage_offset)
-            result = Result(results, runtime().take_reports(), soc)
+            result = Result(with_lists(results), runtime().take_reports(), soc)
     if isolate:
         result = call_isolated(call, built.opapi, arrays, options, storage_offset, timeout)
     warn(result.warnings)

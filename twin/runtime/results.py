@@ -109,18 +109,21 @@ class Report:
         return self.bound_us / running if running > 0 else 0.0
 
 
-class Result(Mapping[str, Array]):
-    """The outputs of a call by name, `report`, `warnings`, and `launches`: the report of each launch as plain data."""
+class Result(Mapping[str, Any]):
+    """The outputs of a call by name, `report`, `warnings`, and `launches`: the report of each launch as plain data.
+
+    An output is an array, or a list of arrays for a list of tensors.
+    """
 
     def __init__(
-        self, outputs: dict[str, Array], launches: Sequence[Mapping[str, Any]], soc: str = DEFAULT_SOC
+        self, outputs: Mapping[str, Array | list[Array]], launches: Sequence[Mapping[str, Any]], soc: str = DEFAULT_SOC
     ) -> None:
         self._outputs = outputs
         self.launches = tuple(launches)
         self.report = _total(launches, soc)
         self.warnings = tuple(findings_of(launches))
 
-    def __getitem__(self, name: str) -> Array:
+    def __getitem__(self, name: str) -> Any:
         return self._outputs[name]
 
     def __iter__(self) -> Iterator[str]:

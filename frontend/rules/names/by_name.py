@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from opforge.codegen.printing import shown
+from opforge.codegen.spec.checker import first_name
 from opforge.codegen.spec.model import OpSpec
-from opforge.frontend.ir.attributes import read_attributes
+from opforge.frontend.ir.attributes import named_inputs, named_outputs, read_attributes
 from opforge.frontend.ir.op_names import OnnxKey, source_keys, version_problem
 from opforge.frontend.ir.reason import Unmatched
 from opforge.frontend.rules.context import Specs
@@ -38,16 +39,11 @@ class MapByName(Rule):
         node, spec = found.node, found.context.specs[self.operator]
         if problem := version_problem(self._key, found.scope.opsets):
             raise Unmatched(problem.text)
-        for kind, given, declared in (("inputs", node.input, spec.inputs), ("outputs", node.output, spec.outputs)):
-            if len(given) > len(declared):
-                names = ", ".join(tensor.name for tensor in declared)
-                raise Unmatched(f"has {len(given)} {kind}, expected at most {len(declared)}: {names}")
+        values = named_inputs(spec, node) | named_outputs(spec, node)
         if not any(node.output):
             raise Unmatched("has no output")
         attrs = read_attributes(node, spec)
-        values = dict(zip((tensor.name for tensor in spec.inputs), node.input, strict=False))
-        values |= dict(zip((tensor.name for tensor in spec.outputs), node.output, strict=False))
-        missing = [tensor.name for tensor in spec.inputs if not tensor.optional and not values.get(tensor.name)]
+        missing = [t.name for t in spec.inputs if not t.optional and not values.get(first_name(t))]
         if missing:
             names = ", ".join(missing)
             raise Unmatched(f"required input {names} is absent; got {_inputs(values)} [{_required_label(spec)}]")

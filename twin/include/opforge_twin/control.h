@@ -43,6 +43,8 @@ void opforgeTwinAddInput(opforgeTwinCall* call, const int64_t* dims, int64_t ran
    dims are fixed and unknown dims have the range 0 to -1 (no upper limit). */
 void opforgeTwinSetRange(opforgeTwinCall* call, const int64_t* lowest, const int64_t* highest);
 void opforgeTwinAddOutput(opforgeTwinCall* call, const int64_t* dims, int64_t rank, int32_t dtype);
+/* Adds a tensor to the last input or output, which is a list of tensors. A rank of -1 begins an empty list. */
+void opforgeTwinAddMember(opforgeTwinCall* call, int isInput, const int64_t* dims, int64_t rank, int32_t dtype);
 /* Adds the next attribute. opforgeTwinAddDefault adds its default value. */
 void opforgeTwinAddInt(opforgeTwinCall* call, int64_t value);
 void opforgeTwinAddFloat(opforgeTwinCall* call, float value);

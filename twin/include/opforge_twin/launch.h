@@ -25,6 +25,10 @@ struct GmArgument {
     bool isHostList = false;   ///< the host functions read the values, so the kernel may ignore them
     bool hasPadding = false;   ///< the format has elements without a value
     uint64_t address = 0;      ///< the address that the kernel uses; 0: the launch selects one
+    /// The argument is the descriptor of a list of tensors: these arguments, in order. The launch writes it.
+    std::vector<size_t> members{};
+    bool isList = false;
+    bool isMember = false;  ///< a tensor of a list: the kernel has no parameter for it
 };
 
 /// Size of the system part at the start of the workspace; the user part of a kernel follows.

@@ -168,6 +168,12 @@ void opforgeTwinAddOutput(opforgeTwinCall* call, const int64_t* dims, int64_t ra
     call->outputs.push_back(InstancesOf(dims, rank, dtype, nullptr, 0));
 }
 
+void opforgeTwinAddMember(opforgeTwinCall* call, int isInput, const int64_t* dims, int64_t rank, int32_t dtype)
+{
+    auto& parameters = isInput != 0 ? call->inputs : call->outputs;
+    parameters.back().push_back(InstancesOf(dims, rank, dtype, nullptr, 0).front());
+}
+
 void opforgeTwinAddInt(opforgeTwinCall* call, int64_t value)
 {
     call->attributes.emplace_back(value);

@@ -25,6 +25,8 @@ std::string Joined(const std::vector<std::string>& words, const char* separator)
     return text;
 }
 
+constexpr const char* kEmptyList = "any";
+
 bool SelectsKernel(const Parameter& parameter)
 {
     return parameter.kind != ParameterKind::kOptional;
@@ -35,7 +37,8 @@ void AddWords(const std::vector<Parameter>& parameters, const std::vector<ge::Da
 {
     for (size_t i = 0; i < parameters.size(); ++i) {
         if (SelectsKernel(parameters[i])) {
-            words.push_back(DtypeName(dtypes[i]));
+            const bool isEmpty = parameters[i].kind == ParameterKind::kDynamic && dtypes[i] == ge::DT_UNDEFINED;
+            words.push_back(isEmpty ? kEmptyList : DtypeName(dtypes[i]));
         }
     }
 }
@@ -60,7 +63,9 @@ CallDtypes ColumnOf(const Definition& definition, size_t column)
     return {pick(definition.inputs), pick(definition.outputs)};
 }
 
-bool IsSupported(const Definition& definition, const std::vector<std::string>& words, std::string& problem)
+/// Finds the column of the OpDef with the dtypes of the call. An empty list of tensors has the dtype of each column.
+bool FindColumn(const Definition& definition, const CallDtypes& dtypes, std::vector<std::string>& words,
+                std::string& problem)
 {
     for (const auto* parameters : {&definition.inputs, &definition.outputs}) {
         for (const Parameter& parameter : *parameters) {
@@ -72,18 +77,22 @@ bool IsSupported(const Definition& definition, const std::vector<std::string>& w
             }
         }
     }
+    const std::vector<std::string> given = WordsOf(definition, dtypes);
     std::vector<std::string> columns;
     for (size_t column = 0; column < definition.Columns(); ++column) {
-        const std::vector<std::string> supported = WordsOf(definition, ColumnOf(definition, column));
-        if (supported == words) {
+        words = WordsOf(definition, ColumnOf(definition, column));
+        const auto isEqual = [](const std::string& word, const std::string& other) {
+            return word == other || other == kEmptyList;
+        };
+        if (std::equal(words.begin(), words.end(), given.begin(), given.end(), isEqual)) {
             return true;
         }
-        const std::string text = Joined(supported, ", ");
+        const std::string text = Joined(words, ", ");
         if (std::find(columns.begin(), columns.end(), text) == columns.end()) {
             columns.push_back(text);
         }
     }
-    problem = Text("no kernel for dtypes (", Joined(words, ", "), "); expected (", Joined(columns, ") or ("), ")");
+    problem = Text("no kernel for dtypes (", Joined(given, ", "), "); expected (", Joined(columns, ") or ("), ")");
     return false;
 }
 
@@ -102,8 +111,8 @@ void* FindKernel(const Registered& operation, const CallDtypes& dtypes, const So
         problem = Text(operation.opType, ": ", product, " is none of its products: ", Joined(definition.socs, ", "));
         return nullptr;
     }
-    const std::vector<std::string> words = WordsOf(definition, dtypes);
-    if (!IsSupported(definition, words, problem)) {
+    std::vector<std::string> words;
+    if (!FindColumn(definition, dtypes, words, problem)) {
         problem = Text(operation.opType, ": ", problem);
         return nullptr;
     }

@@ -232,16 +232,32 @@ void AddLaunchArguments(const std::vector<Parameter>& parameters,
                         LaunchRequest& request, std::vector<View>& views, std::vector<size_t>& holders)
 {
     for (size_t i = 0; i < arguments.size(); ++i) {
-        GmArgument& argument = request.arguments.emplace_back();
-        argument.name = parameters[i].name;
-        argument.isOutput = isOutput;
-        argument.isInput = !isOutput;
-        argument.isHostList = parameters[i].valueDepend;
-        if (!arguments[i].empty()) {
-            const aclTensor& tensor = *arguments[i].front().tensor;
-            Describe(tensor, argument);
-            views.push_back(ViewOf(tensor, parameters[i].name));
-            holders.push_back(request.arguments.size() - 1);
+        // The kernel receives a null pointer for an empty list.
+        const bool isList = parameters[i].kind == ParameterKind::kDynamic && !arguments[i].empty();
+        const auto add = [&](const std::string& name, const aclTensor* tensor) {
+            GmArgument& argument = request.arguments.emplace_back();
+            argument.name = name;
+            argument.isOutput = isOutput;
+            argument.isInput = !isOutput;
+            argument.isHostList = parameters[i].valueDepend;
+            if (tensor != nullptr) {
+                Describe(*tensor, argument);
+                views.push_back(ViewOf(*tensor, name));
+                holders.push_back(request.arguments.size() - 1);
+            }
+        };
+        if (!isList) {
+            add(parameters[i].name, arguments[i].empty() ? nullptr : arguments[i].front().tensor);
+            continue;
+        }
+        const size_t descriptor = request.arguments.size();
+        GmArgument& list = request.arguments.emplace_back();
+        list.name = Text("the descriptor of ", parameters[i].name);
+        list.isInput = list.isHostList = list.isList = true;
+        for (size_t member = 0; member < arguments[i].size(); ++member) {
+            request.arguments[descriptor].members.push_back(request.arguments.size());
+            add(Text(parameters[i].name, "[", member, "]"), arguments[i][member].tensor);
+            request.arguments.back().isMember = true;
         }
     }
 }
@@ -356,13 +372,6 @@ aclnnStatus AddAicoreTask(aclOpExecutor* executor, const char* opType, std::init
     }
     if (!RunTiling(*operation, *call, problem)) {
         return Refuse(ACLNN_ERR_INNER_TILING_ERROR, problem);
-    }
-    for (const auto& parameters : {arguments.inputs, arguments.outputs}) {
-        for (const auto& tensors : parameters) {
-            if (tensors.size() > 1) {
-                return Refuse(ACLNN_ERR_INNER, Text(opType, ": the twin's kernels take no lists of tensors"));
-            }
-        }
     }
     LaunchRequest request = RequestOf(*call, function);
     std::vector<View> views;

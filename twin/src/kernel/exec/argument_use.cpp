@@ -3,6 +3,7 @@
 #include "kernel/exec/levels.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace opforge::twin::kernel {
 
@@ -49,10 +50,12 @@ std::string DescribeUnwritten(const GmArgument& argument, const WrittenBytes& wr
 
 void ArgumentUse::Add(const AccessedArguments& core)
 {
-    read_ |= core.read;
-    for (uint64_t left = core.written; left != 0; left &= left - 1) {
-        ++writers_[static_cast<size_t>(__builtin_ctzll(left))];
-    }
+    const auto add = [](const std::vector<uint8_t>& accessed, std::vector<uint32_t>& cores) {
+        cores.resize(accessed.size());
+        std::transform(accessed.begin(), accessed.end(), cores.begin(), cores.begin(), std::plus<uint32_t>());
+    };
+    add(core.read, readers_);
+    add(core.written, writers_);
 }
 
 std::vector<Finding> ArgumentUse::Check(const LaunchState& launch) const
@@ -81,7 +84,7 @@ std::vector<Finding> ArgumentUse::Check(const LaunchState& launch) const
     });
     for (size_t index = 0; index < arguments.size() && !isEmpty && kInputNotRead.Has(launch.options.level); ++index) {
         const GmArgument& argument = arguments[index];
-        const bool mayBeUnread = (read_ >> index & 1U) != 0 || IsListed(launch.options.unread, argument.name);
+        const bool mayBeUnread = readers_[index] != 0 || IsListed(launch.options.unread, argument.name);
         if (!mayBeUnread && argument.isInput && !argument.isOutput && !argument.isHostList &&
             argument.data != nullptr) {
             findings.push_back({"input_not_read", -1, "", "",

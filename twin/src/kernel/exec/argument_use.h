@@ -2,7 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_EXEC_ARGUMENT_USE_H
 #define OPFORGE_TWIN_KERNEL_EXEC_ARGUMENT_USE_H
 
-#include <array>
+#include <cstdint>
 #include <vector>
 
 #include "kernel/memory/access_checks.h"
@@ -17,8 +17,8 @@ public:
     std::vector<Finding> Check(const LaunchState& launch) const;
 
 private:
-    uint64_t read_ = 0;
-    std::array<uint32_t, 64> writers_{};  ///< cores by argument
+    std::vector<uint32_t> readers_;  ///< cores by argument
+    std::vector<uint32_t> writers_;
 };
 
 }  // namespace opforge::twin::kernel

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -109,9 +110,11 @@ std::string Refusal(const LaunchRequest& request, const SocFigures* soc, const k
     if (request.blockNum == 0) {
         return "blockNum is 0, expected at least 1";
     }
-    if (request.arguments.size() + 2 > kMaxArguments && !request.body) {
-        return Text("the kernel has ", request.arguments.size(), " arguments, the twin passes at most ",
-                    kMaxArguments - 2);
+    const auto passed =
+        static_cast<size_t>(std::count_if(request.arguments.begin(), request.arguments.end(),
+                                          [](const GmArgument& argument) { return !argument.isMember; }));
+    if (passed + 2 > kMaxArguments && !request.body) {
+        return Text("the kernel has ", passed, " arguments, the twin passes at most ", kMaxArguments - 2);
     }
     return {};
 }
@@ -172,7 +175,32 @@ void MapConstants(LaunchState& launch)
         &found);
 }
 
-std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& tiling)
+/// The descriptors of lists of tensors, by argument; empty for other arguments. ListTensorDesc reads them: the byte
+/// offset of the addresses; for each tensor its rank (low half), its index (high half) and its dimensions; the
+/// addresses, which are known after all arguments have one.
+std::vector<std::vector<uint64_t>> DescriptorsOf(const LaunchRequest& request)
+{
+    std::vector<std::vector<uint64_t>> descriptors(request.arguments.size());
+    for (size_t index = 0; index < request.arguments.size(); ++index) {
+        const GmArgument& argument = request.arguments[index];
+        if (!argument.isList) {
+            continue;
+        }
+        std::vector<uint64_t>& words = descriptors[index];
+        words.push_back(0);
+        for (size_t member = 0; member < argument.members.size(); ++member) {
+            const std::vector<int64_t>& shape = request.arguments[argument.members[member]].shape;
+            words.push_back(static_cast<uint64_t>(member) << 32 | shape.size());
+            words.insert(words.end(), shape.begin(), shape.end());
+        }
+        words.front() = words.size() * sizeof(uint64_t);
+        words.resize(words.size() + argument.members.size());
+    }
+    return descriptors;
+}
+
+std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& tiling,
+                                    std::vector<std::vector<uint64_t>>& descriptors)
 {
     const LaunchRequest& request = launch.request;
     for (size_t index = 0; index < request.arguments.size(); ++index) {
@@ -185,6 +213,10 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
         region.misalignment = argument.misalignment;
         region.base = argument.address;
         region.isPlaced = argument.address != 0;
+        if (argument.isList) {
+            region.host = reinterpret_cast<uint8_t*>(descriptors[index].data());
+            region.bytes = descriptors[index].size() * sizeof(uint64_t);
+        }
         WatchOrder(launch, region);
         WatchContents(launch, region, argument.isInput);
         launch.memory.Add(std::move(region));
@@ -210,7 +242,14 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
 
     std::vector<GmPointer> pointers;
     for (uint32_t index = 0; index < request.arguments.size(); ++index) {
-        pointers.push_back(PointerTo(launch, index));
+        const GmArgument& argument = request.arguments[index];
+        if (!argument.isMember) {
+            pointers.push_back(PointerTo(launch, index));
+        }
+        for (size_t member = 0; member < argument.members.size(); ++member) {
+            const size_t place = descriptors[index].size() - argument.members.size() + member;
+            descriptors[index][place] = launch.memory.AddressOf(static_cast<uint32_t>(argument.members[member]));
+        }
     }
     if (request.passWorkspace) {
         pointers.push_back(PointerTo(launch, launch.workspaceRegion));
@@ -251,7 +290,8 @@ LaunchReport LaunchChecked(const LaunchRequest& request, const Options& options)
         launch.computes = std::getenv("OPFORGE_TWIN_TIMES_ONLY") == nullptr;
         launch.isDeclared = isDeclared;
         std::vector<uint8_t> tiling = request.tiling;
-        const std::vector<GmPointer> pointers = MapArguments(launch, tiling);
+        std::vector<std::vector<uint64_t>> descriptors = DescriptorsOf(request);
+        const std::vector<GmPointer> pointers = MapArguments(launch, tiling, descriptors);
         kernel::Scheduler scheduler(launch, [&](Block& block) { RunBlock(block, pointers); });
         launch.scheduler = &scheduler;
         scheduler.Run(report);

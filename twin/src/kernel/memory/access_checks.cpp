@@ -39,7 +39,9 @@ AccessChecks::AccessChecks(LaunchState& launch, uint32_t core, const Execution& 
       order_(order),
       localOrder_(launch.layout.At(core).kind, launch.options.strict,
                   launch.options.autoSync && !kCompilerOrder.Has(launch.options.level)),
-      sites_(launch.sites)
+      sites_(launch.sites),
+      accessed_{std::vector<uint8_t>(launch.request.arguments.size()),
+                std::vector<uint8_t>(launch.request.arguments.size())}
 {
 }
 

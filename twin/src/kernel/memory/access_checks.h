@@ -13,10 +13,10 @@
 
 namespace opforge::twin::kernel {
 
-/// The arguments of the launch that a core has used: a bit for each.
+/// Whether a core has read or written each argument of the launch.
 struct AccessedArguments {
-    uint64_t read = 0;
-    uint64_t written = 0;
+    std::vector<uint8_t> read;
+    std::vector<uint8_t> written;
 };
 
 class AccessChecks {

@@ -27,7 +27,10 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
             Text(operand, " points to no argument of the kernel; pass an argument of the kernel to SetGlobalBuffer"));
     }
     const uint32_t index = launch_.memory.IndexOf(*region);
-    (kind == AccessKind::kRead ? accessed_.read : accessed_.written) |= uint64_t{1} << index % 64;
+    std::vector<uint8_t>& accessed = kind == AccessKind::kRead ? accessed_.read : accessed_.written;
+    if (index < accessed.size()) {
+        accessed[index] = 1;
+    }
     const auto offset = static_cast<int64_t>(address - region->base);
     const auto end = offset + static_cast<int64_t>(bytes);
     const char* verb = kind == AccessKind::kRead ? " reads" : " writes";

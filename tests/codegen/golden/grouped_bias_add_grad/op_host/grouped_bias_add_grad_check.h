@@ -40,7 +40,8 @@ inline Dimensions GradBiasShape(
 }
 
 /// Chooses the case of a call and binds its symbols; false if no case applies.
-inline bool BindGroupedBiasAddGrad(const GroupedBiasAddGradCall& call, GroupedBiasAddGradSymbols& symbols)
+inline bool BindGroupedBiasAddGrad([[maybe_unused]] const GroupedBiasAddGradCall& call,
+                                   GroupedBiasAddGradSymbols& symbols)
 {
     if (const Logic holds = IsPresent(call.groupIdx); holds.IsTrue()) {
         symbols.shapeCase = GroupedBiasAddGradCase::kIndexed;

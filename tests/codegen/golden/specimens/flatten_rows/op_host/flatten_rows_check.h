@@ -36,7 +36,7 @@ inline Dimensions YShape(
 }
 
 /// Chooses the case of a call and binds its symbols; false if no case applies.
-inline bool BindFlattenRows(const FlattenRowsCall& call, FlattenRowsSymbols& symbols)
+inline bool BindFlattenRows([[maybe_unused]] const FlattenRowsCall& call, FlattenRowsSymbols& symbols)
 {
     if (const Logic holds = Logic(true); holds.IsTrue()) {
         symbols.shapeCase = FlattenRowsCase::kRows;

@@ -56,7 +56,7 @@ inline DataType YDtype(const PairProductCall& call)
 }
 
 /// Chooses the case of a call and binds its symbols; false if no case applies.
-inline bool BindPairProduct(const PairProductCall& call, PairProductSymbols& symbols)
+inline bool BindPairProduct([[maybe_unused]] const PairProductCall& call, PairProductSymbols& symbols)
 {
     if (const Logic holds = Logic(true); holds.IsTrue()) {
         symbols.shapeCase = PairProductCase::kEvery;

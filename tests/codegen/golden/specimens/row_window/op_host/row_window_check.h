@@ -39,7 +39,7 @@ inline Dimensions YShape(
 }
 
 /// Chooses the case of a call and binds its symbols; false if no case applies.
-inline bool BindRowWindow(const RowWindowCall& call, RowWindowSymbols& symbols)
+inline bool BindRowWindow([[maybe_unused]] const RowWindowCall& call, RowWindowSymbols& symbols)
 {
     if (const Logic holds = Logic(true); holds.IsTrue()) {
         symbols.shapeCase = RowWindowCase::kEvery;

@@ -36,7 +36,7 @@ inline Dimensions YShape(
 }
 
 /// Chooses the case of a call and binds its symbols; false if no case applies.
-inline bool BindSequenceSums(const SequenceSumsCall& call, SequenceSumsSymbols& symbols)
+inline bool BindSequenceSums([[maybe_unused]] const SequenceSumsCall& call, SequenceSumsSymbols& symbols)
 {
     if (const Logic holds = Logic(true); holds.IsTrue()) {
         symbols.shapeCase = SequenceSumsCase::kEnds;

@@ -1,0 +1,269 @@
+"""Test lists of tensors, scalars and optional outputs: the operators run on the twin, and wrong calls are rejected."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from opforge.codegen.errors import UserError
+from opforge.codegen.new import new_project
+from opforge.codegen.project import find_project
+from opforge.codegen.render import render
+from opforge.codegen.spec.loader import load_specs
+from opforge.codegen.spec.semantics import Call, check, infer
+from opforge.codegen.views.facts import aclnn_signature
+from opforge.frontend.ir.attributes import named_inputs, named_outputs
+from opforge.frontend.ir.reason import Unmatched
+from opforge.twin import AclnnError, run
+
+LISTS = Path(__file__).parent / "lists"
+SHAPES = ((40, 300), (7,), (3, 5, 11), ())
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """Create a project with both operators and their kernels."""
+    folder = new_project("AddLists", tmp_path_factory.mktemp("lists") / "add_lists", "elementwise")
+    (folder / "op_host").mkdir(exist_ok=True)
+    for file in LISTS.iterdir():
+        place = "op_proto" if file.suffix == ".yaml" else "op_host" if file.stem.endswith("_tiling") else "op_kernel"
+        shutil.copy(file, folder / place)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def specs():
+    return {spec.op_type: spec for spec in load_specs(sorted(LISTS.glob("*.yaml")))}
+
+
+def arrays(shapes, dtype, seed=3):
+    generator = np.random.default_rng(seed)
+    return [np.asarray(generator.standard_normal(shape)).astype(dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("isolate", [False, True])
+def test_lists_are_added(project, dtype, isolate):
+    x, y = arrays(SHAPES, dtype, 1), arrays(SHAPES, dtype, 2)
+    z = run("AddLists", {"x": x, "y": y, "alpha": 0.5}, project=find_project(project), isolate=isolate)["z"]
+    assert [array.shape for array in z] == list(SHAPES)
+    for left, right, got in zip(x, y, z, strict=True):
+        np.testing.assert_array_equal(got, left + (right * dtype(0.5)).astype(dtype))
+
+
+def test_many_tensors_and_strided_ones(project):
+    x = [array.T for array in arrays([(6, 20 + index) for index in range(4)], np.float32)]
+    outputs = [np.full((array.shape[0], 12), 7, np.float32)[:, ::2] for array in x]
+    run("AddLists", {"x": x, "y": x, "alpha": -1}, outputs={"z": outputs}, project=find_project(project))
+    for array in outputs:
+        np.testing.assert_array_equal(array, 0)
+        np.testing.assert_array_equal(array.base[:, 1::2], 7)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("has_biases", [False, True])
+@pytest.mark.parametrize("has_copy", [False, True])
+def test_rows_are_split(project, dtype, has_biases, has_copy):
+    (x,), biases, factors = arrays([(12, 300)], dtype), arrays([(300,)] * 3, dtype, 4), [0.5, 2.0, -1.0]
+    inputs = {"x": x, "factors": factors, "biases": biases if has_biases else None}
+    outputs = {} if has_copy else {"copy": None}
+    result = run("SplitRows", inputs, {"sizes": [4, 1, 7]}, outputs=outputs, project=find_project(project))
+    assert ("copy" in result) == has_copy
+    if has_copy:
+        np.testing.assert_array_equal(result["copy"], x)
+    parts = np.split(x, [4, 5])
+    for part, factor, bias, got in zip(parts, factors, biases, result["y"], strict=True):
+        scaled = (part * dtype(factor)).astype(dtype)
+        np.testing.assert_array_equal(got, scaled + bias if has_biases else scaled)
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "message"),
+    [
+        ({"x": None}, 161001, "x: got no tensors, expected a list of tensors [C1]"),
+        ({"x": []}, 161001, "x: got no tensors, expected a list of tensors [C1]"),
+        ({"alpha": None}, 161001, "alpha: got null, expected a tensor [C1]"),
+        ({"y": [np.zeros(3, np.float32), np.zeros(4, np.float16)]}, 161002, "y[1]: got float16, expected float32, th"),
+        ({"x": [np.zeros(3, np.int8)] * 2}, 161002, "x[0]: got int8, expected float16 or float32 [C2]"),
+        ({"y": [np.zeros(3, np.float32)]}, 161002, "y: got 1 tensor, expected 2, the number of tensors in x [C3]"),
+        ({"y": [np.zeros(3, np.float32)] * 2}, 161002, "y[1]: got shape [3], expected [*S] = [4] [C4]"),
+        (
+            {name: [np.zeros(1, np.float32)] * 5 for name in "xy"},
+            161002,
+            "x: got 5 tensors [1], [1], [1], [1], [1], expected at most 4 tensors [C5]",
+        ),
+    ],
+)
+def test_wrong_lists_are_rejected_with_equal_words(project, specs, change, status, message):
+    tensors = [np.zeros(3, np.float32), np.zeros(4, np.float32)]
+    inputs = {"x": tensors, "y": tensors, "alpha": 1.0} | change
+    with pytest.raises(AclnnError) as caught:
+        run("AddLists", inputs, project=find_project(project))
+    assert caught.value.status == status
+    assert message in str(caught.value)
+    given = {name: value for name in "xy" for name, value in _flat(name, inputs[name]).items()}
+    shapes = {name: array.shape for name, array in given.items() if array is not None}
+    shapes |= {} if inputs["alpha"] is None else {"alpha": (1,)}
+    dtypes = {name: array.dtype.name for name, array in given.items() if array is not None}
+    counts = {name: len(inputs[name] or ()) for name in "xy"}
+    violation = check(specs["AddLists"], Call(shapes, dtypes, counts=counts), with_outputs=False)
+    assert message in violation.message
+
+
+def _flat(name, value):
+    return {f"{name}[{index}]": array for index, array in enumerate(value or ())}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"x": np.zeros(3, np.float32)}, "x: got ndarray, expected a list of arrays, as in [a, b]"),
+        ({"alpha": [1.0, 2.0]}, "alpha: got an array of shape (2,), expected one number"),
+        ({"y": [None]}, "a list of tensors has no null pointers"),
+        ({"z": []}, "got input 'z'; expected one of alpha, x, y"),
+    ],
+)
+def test_wrong_values_are_rejected(project, inputs, message):
+    tensors = [np.zeros(3, np.float32)]
+    with pytest.raises(UserError) as caught:
+        run("AddLists", {"x": tensors, "y": tensors, "alpha": 1.0} | inputs, project=find_project(project))
+    assert message in str(caught.value)
+
+
+def test_wrong_number_of_outputs_is_rejected(project):
+    (x,) = arrays([(4, 8)], np.float32)
+    outputs = {"y": [np.zeros((4, 8), np.float32)]}
+    with pytest.raises(AclnnError, match=r"y: got 1 tensor, expected len\(sizes\) = 2 \[C3\]"):
+        run("SplitRows", {"x": x, "factors": [1, 2]}, {"sizes": [2, 2]}, outputs=outputs, project=find_project(project))
+
+
+def test_shapes_follow_the_lists(specs):
+    call = Call({"x[0]": (2, 3), "x[1]": (-1, 4), "y[0]": (2, 3), "y[1]": None, "alpha": (1,)}, {"x[0]": "float16"})
+    types = infer(specs["AddLists"], call)
+    assert {name: (of.shape, of.dtype) for name, of in types.items()} == {
+        "z[0]": ((2, 3), "float16"),
+        "z[1]": ((-1, 4), "float16"),
+    }
+    types = infer(specs["SplitRows"], Call({"x": (5, 7), "factors": (2,)}, {"x": "float32"}, {"sizes": (2, 3)}))
+    assert [of.shape for of in types.values()] == [(2, 7), (3, 7), (5, 7)]
+
+
+def test_functions_have_lists_and_scalars(specs):
+    params = aclnn_signature(specs["AddLists"], "aclnnAddLists")
+    assert [param.c_type for param in params] == [
+        "const aclTensorList *",
+        "const aclTensorList *",
+        "const aclScalar *",
+        "aclTensorList *",
+    ]
+    params = aclnn_signature(specs["SplitRows"], "aclnnSplitRows")
+    assert [param.c_type for param in params] == [
+        "const aclTensor *",
+        "const aclScalarList *",
+        "const aclTensorList *",
+        "const aclIntArray *",
+        "aclTensorList *",
+        "aclTensor *",
+    ]
+
+
+def test_definitions_declare_the_lists(specs):
+    files = {path: text for spec in specs.values() for path, text in render(spec)}
+    assert ".DYNAMIC_INPUT(x, TensorType({DT_FLOAT16, DT_FLOAT}))" in files["op_proto/add_lists_proto.h"]
+    definition = files["op_host/split_rows_def.cpp"].split()
+    for name, option in (("x", "REQUIRED"), ("factors", "REQUIRED"), ("biases", "DYNAMIC"), ("y", "DYNAMIC")):
+        place = next(i for i, word in enumerate(definition) if f'("{name}")' in word)
+        assert f".ParamType({option})" in definition[place : place + 3]
+    assert ".ParamType(OPTIONAL)" in definition[definition.index('this->Output("copy")') :][1]
+    assert ".ScalarList()" in definition
+
+
+def node(inputs, outputs, **attrs):
+    return helper.make_node("AddLists", inputs, outputs, domain="opforge", **attrs)
+
+
+def test_node_assigns_its_tensors_to_lists(specs):
+    spec, given = specs["AddLists"], node(list("abcds"), list("ef"), list_sizes=[2, 2, 2])
+    assert named_inputs(spec, given) == {"x[0]": "a", "x[1]": "b", "y[0]": "c", "y[1]": "d", "alpha": "s"}
+    assert named_outputs(spec, given) == {"z[0]": "e", "z[1]": "f"}
+    split = helper.make_node("SplitRows", ["x", "f", "p", "q"], ["a", "b", "c"], domain="opforge", sizes=[1, 2])
+    assert named_inputs(specs["SplitRows"], split) == {"x": "x", "factors": "f", "biases[0]": "p", "biases[1]": "q"}
+    assert named_outputs(specs["SplitRows"], split) == {"y[0]": "a", "y[1]": "b", "copy": "c"}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (node(["a", "b", "s"], ["c"]), "has no attribute list_sizes, expected the numbers of tensors in x, y"),
+        (node(["a", "b", "s"], ["c"], list_sizes=[2, 1, 1]), "has 3 inputs, expected 4: x, y, alpha"),
+        (node(["a", "b", "s"], ["c"], list_sizes=[1, 1]), "expected the numbers of tensors in x, y, z"),
+        (node(["a", "b", "s"], ["c"], list_sizes=[-1, 3, 1]), "expected the numbers of tensors in x, y, z"),
+    ],
+)
+def test_node_with_wrong_numbers_is_rejected(specs, given, message):
+    with pytest.raises(Unmatched) as caught:
+        named_inputs(specs["AddLists"], given)
+    assert message in str(caught.value)
+
+
+def test_model_with_lists_runs_and_converts(project, tmp_path):
+    generator = np.random.default_rng(9)
+    shapes = {"a": [8, 32], "b": [5], "c": [8, 32], "d": [5], "s": [1], "factors": [2], "p": [32], "q": [32]}
+    split = helper.make_node("SplitRows", ["e", "factors", "p", "q"], ["g", "h", "k"], domain="opforge", sizes=[3, 5])
+    add = node(list("abcds"), list("ef"), list_sizes=[2, 2, 2])
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in shapes.items()]
+    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "fghk"]
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("opforge", 1)]
+    graph = helper.make_graph([add, split], "lists", values, results)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "model.onnx")
+    inputs = {name: generator.standard_normal(dims).astype(np.float32) for name, dims in shapes.items()}
+    np.savez(tmp_path / "in.npz", **inputs)
+    opforge = str(Path(sys.executable).with_name("opforge"))
+    model, made = str(tmp_path / "model.onnx"), str(tmp_path / "made.onnx")
+    subprocess.run([opforge, "convert", model, "-o", made], cwd=project, check=True, capture_output=True)
+    for source in (model, made):
+        files = ["--inputs", str(tmp_path / "in.npz"), "--outputs", str(tmp_path / "out.npz")]
+        subprocess.run([opforge, "run", source, *files], cwd=project, check=True, capture_output=True)
+        got = np.load(tmp_path / "out.npz")
+        total = inputs["a"] + inputs["s"] * inputs["c"]
+        np.testing.assert_array_equal(got["f"], inputs["b"] + inputs["s"] * inputs["d"])
+        np.testing.assert_array_equal(got["g"], inputs["factors"][0] * total[:3] + inputs["p"])
+        np.testing.assert_array_equal(got["h"], inputs["factors"][1] * total[3:] + inputs["q"])
+        np.testing.assert_array_equal(got["k"], total)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("add_lists", "alpha: [1]", "alpha: [N]", "got 1 dimensions, expected [1] for a scalar"),
+        ("add_lists", "z: ['*S']", "z: [4]", "has no symbol of the tensors of an input list, expected one, or the key"),
+        ("add_lists", "len(x) <= 4", "prod(x) <= 4", "the list 'x' in 'prod(x)'; expected one of its tensors"),
+        ("add_lists", "len(x) <= 4", "prod(S) <= 4", "'prod(S)' of an unknown tensor; expected one of alpha"),
+        ("add_lists", "name: x, dynamic", "name: x, host_values: true, dynamic", "got this key, expected none with"),
+        ("add_lists", "name: z, dynamic", "name: z, scalar: one, dynamic", "expected no 'scalar' with an output"),
+        ("add_lists", "[[5000]]", "[5000]", "expected a list of dimensions for each tensor of the list"),
+        ("split_rows", "count: len(sizes)", "count: N + Q", "unknown name 'Q'"),
+        ("split_rows", "count: len(sizes)", "count: 0 * N", "expected dimensions of at least 0"),
+        (
+            "split_rows",
+            "name: copy, optional",
+            "name: copy, count: 2, optional",
+            "expected it only with an output that",
+        ),
+        ("split_rows", "counts: {biases: 1}, ", "", "'biases' is missing in 'counts', expected its number of tensors"),
+        ("split_rows", "factors: [len(sizes)]", "factors: [2, 2]", "expected one, as in [N], for a list of scalars"),
+    ],
+)
+def test_invalid_specs_are_rejected(tmp_path, file, old, new, message):
+    text = (LISTS / f"{file}.yaml").read_text()
+    assert old in text
+    changed = tmp_path / f"{file}.yaml"
+    changed.write_text(text.replace(old, new))
+    with pytest.raises(UserError) as caught:
+        load_specs([changed])
+    assert message in str(caught.value)
