@@ -87,11 +87,12 @@ constexpr Shape ShapeOf(const ConvTbcBackwardProblem& problem)
     return shape;
 }
 
-/// Returns whether the vector cores read input before the cube cores, which then find it in L2. The copies of a halved
-/// problem are in L2 anyway.
-constexpr bool IsInputFetched(const Shape& shape, const Platform& platform)
+/// Returns whether the vector cores read weight and input before the cube cores, which then find them in L2. The copies
+/// of a halved problem are in L2 anyway.
+constexpr bool IsFetched(const Shape& shape, const Platform& platform)
 {
-    const int64_t elements = SaturatingAdd(shape.SelfElements(), SaturatingMul(shape.InputElements(), 2));
+    const int64_t larger = std::max(shape.WeightElements(), shape.InputElements());
+    const int64_t elements = SaturatingAdd(shape.SelfElements(), SaturatingMul(larger, 2));
     return !shape.isHalved && SaturatingMul(elements, shape.elementBytes) <= platform.l2Bytes / 2;
 }
 
@@ -180,7 +181,8 @@ struct StepWork {
     Side right;
     int64_t cells = 0;
     int64_t products = 0;
-    int64_t leftUses = 1;  // steps that use the left operand in L1
+    int64_t rightDepth = 0;  // depth of the right operand: the taps of grad_input continue it
+    int64_t leftUses = 1;    // steps that use the left operand in L1
     int64_t rightUses = 1;
     // Bytes that these steps are the first to load from global memory; the vector cores load self first.
     int64_t firstBytes = 0;
@@ -206,7 +208,8 @@ constexpr StepWork InputWork(const Shape& shape, const Tile& tile, int64_t taps)
     return {{1, WindowOf(shape, rows, taps), tile.depth, shape.outChannels},
             {taps, tile.columns, tile.depth, shape.outChannels},
             tile.cells,
-            taps * tile.cells};
+            taps * tile.cells,
+            taps * RoundUp(tile.depth, cube::kFractal)};
 }
 
 /// Returns the granule of the loads of `columns` columns of `width`: with whole requests, fewer cycles may move more
@@ -236,7 +239,8 @@ constexpr StepWork WeightWork(const Shape& shape, const Tile& tile, int64_t taps
     return {{1, WindowOf(shape, tile.depth, taps), WindowColumns(tile), shape.inChannels},
             {1, tile.depth, PanelColumns(tile), shape.outChannels},
             taps * tile.cells,
-            taps * tile.cells};
+            taps * tile.cells,
+            tile.depth};
 }
 
 constexpr bool Fits(const Shape& shape, const Platform& platform, const Tile& tile, const StepWork& work)
@@ -256,12 +260,15 @@ constexpr Pipes CyclesOf(const Shape& shape, const Platform& platform, const Til
     const int64_t loading =
         SaturatingAdd(work.left.LoadCycles(bytes) / work.leftUses, work.right.LoadCycles(bytes) / work.rightUses) +
         cube::FirstTouchCycles(work.firstBytes) / std::max<int64_t>(tile.Steps(), 1);
-    // A slice of a product fits into halves of L0A and L0B.
-    const int64_t widest = std::max(tile.cellRows, tile.columns) * bytes;
-    const int64_t slices = work.products * CeilDiv(tile.depth * widest, platform.l0aBytes / 2);
+    // A slice of a product fits into a half of L0A. The right operand stays in L0B if it fits into a half.
+    const int64_t half = platform.l0aBytes / 2;
+    const bool isHeld = work.rightDepth * tile.columns * bytes <= half;
+    const int64_t widest = (isHeld ? tile.cellRows : std::max(tile.cellRows, tile.columns)) * bytes;
+    const int64_t slices = work.products * CeilDiv(tile.depth * widest, half);
     const int64_t depthBytes = work.products * tile.depth * bytes;
-    const int64_t feeding = 2 * slices * cube::kFeedCycles + depthBytes * tile.cellRows / cube::kL0aRate +
-                            depthBytes * tile.columns / cube::kL0bRate;
+    const int64_t rightBytes = (isHeld ? work.rightDepth * bytes : depthBytes) * tile.columns;
+    const int64_t feeding = (isHeld ? slices + 1 : 2 * slices) * cube::kFeedCycles +
+                            depthBytes * tile.cellRows / cube::kL0aRate + rightBytes / cube::kL0bRate;
     const int64_t multiplying = slices * cube::kProductCycles +
                                 work.products * cube::CyclesOf(shape.operand, tile.cellRows, tile.columns, tile.depth);
     // The halves of L0 alternate: one is loaded while the other one is multiplied, with a flag in between.
@@ -347,7 +354,7 @@ constexpr Tile InputTile(const Shape& shape, const Platform& platform, Tile tile
     tile.tileSteps = SaturatingMul(groups, CeilDiv(shape.outChannels, tile.depth));
     StepWork last = InputWork(shape, tile, LastTaps(shape, tile.taps));
     full.rightUses = last.rightUses = UsesOf(tile, tile.panels, std::max<int64_t>(down, 1), platform);
-    full.firstBytes = last.firstBytes = shape.WeightElements() * bytes;
+    full.firstBytes = last.firstBytes = IsFetched(shape, platform) ? 0 : shape.WeightElements() * bytes;
     return Rated(tile, shape, platform, full, last, shape.inChannels);
 }
 
@@ -388,11 +395,11 @@ constexpr Tile WeightTile(const Shape& shape, const Platform& platform, Tile til
     tile.tileSteps = shape.inputRows == 0 ? 1 : CeilDiv(shape.gradRows, tile.depth);
     StepWork last = WeightWork(shape, tile, LastTaps(shape, tile.taps));
     full.leftUses = last.leftUses = UsesOf(tile, tile.windows, across, platform);
-    full.firstBytes = last.firstBytes = IsInputFetched(shape, platform) ? 0 : shape.InputElements() * bytes;
+    full.firstBytes = last.firstBytes = IsFetched(shape, platform) ? 0 : shape.InputElements() * bytes;
     return Rated(tile, shape, platform, full, last, shape.outChannels);
 }
 
-inline constexpr int64_t kSides[] = {256, 192, 160, 128, 112, 96, 80, 64, 32, 16};
+inline constexpr int64_t kSides[] = {256, 192, 176, 160, 144, 128, 112, 96, 80, 64, 32, 16};
 inline constexpr int64_t kCells[] = {1, 2, 4};
 inline constexpr int64_t kTaps[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32};
 inline constexpr int64_t kParts[] = {1, 2, 4, kEven};
@@ -551,21 +558,27 @@ constexpr Split CheapestSplit(const Shape& shape, const Platform& platform)
     return Cheaper(best, SplitOf(bestInput.each, bestWeight.each, platform, Sharing::kEach, false));
 }
 
-/// Returns the floats of a cell: of the larger cell of both products, if the tiles still alternate in L0C. The second
-/// product then begins while the cells of the first one are stored.
-constexpr int64_t CellFloatsOf(const Tile& tile, const Split& split, const Platform& platform)
+/// Returns whether the tiles of a product alternate in slots of L0C with `floats` floats.
+constexpr bool AlternatesIn(int64_t floats, const Tile& tile, const Platform& platform)
 {
-    const int64_t own = tile.cellRows * tile.columns;
-    const int64_t larger =
-        std::max(split.input.cellRows * split.input.columns, split.weight.cellRows * split.weight.columns);
-    for (const Tile& each : {split.input, split.weight}) {
-        const int64_t floats = each.cellRows * each.columns;
-        const int64_t fitting = platform.l0cBytes / kFloatBytes / larger;
-        if (fitting < 2 * each.tileFloats / floats && fitting < platform.l0cBytes / kFloatBytes / floats) {
-            return own;
+    const int64_t cellFloats = tile.cellRows * tile.columns;
+    const int64_t fitting = std::min(cube::kMaxCells, platform.l0cBytes / kFloatBytes / floats);
+    return fitting >= 2 * CeilDiv(tile.tileFloats / cellFloats, std::max<int64_t>(floats / cellFloats, 1));
+}
+
+/// Returns the floats of a slot of L0C for a product: of the larger cell or tile of both products, if the tiles still
+/// alternate. The second product then begins while the cells of the first one are stored.
+constexpr int64_t SlotFloatsOf(const Tile& tile, const Split& split, const Platform& platform)
+{
+    const Tile& input = split.input;
+    const Tile& weight = split.weight;
+    for (const int64_t floats : {std::max(input.cellRows * input.columns, weight.cellRows * weight.columns),
+                                 std::max(input.tileFloats, weight.tileFloats)}) {
+        if (AlternatesIn(floats, input, platform) && AlternatesIn(floats, weight, platform)) {
+            return floats;
         }
     }
-    return larger;
+    return tile.cellRows * tile.columns;
 }
 
 /// The sums of the columns of self on a vector core: grid, tiles and packed rows.
@@ -731,8 +744,8 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
         return plan;
     }
     const self::ColumnSums sums = self::ColumnSumsOf(shape, platform);
-    const bool isInputFetched = self::IsInputFetched(shape, platform);
-    const int64_t copyBuffers = shape.isHalved || isInputFetched ? self::kCopyBuffers : 0;
+    const bool isFetched = self::IsFetched(shape, platform);
+    const int64_t copyBuffers = shape.isHalved || isFetched ? self::kCopyBuffers : 0;
     const int64_t ubBytes = self::UbBytesOf(sums, copyBuffers);
     if (ubBytes > platform.ubBytes) {
         plan.refusal = {"bytes of the unified buffer", ubBytes, platform.ubBytes};
@@ -761,13 +774,13 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.inputColumns = static_cast<int32_t>(input.columns);
     data.inputTaps = static_cast<int32_t>(input.taps);
     data.inputDepth = static_cast<int32_t>(input.depth);
-    data.inputCellFloats = static_cast<int32_t>(self::CellFloatsOf(input, split, platform));
+    data.inputSlotFloats = static_cast<int32_t>(self::SlotFloatsOf(input, split, platform));
     data.weightCellRows = static_cast<int32_t>(weight.cellRows);
     data.weightCells = static_cast<int32_t>(weight.cells);
     data.weightColumns = static_cast<int32_t>(weight.columns);
     data.weightTaps = static_cast<int32_t>(weight.taps);
     data.weightDepth = static_cast<int32_t>(weight.depth);
-    data.weightCellFloats = static_cast<int32_t>(self::CellFloatsOf(weight, split, platform));
+    data.weightSlotFloats = static_cast<int32_t>(self::SlotFloatsOf(weight, split, platform));
     data.hasSameSlots = split.hasSameSlots ? 1 : 0;
     data.inputWindows = static_cast<int32_t>(input.windows);
     data.inputWindow = static_cast<int32_t>(input.windowBytes / bytes);
@@ -779,7 +792,7 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.weightPanel = static_cast<int32_t>(weight.panelBytes / bytes);
     data.weightWindowGranule = static_cast<int32_t>(weight.windowGranule);
     data.weightPanelGranule = static_cast<int32_t>(weight.panelGranule);
-    data.isInputFetched = isInputFetched ? 1 : 0;
+    data.isFetched = isFetched ? 1 : 0;
     data.biasSliceWidth = sums.grid.sliceWidth;
     data.biasRowBlocks = static_cast<int32_t>(sums.grid.rowBlocks);
     data.biasColumnSlices = static_cast<int32_t>(sums.grid.columnSlices);

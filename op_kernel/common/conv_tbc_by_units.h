@@ -92,9 +92,12 @@ public:
             MultiplyShare();
         }
         if ASCEND_IS_AIV {
+            if (tiling_.isFetched != 0) {
+                Fetch(weight_, WeightElements());
+            }
             SumColumns();
-            if (tiling_.isInputFetched != 0) {
-                FetchInput();
+            if (tiling_.isFetched != 0) {
+                Fetch(input_, InputElements());
             }
         }
         AscendC::SyncAll<false>();
@@ -147,10 +150,11 @@ private:
                 BeginUse(kernel::Operand::kRight, number);
             }
             const Step step = StepAt(number);
-            core_.SetCellSize(step.isInput ? tiling_.inputCellFloats : tiling_.weightCellFloats);
             if (step.isInput) {
+                core_.SetCells(tiling_.inputSlotFloats, tiling_.inputCellRows * tiling_.inputColumns);
                 MultiplyInput(step, WindowOf(number), PanelOf(number));
             } else {
+                core_.SetCells(tiling_.weightSlotFloats, tiling_.weightCellRows * tiling_.weightColumns);
                 MultiplyWeight(step, WindowOf(number), PanelOf(number));
             }
             if (IsUsed(number)) {
@@ -233,24 +237,24 @@ private:
         }
     }
 
-    /// Returns the operands of a step in L1: the windows of the steps are before the panels.
-    __aicore__ inline AscendC::LocalTensor<C> WindowOf(int64_t number)
+    /// Returns the first elements of the operands of a step in L1: the windows of the steps are before the panels.
+    __aicore__ inline int64_t WindowOf(int64_t number) const
     {
         const int64_t slot = SlotOf(kernel::Operand::kLeft, number);
-        return core_.L1(slot * (IsInput(number) ? tiling_.inputWindow : tiling_.weightWindow));
+        return slot * (IsInput(number) ? tiling_.inputWindow : tiling_.weightWindow);
     }
-    __aicore__ inline AscendC::LocalTensor<C> PanelOf(int64_t number)
+    __aicore__ inline int64_t PanelOf(int64_t number) const
     {
         const int64_t slot = SlotOf(kernel::Operand::kRight, number);
-        return IsInput(number) ? core_.L1(tiling_.inputWindows * tiling_.inputWindow + slot * tiling_.inputPanel)
-                               : core_.L1(tiling_.weightWindows * tiling_.weightWindow + slot * tiling_.weightPanel);
+        return IsInput(number) ? tiling_.inputWindows * tiling_.inputWindow + slot * tiling_.inputPanel
+                               : tiling_.weightWindows * tiling_.weightWindow + slot * tiling_.weightPanel;
     }
 
     /// Loads the rows that the taps of a step need: rows of self with zeros as padding for grad_input; rows of input
     /// without padding for grad_weight.
-    __aicore__ inline void LoadWindow(const Step& step, const AscendC::LocalTensor<C>& slot)
+    __aicore__ inline void LoadWindow(const Step& step, int64_t slot)
     {
-        const Matrix window{slot, PitchOf(step.window)};
+        const Matrix window = core_.Matrix(slot, PitchOf(step.window));
         const int64_t above = step.rows.begin - step.window.begin;
         if (step.isInput) {
             const int64_t depth = kernel::Size(step.depth);
@@ -278,19 +282,23 @@ private:
 
     // grad_input[r] = sum over taps of self[r - shift] x weight[tap] transposed.
 
-    /// Returns the matrix of weight of a tap.
-    __aicore__ inline Matrix MatrixIn(const AscendC::LocalTensor<C>& panel, const Step& step, int64_t tap) const
+    /// Returns the matrices of weight of a step, which are one operand: the taps continue its depth.
+    __aicore__ inline Matrix MatricesIn(const Step& step, int64_t panel)
     {
-        const int64_t elements = tiling_.inputColumns * kernel::RoundUp(tiling_.inputDepth, kFractal);
-        return {panel[static_cast<uint32_t>((tap - step.taps.begin) * elements)], PitchOf(step.tile.columns)};
+        return core_.Matrix(panel, PitchOf(step.tile.columns));
+    }
+    /// Returns the depth of this operand before a tap.
+    __aicore__ inline static int64_t DepthBefore(const Step& step, int64_t tap)
+    {
+        return (tap - step.taps.begin) * kernel::RoundUp(kernel::Size(step.depth), kFractal);
     }
 
-    __aicore__ inline void LoadMatrices(const Step& step, const AscendC::LocalTensor<C>& panel)
+    __aicore__ inline void LoadMatrices(const Step& step, int64_t panel)
     {
         const Span& columns = step.tile.columns;
         const int64_t depth = kernel::Size(step.depth);
         for (int64_t tap = step.taps.begin; tap < step.taps.end; ++tap) {
-            const Matrix matrix = MatrixIn(panel, step, tap);
+            const Matrix matrix = MatricesIn(step, panel).From(0, DepthBefore(step, tap));
             const int64_t row = tap * tiling_.inChannels + columns.begin;
             core_.LoadRows(matrix, matrices_[At(row, tiling_.outChannels, step.depth.begin)], kernel::Size(columns),
                            depth, tiling_.outChannels);
@@ -298,14 +306,13 @@ private:
         }
     }
 
-    __aicore__ inline void MultiplyInput(const Step& step, const AscendC::LocalTensor<C>& slot,
-                                         const AscendC::LocalTensor<C>& panel)
+    __aicore__ inline void MultiplyInput(const Step& step, int64_t slot, int64_t panel)
     {
         if (step.isFirst) {
             core_.OpenCells(tiling_.inputCells);
         }
         const Span& rows = step.tile.rows;
-        const Matrix window{slot, PitchOf(step.window)};
+        const Matrix window = core_.Matrix(slot, PitchOf(step.window));
         const int32_t n = PaddedColumns(step.tile);
         for (int32_t cell = 0; cell < tiling_.inputCells; ++cell) {
             const Span inCell = kernel::PieceOf(kernel::Size(rows), tiling_.inputCellRows, cell);
@@ -317,8 +324,9 @@ private:
                 if (steps_.HasProducts(rows, tap)) {
                     const int64_t row = rows.begin + inCell.begin - steps_.ShiftOf(tap) - step.window.begin;
                     core_.template Multiply<kernel::Operands::kDepthInside>(
-                        cell, window.From(row, 0), MatrixIn(panel, step, tap), m, n,
-                        static_cast<int32_t>(kernel::Size(step.depth)));
+                        cell, window.From(row, 0), MatricesIn(step, panel), m, n,
+                        static_cast<int32_t>(kernel::Size(step.depth)), static_cast<int32_t>(DepthBefore(step, tap)),
+                        static_cast<int32_t>(DepthBefore(step, step.taps.end)));
                 }
             }
             if (step.isLast) {
@@ -347,21 +355,21 @@ private:
                 kernel::Smaller(kernel::RoundUp(columns.end, granule), width)};
     }
 
-    __aicore__ inline void LoadGradRows(const Step& step, const AscendC::LocalTensor<C>& panel)
+    __aicore__ inline void LoadGradRows(const Step& step, int64_t panel)
     {
         const Span columns = PanelColumns(step.tile);
-        core_.LoadRows({panel, PitchOf(step.depth)}, grads_[At(step.depth.begin, tiling_.outChannels, columns.begin)],
-                       kernel::Size(step.depth), kernel::Size(columns), tiling_.outChannels);
+        core_.LoadRows(core_.Matrix(panel, PitchOf(step.depth)),
+                       grads_[At(step.depth.begin, tiling_.outChannels, columns.begin)], kernel::Size(step.depth),
+                       kernel::Size(columns), tiling_.outChannels);
     }
 
-    __aicore__ inline void MultiplyWeight(const Step& step, const AscendC::LocalTensor<C>& slot,
-                                          const AscendC::LocalTensor<C>& panel)
+    __aicore__ inline void MultiplyWeight(const Step& step, int64_t slot, int64_t panel)
     {
         if (step.isFirst) {
             core_.OpenCells(tiling_.weightTaps * tiling_.weightCells);
         }
-        const Matrix window{slot, PitchOf(step.window)};
-        const Matrix gradRows{panel, PitchOf(step.depth)};
+        const Matrix window = core_.Matrix(slot, PitchOf(step.window));
+        const Matrix gradRows = core_.Matrix(panel, PitchOf(step.depth));
         const int64_t firstRow = step.tile.rows.begin - WindowColumns(step.tile).begin;
         const int64_t firstColumn = step.tile.columns.begin - PanelColumns(step.tile).begin;
         const int32_t n = PaddedColumns(step.tile);
@@ -377,8 +385,9 @@ private:
                 if (kernel::Size(met) > 0) {
                     core_.template Multiply<kernel::Operands::kDepthOutside>(
                         cell, window.From(met.begin + steps_.ShiftOf(tap) - step.window.begin, firstRow + inCell.begin),
-                        gradRows.From(met.begin - step.depth.begin, firstColumn), m, n,
-                        static_cast<int32_t>(kernel::Size(met)));
+                        gradRows.From(0, firstColumn), m, n, static_cast<int32_t>(kernel::Size(met)),
+                        static_cast<int32_t>(met.begin - step.depth.begin),
+                        static_cast<int32_t>(kernel::Size(step.depth)));
                 }
                 if (step.isLast) {
                     core_.FillUp(cell, m, n);
@@ -475,15 +484,15 @@ private:
         }
     }
 
-    /// Reads input, so that the cube cores find it in L2. All vector cores together read faster from global memory.
-    __aicore__ inline void FetchInput()
+    /// Reads a tensor, so that the cube cores find it in L2. All vector cores together read faster from global memory.
+    __aicore__ inline void Fetch(const AscendC::GlobalTensor<T>& source, int64_t elements)
     {
         const int64_t burst = tiling_.burstBytes / static_cast<int64_t>(sizeof(T));
-        for (int64_t first = AscendC::GetBlockIdx() * burst; first < InputElements(); first += VectorCores() * burst) {
+        for (int64_t first = AscendC::GetBlockIdx() * burst; first < elements; first += VectorCores() * burst) {
             AscendC::LocalTensor<T> tile = copies_.AllocTensor<T>();
             AscendC::DataCopyExtParams load;
-            load.blockLen = static_cast<uint32_t>(kernel::Smaller(burst, InputElements() - first) * sizeof(T));
-            AscendC::DataCopyPad(tile, input_[static_cast<uint64_t>(first)], load, AscendC::DataCopyPadExtParams<T>());
+            load.blockLen = static_cast<uint32_t>(kernel::Smaller(burst, elements - first) * sizeof(T));
+            AscendC::DataCopyPad(tile, source[static_cast<uint64_t>(first)], load, AscendC::DataCopyPadExtParams<T>());
             copies_.EnQue(tile);
             tile = copies_.DeQue<T>();
             copies_.FreeTensor(tile);

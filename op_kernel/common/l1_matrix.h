@@ -17,13 +17,15 @@ template <typename T>
 struct L1Matrix {
     AscendC::LocalTensor<T> data;
     int32_t pitch;
+    int64_t begin = 0;  // element of L1; set by CubeCore
 
     static constexpr int32_t kUnit = static_cast<int32_t>(kUbBlockBytes / sizeof(T));  // elements per row of a column
 
     /// Returns the matrix starting at a row and at a column that is a multiple of kUnit.
     __aicore__ inline L1Matrix From(int64_t row, int64_t column) const
     {
-        return {data[static_cast<uint32_t>(row * kUnit + column * pitch)], pitch};
+        const int64_t offset = row * kUnit + column * pitch;
+        return {data[static_cast<uint32_t>(offset)], pitch, begin + offset};
     }
 };
 

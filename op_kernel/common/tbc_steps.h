@@ -87,7 +87,7 @@ public:
         const int64_t tile = (step - tiling_->inputSteps) / WeightTileSteps();
         const int64_t across = CeilDiv(tiling_->outChannels, tiling_->weightColumns);
         const int64_t down = CeilDiv(tiling_->inChannels, WeightTileRows());
-        return {PieceOf(tiling_->taps, tiling_->weightTaps, tile / across / down),
+        return {PieceOf(tiling_->taps, tiling_->weightTaps, TapGroup(tile / across / down)),
                 PieceOf(tiling_->inChannels, WeightTileRows(), tile / across % down),
                 PieceOf(tiling_->outChannels, tiling_->weightColumns, tile % across)};
     }
@@ -167,6 +167,14 @@ private:
                                   ? CeilDiv(begin, tiling_->inputStepCost)
                                   : tiling_->inputSteps + CeilDiv(begin - inputCost, tiling_->weightStepCost);
         return Larger(steps.begin, Smaller(first, steps.end));
+    }
+
+    /// Returns the group of taps of tiles. The first and the last taps have the fewest rows that are not padding.
+    /// Therefore the groups of both halves alternate, so that each core has a similar number of rows.
+    __aicore__ inline int64_t TapGroup(int64_t index) const
+    {
+        const int64_t groups = CeilDiv(tiling_->taps, tiling_->weightTaps);
+        return index % 2 * CeilDiv(groups, 2) + index / 2;
     }
 
     __aicore__ inline int64_t InputTapGroups() const { return Larger(1, CeilDiv(tiling_->taps, tiling_->inputTaps)); }

@@ -192,11 +192,12 @@ void CheckCells(const Drawn& drawn, int64_t rows, int64_t columns, int64_t cells
     Expect(columns * 4 <= data.burstBytes, "a burst holds a row of a tile", drawn);
 }
 
-void CheckCellSize(const Drawn& drawn, int64_t floats, int64_t used, int64_t cells,
+void CheckSlotSize(const Drawn& drawn, int64_t floats, int64_t cellFloats, int64_t cells,
                    const ConvTbcBackwardTilingData& data)
 {
-    Expect(floats >= used && cells * floats * 4 <= data.l0cBytes, "the cells of L0C have room for those of a tile",
-           drawn);
+    const int64_t slotCells = floats / cellFloats;
+    Expect(slotCells >= 1 && (cells + slotCells - 1) / slotCells * floats * 4 <= data.l0cBytes,
+           "the slots of L0C have room for the cells of a tile", drawn);
 }
 
 void CheckL1(const Drawn& drawn, int64_t windows, int64_t window, int64_t panels, int64_t panel, int64_t bytes)
@@ -257,12 +258,12 @@ void CheckPlan(const Drawn& drawn, Dice& dice)
         data.hasSameSlots == 0 || (data.inputWindows == data.weightWindows && data.inputWindow == data.weightWindow &&
                                    data.inputPanels == data.weightPanels && data.inputPanel == data.weightPanel),
         "both products have the same slots", drawn);
-    CheckCellSize(drawn, data.inputCellFloats, data.inputCellRows * data.inputColumns, data.inputCells, data);
-    CheckCellSize(drawn, data.weightCellFloats, data.weightCellRows * data.weightColumns,
+    CheckSlotSize(drawn, data.inputSlotFloats, data.inputCellRows * data.inputColumns, data.inputCells, data);
+    CheckSlotSize(drawn, data.weightSlotFloats, data.weightCellRows * data.weightColumns,
                   data.weightCells * data.weightTaps, data);
     CheckCells(drawn, data.inputCellRows, data.inputColumns, data.inputCells, bytes, data);
     CheckCells(drawn, data.weightCellRows, data.weightColumns, data.weightCells * data.weightTaps, bytes, data);
-    Expect(data.copyBuffers > 0 || (!isHalved && data.isInputFetched == 0), "copies and fetches have buffers", drawn);
+    Expect(data.copyBuffers > 0 || (!isHalved && data.isFetched == 0), "copies and fetches have buffers", drawn);
     CheckL1(drawn, data.inputWindows, data.inputWindow, data.inputPanels, data.inputPanel, bytes);
     CheckL1(drawn, data.weightWindows, data.weightWindow, data.weightPanels, data.weightPanel, bytes);
     TbcSteps steps;
