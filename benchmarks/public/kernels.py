@@ -67,6 +67,7 @@ class PublicKernel:
         typed: Inputs and outputs of the dtype of a problem, in the definition of the public operator.
         task_type: Cores of the launch.
         reason: Why it does not run.
+        outputs: Outputs of the operator of this project, in the order of the outputs of the public kernel.
     """
 
     operator: str
@@ -218,13 +219,14 @@ KERNELS = (
         "BatchNormElemtBackward",
         "ops-nn",
         "norm/sync_batch_norm_backward_elemt",
-        reason="its kernel and the kernels of Cast, ReduceSum, RealDiv and BroadcastTo are for Ascend 950 only",
+        reason="its kernel is for Ascend 950 only; ops-math/experimental has Cast, RealDiv and other operators of its "
+        "function for this chip, but the function cannot run without its own kernel",
     ),
     PublicKernel(
         "ConvTbcBackward",
         "ops-nn",
         "conv/convolution_backward",
-        reason="its function calls Transpose, Conv2DBackpropInput and Conv2DBackpropFilter; the clones have no kernels "
-        "of them for this chip",
+        reason="its function calls Conv2DBackpropInput and Conv2DBackpropFilter; the clones have no kernels of them "
+        "for this chip",
     ),
 )
