@@ -17,6 +17,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.render import kernel_skeleton, render
 from opforge.codegen.spec.checker import kernel_dtypes
 from opforge.codegen.spec.loader import load_specs
+from opforge.twin.build import build_runtime, include_flags
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [
@@ -30,6 +31,7 @@ ALL = [*FILES, *(pytest.param(path, marks=pytest.mark.all) for path in OTHERS)]
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
 def test_skeleton_compiles_with_the_entry(path, tmp_path):
+    build_runtime()
     (spec,) = load_specs([path])
     files = {name: text for name, text in render(spec) if name.startswith("op_kernel/")}
     files[spec.kernel] = kernel_skeleton(spec)
@@ -39,7 +41,7 @@ def test_skeleton_compiles_with_the_entry(path, tmp_path):
     leaders = {tensor.ir_name.upper(): spec.tensor(tensor.dtype or tensor.name) for tensor in spec.tensors}
     types = {name: DTYPES[kernel_dtypes(spec, leader)[0]].kernel for name, leader in leaders.items()}
     flags = ["-std=c++17", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wcast-qual"]
-    flags += [f"-I{ROOT / 'twin' / 'include'}", f"-I{ROOT / 'op_kernel'}", f"-I{tmp_path / 'op_kernel'}"]
+    flags += [*include_flags(), f"-I{ROOT / 'op_kernel'}", f"-I{tmp_path / 'op_kernel'}"]
     flags += [f"-DDTYPE_{name}={kind}" for name, kind in types.items()]
     command = [os.environ.get("CXX", "g++"), *flags, str(tmp_path / "op_kernel" / f"{spec.name}.cpp")]
     result = subprocess.run(command, check=False, capture_output=True, text=True)

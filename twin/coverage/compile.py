@@ -15,6 +15,8 @@ from opforge.twin.compiler.runtime_library import runtime_link
 from opforge.twin.compiler.units import COMMON, KERNEL_FLAGS, compiler, cpu_flags
 from opforge.twin.program import compile_program
 
+# They replace headers of the twin with the same names, which are for programs of `opforge cc`.
+_UNIT_TEST = Path(__file__).with_name("unit_test")
 _MOST_MESSAGES = 1 << 20
 _DUPLICATE = "duplicate 'volatile'"
 
@@ -40,6 +42,7 @@ def compile_kernels(sources: Sequence[Path], output: Path, options: Options, *, 
         *cpu_flags(),
         *KERNEL_FLAGS,
         "-w",
+        f"-I{_UNIT_TEST}",
         *include_flags(),
         *(f"-I{folder}" for folder in options.include_dirs),
     ]

@@ -40,7 +40,8 @@ public:
             return;
         }
         core_.Begin();
-        core_.SetCellSize(tiling_.tileRows * tiling_.tileColumns);
+        const int32_t floats = tiling_.tileRows * tiling_.tileColumns;
+        core_.SetCells(floats, floats);
         Load(steps.begin);
         for (int64_t step = steps.begin; step < steps.end; ++step) {
             if (step + 1 < steps.end) {
@@ -72,8 +73,8 @@ private:
         const bool isLeft = operand == kernel::Operand::kLeft;
         const int64_t first = isLeft ? 0 : 2 * tiling_.tileRows;
         const int64_t slot = SlotOf(step) * (isLeft ? tiling_.tileRows : tiling_.tileColumns);
-        return {core_.L1((first + slot) * tiling_.stepDepth),
-                static_cast<int32_t>(kernel::RoundUp(kernel::Size(rows), kernel::CubeCore<T>::kFractal))};
+        return core_.Matrix((first + slot) * tiling_.stepDepth,
+                            static_cast<int32_t>(kernel::RoundUp(kernel::Size(rows), kernel::CubeCore<T>::kFractal)));
     }
 
     __aicore__ inline void Load(int64_t step)
@@ -107,9 +108,10 @@ private:
         const int32_t m = static_cast<int32_t>(kernel::Larger(kernel::Size(rows), 2));
         core_.BeginUse(kernel::Operand::kLeft, SlotOf(step));
         core_.BeginUse(kernel::Operand::kRight, SlotOf(step));
+        const int32_t depth = static_cast<int32_t>(kernel::Size(DepthOf(step)));
         core_.template Multiply<kernel::Operands::kDepthInside>(0, InL1(kernel::Operand::kLeft, step, rows),
                                                                 InL1(kernel::Operand::kRight, step, columns), m, n,
-                                                                static_cast<int32_t>(kernel::Size(DepthOf(step))));
+                                                                depth, 0, depth);
         core_.EndUse(kernel::Operand::kLeft, SlotOf(step));
         core_.EndUse(kernel::Operand::kRight, SlotOf(step));
         if ((step + 1) % stepsOfTile_ == 0) {
