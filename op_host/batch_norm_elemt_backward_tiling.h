@@ -90,7 +90,7 @@ struct Budget {
     }
 };
 
-/// Layout of the factors of a contiguous tile in op_kernel/common/spread.h.
+/// Layout of the factors of a contiguous tile in op_kernel/common/vector/spread.h.
 struct Spreading {
     int64_t lanes = 0;  // one lane per channel and batch of the tile, plus padding
     int64_t pitch = 0;  // elements from one lane to the next

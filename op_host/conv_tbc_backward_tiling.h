@@ -622,7 +622,7 @@ constexpr Refusal RefusalOf(const Shape& shape, const Split& split, const Platfo
     return {cycles > kMaxCycles ? "cycles of the cube" : nullptr, cycles, kMaxCycles};
 }
 
-// The kernel for cores with a cube and a vector unit (op_kernel/common/conv_tbc_by_owner.h, coupled_cube.h): elements
+// The kernel for cores with a cube and a vector unit (op_kernel/conv_tbc_backward/by_owner.h, coupled_cube.h): elements
 // of a stage in UB; bytes of the rows of a cell, of a panel of rows, and of the sum of a column block.
 inline constexpr int64_t kStageElements = 8192;
 inline constexpr int64_t kReadBytes = 16384;

@@ -124,8 +124,8 @@ constexpr Budget BudgetOf(const EmbeddingDenseBackwardProblem& problem, const Gr
     return budget;
 }
 
-// The sums by table rows (op_kernel/common/embedding_by_table.h): bytes of the buffers for loads, for stores, and of
-// the scan; rows of a batch and of the table in UB; words of the list of a core, and behind it.
+// The sums by table rows (op_kernel/embedding_dense_backward/by_table.h): bytes of the buffers for loads, for stores,
+// and of the scan; rows of a batch and of the table in UB; words of the list of a core, and behind it.
 inline constexpr int64_t kChunkBytes = 32768;
 inline constexpr int64_t kTableLoadBuffers = 2;
 inline constexpr int64_t kTableStoreBuffers = 2;

@@ -5,8 +5,8 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/group_ends.h"
-#include "common/row_sum.h"
+#include "common/memory/group_ends.h"
+#include "common/vector/row_sum.h"
 #include "grouped_bias_add_grad_tiling_data.h"
 
 namespace opforge {

@@ -5,9 +5,9 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/head_shares.h"
-#include "common/row_sum.h"
-#include "common/sequences.h"
+#include "nsa_compress_grad/head_shares.h"
+#include "common/vector/row_sum.h"
+#include "nsa_compress_grad/sequences.h"
 #include "nsa_compress_grad_tiling_data.h"
 
 namespace opforge {

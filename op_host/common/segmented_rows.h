@@ -25,7 +25,7 @@ inline constexpr int64_t kMinCoreBytes = 16384;
 inline constexpr int64_t kSyncBytes = 36864;
 inline constexpr int64_t kStridedRowBytes = 64;
 
-/// Returns the bytes of the masks in op_kernel/common/row_sum.h: a bit for each float of all rows, for each row.
+/// Returns the bytes of the masks in op_kernel/common/vector/row_sum.h: a bit for each float of all rows, for each row.
 constexpr int64_t MaskBytes(int64_t packedRows, int64_t columns)
 {
     constexpr int64_t floatsPerRepeat = 64;

@@ -105,7 +105,7 @@ void CheckBuffers(const Drawn& drawn, const BatchNormElemtBackwardTilingData& da
     Expect(total <= drawn.platform.ubBytes, "buffers fit into UB", drawn);
 }
 
-/// The intermediate writes of op_kernel/common/spread.h, element by element.
+/// The intermediate writes of op_kernel/common/vector/spread.h, element by element.
 void CheckSpread(const Drawn& drawn, const BatchNormElemtBackwardTilingData& data)
 {
     const bool isAsItIs = data.isRowWise == 1 || (data.inner == 1 && data.tileBatches == 1);

@@ -10,7 +10,7 @@
 // The steps of the kernel, so that host and device are compared.
 #define __aicore__
 #include "../../op_kernel/common/arithmetic.h"  // not the "common/arithmetic.h" of the host
-#include "../../op_kernel/common/tbc_steps.h"
+#include "../../op_kernel/conv_tbc_backward/tbc_steps.h"
 
 namespace {
 

@@ -124,7 +124,8 @@ void CheckWorkspace(const Drawn& drawn, const EmbeddingDenseBackwardTilingData& 
            "the workspace holds the lists, the gaps, the records and the parked rows", drawn);
 }
 
-/// The sums of ranges of table rows; the limits are those of op_kernel/common/embedding_by_table.h and range_scan.h.
+/// The sums of ranges of table rows; the limits are those of op_kernel/embedding_dense_backward/by_table.h and
+/// range_scan.h.
 void CheckTable(const Drawn& drawn, const EmbeddingDenseBackwardTilingData& data, int64_t blocks, int64_t bytes)
 {
     constexpr int64_t chunkBytes = 32768;

@@ -10,7 +10,7 @@
 // The shares of the kernel, so that host and device are compared.
 #define __aicore__
 #include "../../op_kernel/common/arithmetic.h"
-#include "../../op_kernel/common/head_shares.h"
+#include "../../op_kernel/nsa_compress_grad/head_shares.h"
 
 namespace {
 

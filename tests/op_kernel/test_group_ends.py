@@ -1,4 +1,4 @@
-"""Test op_kernel/common/group_ends.h: lists for more rows than a test can allocate."""
+"""Test op_kernel/common/memory/group_ends.h: lists for more rows than a test can allocate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opforge.twin import launch
 # One group per lane of an output line; `limits` contains the rows and whether the list contains lengths.
 KERNEL = """
 #include "kernel_operator.h"
-#include "common/group_ends.h"
+#include "common/memory/group_ends.h"
 
 extern "C" __global__ __aicore__ void list_ends(GM_ADDR list, GM_ADDR limits, GM_ADDR ends)
 {

@@ -5,8 +5,8 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/column_sums.h"
-#include "common/float_rows.h"
+#include "common/vector/column_sums.h"
+#include "common/memory/float_rows.h"
 #include "common/order.h"
 #include "rms_norm_grad_tiling_data.h"
 

@@ -5,7 +5,7 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/float_rows.h"
+#include "common/memory/float_rows.h"
 #include "common/order.h"
 #include "rotary_embedding_tiling_data.h"
 

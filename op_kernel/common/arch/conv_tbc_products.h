@@ -5,9 +5,9 @@
 #include "common/arch/arch.h"
 
 #if OPFORGE_IS_COUPLED
-#include "common/conv_tbc_by_owner.h"
+#include "conv_tbc_backward/by_owner.h"
 #else
-#include "common/conv_tbc_by_units.h"
+#include "conv_tbc_backward/by_units.h"
 #endif
 
 namespace opforge {

@@ -5,9 +5,9 @@
 #include "common/arch/arch.h"
 
 #if OPFORGE_IS_COUPLED
-#include "common/embedding_by_owner.h"
+#include "embedding_dense_backward/by_owner.h"
 #else
-#include "common/embedding_by_ranges.h"
+#include "embedding_dense_backward/by_ranges.h"
 #endif
 
 namespace opforge {

@@ -7,7 +7,7 @@
 #if OPFORGE_IS_COUPLED
 #include "common/arch/spread_by_fill.h"
 #else
-#include "common/spread.h"
+#include "common/vector/spread.h"
 #endif
 
 #endif  // OPFORGE_OP_KERNEL_COMMON_ARCH_SPREAD_H

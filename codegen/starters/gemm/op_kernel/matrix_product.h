@@ -6,7 +6,7 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/cube_core.h"
+#include "common/cube/cube_core.h"
 #include "matrix_product_tiling_data.h"
 
 namespace opforge {

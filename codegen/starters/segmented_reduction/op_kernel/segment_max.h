@@ -3,7 +3,7 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/group_ends.h"
+#include "common/memory/group_ends.h"
 #include "segment_max_tiling_data.h"
 
 namespace opforge {

@@ -1,13 +1,13 @@
 // Products of float16 on a core with a cube and a vector unit: operands go from GM through UB to L1, sums from L0C to
 // UB.
-#ifndef OPFORGE_OP_KERNEL_COMMON_COUPLED_CUBE_H
-#define OPFORGE_OP_KERNEL_COMMON_COUPLED_CUBE_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_CUBE_COUPLED_CUBE_H
+#define OPFORGE_OP_KERNEL_COMMON_CUBE_COUPLED_CUBE_H
 
 #include "kernel_operator.h"
 #include "common/arch/arch.h"
 #include "common/arch/rows.h"
 #include "common/arithmetic.h"
-#include "common/l1_matrix.h"
+#include "common/cube/l1_matrix.h"
 
 namespace opforge {
 namespace kernel {
@@ -341,4 +341,4 @@ private:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_COUPLED_CUBE_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_CUBE_COUPLED_CUBE_H

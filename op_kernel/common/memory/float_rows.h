@@ -1,6 +1,6 @@
 // Tiles of rows in GM as float32 in UB.
-#ifndef OPFORGE_OP_KERNEL_COMMON_FLOAT_ROWS_H
-#define OPFORGE_OP_KERNEL_COMMON_FLOAT_ROWS_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_MEMORY_FLOAT_ROWS_H
+#define OPFORGE_OP_KERNEL_COMMON_MEMORY_FLOAT_ROWS_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
@@ -130,4 +130,4 @@ using RowOutput = FloatRows<T, AscendC::TPosition::VECOUT>;
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_FLOAT_ROWS_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_MEMORY_FLOAT_ROWS_H

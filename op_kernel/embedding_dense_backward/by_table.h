@@ -1,14 +1,14 @@
 // EmbeddingDenseBackward for narrow rows: each core owns a range of table rows. It scans all indices for them, and adds
 // their rows of grad to sums in UB. All cores share the rows of grad of the most frequent table rows.
-#ifndef OPFORGE_OP_KERNEL_COMMON_EMBEDDING_BY_TABLE_H
-#define OPFORGE_OP_KERNEL_COMMON_EMBEDDING_BY_TABLE_H
+#ifndef OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_BY_TABLE_H
+#define OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_BY_TABLE_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/merge_runs.h"
+#include "common/vector/merge_runs.h"
 #include "common/order.h"
-#include "common/range_scan.h"
-#include "common/row_burst.h"
+#include "common/vector/range_scan.h"
+#include "common/memory/row_burst.h"
 #include "embedding_dense_backward_tiling_data.h"
 
 namespace opforge {
@@ -781,4 +781,4 @@ private:
 
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_EMBEDDING_BY_TABLE_H
+#endif  // OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_BY_TABLE_H

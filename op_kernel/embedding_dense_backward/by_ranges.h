@@ -1,9 +1,9 @@
 // EmbeddingDenseBackward for vector units with a sort: by ranges of table rows, or by sorted indices.
-#ifndef OPFORGE_OP_KERNEL_COMMON_EMBEDDING_BY_RANGES_H
-#define OPFORGE_OP_KERNEL_COMMON_EMBEDDING_BY_RANGES_H
+#ifndef OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_BY_RANGES_H
+#define OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_BY_RANGES_H
 
-#include "common/embedding_by_sort.h"
-#include "common/embedding_by_table.h"
+#include "embedding_dense_backward/by_sort.h"
+#include "embedding_dense_backward/by_table.h"
 
 namespace opforge {
 
@@ -43,4 +43,4 @@ private:
 
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_EMBEDDING_BY_RANGES_H
+#endif  // OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_BY_RANGES_H

@@ -1,6 +1,6 @@
 // Even splits of rows of heads.
-#ifndef OPFORGE_OP_KERNEL_COMMON_HEAD_SHARES_H
-#define OPFORGE_OP_KERNEL_COMMON_HEAD_SHARES_H
+#ifndef OPFORGE_OP_KERNEL_NSA_COMPRESS_GRAD_HEAD_SHARES_H
+#define OPFORGE_OP_KERNEL_NSA_COMPRESS_GRAD_HEAD_SHARES_H
 
 #include "common/arithmetic.h"
 
@@ -73,4 +73,4 @@ private:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_HEAD_SHARES_H
+#endif  // OPFORGE_OP_KERNEL_NSA_COMPRESS_GRAD_HEAD_SHARES_H

@@ -1,10 +1,10 @@
 // Sums of the rows of a matrix in GM, accumulated as float32 in UB.
-#ifndef OPFORGE_OP_KERNEL_COMMON_ROW_SUM_H
-#define OPFORGE_OP_KERNEL_COMMON_ROW_SUM_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_VECTOR_ROW_SUM_H
+#define OPFORGE_OP_KERNEL_COMMON_VECTOR_ROW_SUM_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/offsets.h"
+#include "common/vector/offsets.h"
 
 namespace opforge {
 namespace kernel {
@@ -322,4 +322,4 @@ private:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_ROW_SUM_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_VECTOR_ROW_SUM_H

@@ -1,6 +1,6 @@
 // Lists of pairs of 32-bit words in GM for the scalar unit, which reads or writes a pair of words in UB at once.
-#ifndef OPFORGE_OP_KERNEL_COMMON_WORD_PAIRS_H
-#define OPFORGE_OP_KERNEL_COMMON_WORD_PAIRS_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_VECTOR_WORD_PAIRS_H
+#define OPFORGE_OP_KERNEL_COMMON_VECTOR_WORD_PAIRS_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
@@ -112,4 +112,4 @@ private:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_WORD_PAIRS_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_VECTOR_WORD_PAIRS_H

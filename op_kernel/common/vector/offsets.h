@@ -1,6 +1,6 @@
 // Arithmetic progressions.
-#ifndef OPFORGE_OP_KERNEL_COMMON_OFFSETS_H
-#define OPFORGE_OP_KERNEL_COMMON_OFFSETS_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_VECTOR_OFFSETS_H
+#define OPFORGE_OP_KERNEL_COMMON_VECTOR_OFFSETS_H
 
 #include "kernel_operator.h"
 #include "common/order.h"
@@ -22,4 +22,4 @@ __aicore__ inline void FillProgression(const AscendC::LocalTensor<T>& values, T 
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_OFFSETS_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_VECTOR_OFFSETS_H

@@ -3,14 +3,14 @@
 // split evenly. If a tile has steps of several cores, each core stores a partial sum as float32. After a barrier, the
 // vector cores merge the partial sums in the order of the cores. Before the barrier, the vector cores sum the columns
 // of self.
-#ifndef OPFORGE_OP_KERNEL_COMMON_CONV_TBC_BY_UNITS_H
-#define OPFORGE_OP_KERNEL_COMMON_CONV_TBC_BY_UNITS_H
+#ifndef OPFORGE_OP_KERNEL_CONV_TBC_BACKWARD_BY_UNITS_H
+#define OPFORGE_OP_KERNEL_CONV_TBC_BACKWARD_BY_UNITS_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/cube_core.h"
-#include "common/row_sum.h"
-#include "common/tbc_steps.h"
+#include "common/cube/cube_core.h"
+#include "common/vector/row_sum.h"
+#include "conv_tbc_backward/tbc_steps.h"
 #include "conv_tbc_backward_tiling_data.h"
 
 namespace opforge {
@@ -675,4 +675,4 @@ private:
 
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_CONV_TBC_BY_UNITS_H
+#endif  // OPFORGE_OP_KERNEL_CONV_TBC_BACKWARD_BY_UNITS_H

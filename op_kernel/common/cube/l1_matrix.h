@@ -1,6 +1,6 @@
 // Matrices in L1, the operands of the cube.
-#ifndef OPFORGE_OP_KERNEL_COMMON_L1_MATRIX_H
-#define OPFORGE_OP_KERNEL_COMMON_L1_MATRIX_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_CUBE_L1_MATRIX_H
+#define OPFORGE_OP_KERNEL_COMMON_CUBE_L1_MATRIX_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
@@ -34,4 +34,4 @@ enum class Operand : int32_t { kLeft, kRight };
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_L1_MATRIX_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_CUBE_L1_MATRIX_H

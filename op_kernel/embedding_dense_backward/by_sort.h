@@ -1,16 +1,16 @@
 // EmbeddingDenseBackward: the indices are sorted once. Every core sums an equal number of sorted rows. If a run of
 // equal indices has rows of several cores, each core stores a partial sum as float32. After a barrier, the cores merge
 // the partial sums in the order of the cores. All cores zero the rows without an index.
-#ifndef OPFORGE_OP_KERNEL_COMMON_EMBEDDING_BY_SORT_H
-#define OPFORGE_OP_KERNEL_COMMON_EMBEDDING_BY_SORT_H
+#ifndef OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_BY_SORT_H
+#define OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_BY_SORT_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/index_sort.h"
+#include "common/vector/index_sort.h"
 #include "common/order.h"
-#include "common/row_burst.h"
-#include "common/row_gaps.h"
-#include "common/word_pairs.h"
+#include "common/memory/row_burst.h"
+#include "common/memory/row_gaps.h"
+#include "common/vector/word_pairs.h"
 #include "embedding_dense_backward_tiling_data.h"
 
 namespace opforge {
@@ -645,4 +645,4 @@ private:
 
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_EMBEDDING_BY_SORT_H
+#endif  // OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_BY_SORT_H

@@ -1,6 +1,6 @@
 // Starts and ends of groups of rows: from a list in GM, or for groups of equal size.
-#ifndef OPFORGE_OP_KERNEL_COMMON_GROUP_ENDS_H
-#define OPFORGE_OP_KERNEL_COMMON_GROUP_ENDS_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_MEMORY_GROUP_ENDS_H
+#define OPFORGE_OP_KERNEL_COMMON_MEMORY_GROUP_ENDS_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
@@ -278,4 +278,4 @@ private:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_GROUP_ENDS_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_MEMORY_GROUP_ENDS_H

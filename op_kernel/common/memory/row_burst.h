@@ -1,6 +1,6 @@
 // Rows of a matrix in GM that one DMA can copy.
-#ifndef OPFORGE_OP_KERNEL_COMMON_ROW_BURST_H
-#define OPFORGE_OP_KERNEL_COMMON_ROW_BURST_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_MEMORY_ROW_BURST_H
+#define OPFORGE_OP_KERNEL_COMMON_MEMORY_ROW_BURST_H
 
 #include <cstdint>
 
@@ -46,4 +46,4 @@ private:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_ROW_BURST_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_MEMORY_ROW_BURST_H

@@ -1,7 +1,7 @@
 // The steps of both products of a convolution over time: their tiles, rows and cores. Rows are (time, batch) pairs, so
 // a tap of the kernel is a shift by whole rows. The file has only arithmetic, for host and device.
-#ifndef OPFORGE_OP_KERNEL_COMMON_TBC_STEPS_H
-#define OPFORGE_OP_KERNEL_COMMON_TBC_STEPS_H
+#ifndef OPFORGE_OP_KERNEL_CONV_TBC_BACKWARD_TBC_STEPS_H
+#define OPFORGE_OP_KERNEL_CONV_TBC_BACKWARD_TBC_STEPS_H
 
 #include "common/arithmetic.h"
 #include "conv_tbc_backward_tiling_data.h"
@@ -194,4 +194,4 @@ private:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_TBC_STEPS_H
+#endif  // OPFORGE_OP_KERNEL_CONV_TBC_BACKWARD_TBC_STEPS_H

@@ -1,14 +1,14 @@
 // Stable sort of a list of indices in GM, by one core or by all cores together.
-#ifndef OPFORGE_OP_KERNEL_COMMON_INDEX_SORT_H
-#define OPFORGE_OP_KERNEL_COMMON_INDEX_SORT_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_VECTOR_INDEX_SORT_H
+#define OPFORGE_OP_KERNEL_COMMON_VECTOR_INDEX_SORT_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/merge_runs.h"
+#include "common/vector/merge_runs.h"
 #include "common/order.h"
-#include "common/search.h"
-#include "common/sort_code.h"
-#include "common/word_pairs.h"
+#include "common/memory/search.h"
+#include "common/vector/sort_code.h"
+#include "common/vector/word_pairs.h"
 
 namespace opforge {
 namespace kernel {
@@ -350,4 +350,4 @@ private:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_INDEX_SORT_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_VECTOR_INDEX_SORT_H

@@ -1,6 +1,6 @@
 // Sums of columns over the rows of all cores: running sums of each core in UB, then sums of the cores through GM.
-#ifndef OPFORGE_OP_KERNEL_COMMON_COLUMN_SUMS_H
-#define OPFORGE_OP_KERNEL_COMMON_COLUMN_SUMS_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_VECTOR_COLUMN_SUMS_H
+#define OPFORGE_OP_KERNEL_COMMON_VECTOR_COLUMN_SUMS_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
@@ -117,4 +117,4 @@ private:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_COLUMN_SUMS_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_VECTOR_COLUMN_SUMS_H

@@ -1,7 +1,7 @@
 // EmbeddingDenseBackward for vector units without a sort: each core owns a range of table rows and scans all indices
 // for them. No core waits for another one. The bits do not depend on the number of cores.
-#ifndef OPFORGE_OP_KERNEL_COMMON_EMBEDDING_BY_OWNER_H
-#define OPFORGE_OP_KERNEL_COMMON_EMBEDDING_BY_OWNER_H
+#ifndef OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_BY_OWNER_H
+#define OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_BY_OWNER_H
 
 #include "kernel_operator.h"
 #include "common/arch/owner_scan.h"
@@ -217,4 +217,4 @@ private:
 
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_EMBEDDING_BY_OWNER_H
+#endif  // OPFORGE_OP_KERNEL_EMBEDDING_DENSE_BACKWARD_BY_OWNER_H

@@ -1,6 +1,6 @@
 // Search in ordered data in GM with many probes per step. A step costs the latency of one DMA.
-#ifndef OPFORGE_OP_KERNEL_COMMON_SEARCH_H
-#define OPFORGE_OP_KERNEL_COMMON_SEARCH_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_MEMORY_SEARCH_H
+#define OPFORGE_OP_KERNEL_COMMON_MEMORY_SEARCH_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
@@ -81,4 +81,4 @@ __aicore__ inline int64_t FirstFailure(Test& test, int64_t low, int64_t high)
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_SEARCH_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_MEMORY_SEARCH_H

@@ -1,6 +1,6 @@
 // Order-preserving codes: 32-bit integers as floats, for a sort unit with float keys only.
-#ifndef OPFORGE_OP_KERNEL_COMMON_SORT_CODE_H
-#define OPFORGE_OP_KERNEL_COMMON_SORT_CODE_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_VECTOR_SORT_CODE_H
+#define OPFORGE_OP_KERNEL_COMMON_VECTOR_SORT_CODE_H
 
 #include "kernel_operator.h"
 
@@ -51,4 +51,4 @@ public:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_SORT_CODE_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_VECTOR_SORT_CODE_H

@@ -1,6 +1,6 @@
 // Sequences of rows and their windows.
-#ifndef OPFORGE_OP_KERNEL_COMMON_SEQUENCES_H
-#define OPFORGE_OP_KERNEL_COMMON_SEQUENCES_H
+#ifndef OPFORGE_OP_KERNEL_NSA_COMPRESS_GRAD_SEQUENCES_H
+#define OPFORGE_OP_KERNEL_NSA_COMPRESS_GRAD_SEQUENCES_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
@@ -223,4 +223,4 @@ private:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_SEQUENCES_H
+#endif  // OPFORGE_OP_KERNEL_NSA_COMPRESS_GRAD_SEQUENCES_H

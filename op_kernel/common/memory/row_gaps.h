@@ -1,11 +1,11 @@
 // Gaps between ascending rows of a table, as a list in GM.
-#ifndef OPFORGE_OP_KERNEL_COMMON_ROW_GAPS_H
-#define OPFORGE_OP_KERNEL_COMMON_ROW_GAPS_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_MEMORY_ROW_GAPS_H
+#define OPFORGE_OP_KERNEL_COMMON_MEMORY_ROW_GAPS_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/search.h"
-#include "common/word_pairs.h"
+#include "common/memory/search.h"
+#include "common/vector/word_pairs.h"
 
 namespace opforge {
 namespace kernel {
@@ -110,4 +110,4 @@ private:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_ROW_GAPS_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_MEMORY_ROW_GAPS_H

@@ -1,10 +1,10 @@
 // Matrix products on one cube core: operands use halves of L1, L0A and L0B; sums accumulate in cells of L0C.
-#ifndef OPFORGE_OP_KERNEL_COMMON_CUBE_CORE_H
-#define OPFORGE_OP_KERNEL_COMMON_CUBE_CORE_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_CUBE_CUBE_CORE_H
+#define OPFORGE_OP_KERNEL_COMMON_CUBE_CUBE_CORE_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/l1_matrix.h"
+#include "common/cube/l1_matrix.h"
 
 namespace opforge {
 namespace kernel {
@@ -399,4 +399,4 @@ private:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_CUBE_CORE_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_CUBE_CUBE_CORE_H

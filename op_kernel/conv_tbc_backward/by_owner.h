@@ -1,14 +1,14 @@
 // ConvTbcBackward for cores with a cube and a vector unit. Each block of a gradient is the work of one core, with all
 // its products. No core waits for another one. The bits do not depend on the number of cores.
-#ifndef OPFORGE_OP_KERNEL_COMMON_CONV_TBC_BY_OWNER_H
-#define OPFORGE_OP_KERNEL_COMMON_CONV_TBC_BY_OWNER_H
+#ifndef OPFORGE_OP_KERNEL_CONV_TBC_BACKWARD_BY_OWNER_H
+#define OPFORGE_OP_KERNEL_CONV_TBC_BACKWARD_BY_OWNER_H
 
 #include "kernel_operator.h"
 #include "common/arch/arch.h"
 #include "common/arch/row_panel.h"
 #include "common/arch/rows.h"
 #include "common/arithmetic.h"
-#include "common/coupled_cube.h"
+#include "common/cube/coupled_cube.h"
 #include "conv_tbc_backward_tiling_data.h"
 
 namespace opforge {
@@ -287,4 +287,4 @@ private:
 
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_CONV_TBC_BY_OWNER_H
+#endif  // OPFORGE_OP_KERNEL_CONV_TBC_BACKWARD_BY_OWNER_H

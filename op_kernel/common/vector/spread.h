@@ -1,10 +1,10 @@
 // One value per channel, repeated for all elements of the channels in a contiguous range of memory.
-#ifndef OPFORGE_OP_KERNEL_COMMON_SPREAD_H
-#define OPFORGE_OP_KERNEL_COMMON_SPREAD_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_VECTOR_SPREAD_H
+#define OPFORGE_OP_KERNEL_COMMON_VECTOR_SPREAD_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/offsets.h"
+#include "common/vector/offsets.h"
 #include "common/order.h"
 
 namespace opforge {
@@ -150,4 +150,4 @@ private:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_SPREAD_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_VECTOR_SPREAD_H

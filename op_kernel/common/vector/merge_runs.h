@@ -1,10 +1,10 @@
 // A merge of sorted runs of pairs that are beside each other.
-#ifndef OPFORGE_OP_KERNEL_COMMON_MERGE_RUNS_H
-#define OPFORGE_OP_KERNEL_COMMON_MERGE_RUNS_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_VECTOR_MERGE_RUNS_H
+#define OPFORGE_OP_KERNEL_COMMON_VECTOR_MERGE_RUNS_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/word_pairs.h"
+#include "common/vector/word_pairs.h"
 
 namespace opforge {
 namespace kernel {
@@ -46,4 +46,4 @@ __aicore__ inline AscendC::LocalTensor<float> MergeRuns(AscendC::LocalTensor<flo
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_MERGE_RUNS_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_VECTOR_MERGE_RUNS_H

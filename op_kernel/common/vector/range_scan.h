@@ -1,6 +1,6 @@
 // The indices of a list that are in a range of table rows, in the order of the list.
-#ifndef OPFORGE_OP_KERNEL_COMMON_RANGE_SCAN_H
-#define OPFORGE_OP_KERNEL_COMMON_RANGE_SCAN_H
+#ifndef OPFORGE_OP_KERNEL_COMMON_VECTOR_RANGE_SCAN_H
+#define OPFORGE_OP_KERNEL_COMMON_VECTOR_RANGE_SCAN_H
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
@@ -262,4 +262,4 @@ private:
 }  // namespace kernel
 }  // namespace opforge
 
-#endif  // OPFORGE_OP_KERNEL_COMMON_RANGE_SCAN_H
+#endif  // OPFORGE_OP_KERNEL_COMMON_VECTOR_RANGE_SCAN_H
