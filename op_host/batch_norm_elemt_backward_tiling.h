@@ -15,7 +15,6 @@ namespace opforge {
 namespace batch_norm_elemt_backward {
 
 inline constexpr int64_t kMaxElements = int64_t{1} << 58;  // byte offsets stay far below 2^63
-inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kFloatsPerRepeat = 64;
 inline constexpr int64_t kFloatsPerBankGroups = 128;  // 16 bank groups of 32 bytes

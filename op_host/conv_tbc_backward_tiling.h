@@ -20,8 +20,6 @@ namespace opforge {
 
 namespace conv_tbc_backward {
 
-using cube::kFloatBytes;
-
 // Buffers of a vector core: bursts of rows, the rows as floats, their sum, results, and elements of the float16 copies.
 inline constexpr int64_t kBurstBytes = 16384;
 inline constexpr int64_t kBurstBuffers = 4;
@@ -817,9 +815,9 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
         data.partOffset = data.weightOffset + RoundUp(shape.WeightElements() * bytes, self::kCopyAlignment);
     }
     // A core stores at most four partial sums of tiles: for each product, of its first and of its last tile.
-    data.biasOffset = data.partOffset + 4 * plan.blockNum * data.partFloats * self::kFloatBytes;
-    data.biasPitch = RoundUp(shape.outChannels, kGmSectorBytes / self::kFloatBytes);
-    plan.workspaceBytes = data.biasOffset + sums.grid.rowBlocks * data.biasPitch * self::kFloatBytes;
+    data.biasOffset = data.partOffset + 4 * plan.blockNum * data.partFloats * kFloatBytes;
+    data.biasPitch = RoundUp(shape.outChannels, kGmSectorBytes / kFloatBytes);
+    plan.workspaceBytes = data.biasOffset + sums.grid.rowBlocks * data.biasPitch * kFloatBytes;
     return plan;
 }
 

@@ -19,7 +19,6 @@ namespace opforge {
 namespace embedding_dense_backward {
 
 inline constexpr int64_t kMaxRows = std::numeric_limits<int32_t>::max();
-inline constexpr int64_t kFloatBytes = 4;
 
 inline constexpr int64_t kTileBuffers = 3;
 // Buffers for neighboring rows of the output, which one DMA stores. Narrow rows have many short stores.
@@ -313,7 +312,7 @@ constexpr Plan<EmbeddingDenseBackwardTilingData> PlanEmbeddingDenseBackward(
     data.weights = problem.numWeights;
     data.padding = problem.paddingIdx >= 0 && problem.paddingIdx < problem.numWeights ? problem.paddingIdx : -1;
     data.sliceWidth = grid.sliceWidth;
-    data.partialPitch = RoundUp(problem.E, kGmSectorBytes / self::kFloatBytes);
+    data.partialPitch = RoundUp(problem.E, kGmSectorBytes / kFloatBytes);
     data.scale = problem.scaleGradByFreq ? 1 : 0;
     data.columnSlices = static_cast<int32_t>(grid.columnSlices);
     data.rowBlocks = static_cast<int32_t>(grid.rowBlocks);
@@ -337,7 +336,7 @@ constexpr Plan<EmbeddingDenseBackwardTilingData> PlanEmbeddingDenseBackward(
         const int64_t lists = chunk < problem.M ? 1 : blocks;
         const int64_t gapBytes = (problem.M + grid.rowBlocks) * self::kGapEntryBytes;
         plan.workspaceBytes = lists * self::kListBytesPerIndex * problem.M + gapBytes +
-                              grid.rowBlocks * (self::kRecordBytes + 2 * data.partialPitch * self::kFloatBytes);
+                              grid.rowBlocks * (self::kRecordBytes + 2 * data.partialPitch * kFloatBytes);
         const self::Table table = self::TableOf(problem, platform);
         if (table.rows > 0 && blocks == platform.coreNum && table.cycles < self::SortedCycles(problem, chunk, blocks)) {
             data.tableRows = static_cast<int32_t>(table.rows);

@@ -20,7 +20,6 @@ namespace opforge {
 namespace grouped_bias_add_grad {
 
 inline constexpr int64_t kMaxIndexedRows = std::numeric_limits<int32_t>::max();
-inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 
 // A burst of 16 KiB reaches the full rate of the DMA. Four bursts hide its latency if groups are short.
@@ -233,8 +232,8 @@ constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const Groupe
     plan.blockNum = grid.rowBlocks * grid.columnSlices;
     if (grid.rowBlocks > 1 && budget.batchGroups == 0) {
         // A row block stores at most two rows of partial sums: of its first group and of its last group.
-        data.partialPitch = RoundUp(shape.columns, kGmSectorBytes / self::kFloatBytes);
-        plan.workspaceBytes = 2 * grid.rowBlocks * data.partialPitch * self::kFloatBytes;
+        data.partialPitch = RoundUp(shape.columns, kGmSectorBytes / kFloatBytes);
+        plan.workspaceBytes = 2 * grid.rowBlocks * data.partialPitch * kFloatBytes;
     }
     return plan;
 }

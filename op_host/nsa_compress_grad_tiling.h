@@ -19,7 +19,6 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 57;                      /
 inline constexpr int64_t kMaxRowBytes = std::numeric_limits<uint32_t>::max();  // stride of a DMA
 inline constexpr int64_t kMaxWindowRows = 65536;                               // larger windows do not fit into UB
 inline constexpr int64_t kElementBytes = 2;
-inline constexpr int64_t kFloatBytes = 4;
 inline constexpr int64_t kElementsPerBlock = kUbBlockBytes / kElementBytes;
 inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kFloatsPerRepeat = 64;
@@ -247,8 +246,8 @@ constexpr Plan<NsaCompressGradTilingData> PlanNsaCompressGrad(const NsaCompressG
     plan.blockNum = split.cores;
     if (split.needsBarrier) {
         const int64_t sums = problem.compressBlockSize * RoundUp(tile.heads, self::kElementsPerBlock);
-        data.slotPitch = RoundUp(sums, kGmSectorBytes / self::kFloatBytes);
-        plan.workspaceBytes = (split.cores + CeilDiv(problem.N, tile.heads)) * data.slotPitch * self::kFloatBytes;
+        data.slotPitch = RoundUp(sums, kGmSectorBytes / kFloatBytes);
+        plan.workspaceBytes = (split.cores + CeilDiv(problem.N, tile.heads)) * data.slotPitch * kFloatBytes;
     }
     return plan;
 }

@@ -1,4 +1,4 @@
-// Integer arithmetic of plans. All arguments are non-negative, all divisors positive.
+// Integer arithmetic and units of plans. All arguments are non-negative, all divisors positive.
 #ifndef OPFORGE_OP_HOST_COMMON_ARITHMETIC_H
 #define OPFORGE_OP_HOST_COMMON_ARITHMETIC_H
 
@@ -6,6 +6,9 @@
 #include <limits>
 
 namespace opforge {
+
+inline constexpr int64_t kUbBlockBytes = 32;  // unit of alignment in UB
+inline constexpr int64_t kFloatBytes = 4;
 
 constexpr int64_t CeilDiv(int64_t value, int64_t divisor)
 {

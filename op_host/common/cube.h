@@ -13,7 +13,6 @@ namespace cube {
 
 inline constexpr int64_t kFractal = 16;    // rows and columns of a block of L0C
 inline constexpr int64_t kUnitBytes = 32;  // bytes per row of a block of L1
-inline constexpr int64_t kFloatBytes = 4;
 // Rows of L1 after a matrix that a read of whole fractals may use if it begins inside a fractal.
 inline constexpr int64_t kSlackBytes = (kFractal - 1) * kUnitBytes;
 // Every cell has an event between the cube and its store; there are eight events.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "common/arithmetic.h"
 #include "opforge_tables.h"
 
 namespace opforge {
@@ -50,7 +51,6 @@ struct Plan {
     Refusal refusal;
 };
 
-inline constexpr int64_t kUbBlockBytes = 32;    // unit of alignment in UB
 inline constexpr int64_t kGmSectorBytes = 128;  // unit of GM traffic
 
 }  // namespace opforge

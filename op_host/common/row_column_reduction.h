@@ -30,7 +30,6 @@ template <typename Data>
 constexpr Plan<Data> PlanRowColumnReduction(const RowColumnReductionWork& work, const Platform& platform)
 {
     constexpr int64_t kColumnPad = 32;
-    constexpr int64_t kFloatBytes = 4;
     const int64_t padded = work.columns > tile::kMaxElements ? work.columns : RoundUp(work.columns, kColumnPad);
     const int64_t reserved = SaturatingAdd(SaturatingMul(padded, work.bytesPerColumn), work.reservedBytes);
     Plan<Data> plan =

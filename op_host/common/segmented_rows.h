@@ -14,7 +14,6 @@ namespace opforge {
 
 namespace segmented_rows {
 
-inline constexpr int64_t kFloatBytes = 4;
 // A wider tile has the same burst length, but needs more UB.
 inline constexpr int64_t kMaxTileWidth = 4096;
 // Slices start at multiples of this; narrower slices reduce the rate of the DMA.
@@ -133,8 +132,8 @@ constexpr Plan<Data> PlanSegmentedRows(const SegmentedRowsWork& work, const Plat
     plan.data.plannedUbBytes = static_cast<int32_t>(plan.data.tileWidth * work.bytesPerColumn + work.reservedBytes);
     plan.blockNum = grid.rowBlocks * grid.columnSlices;
     if (grid.rowBlocks > 1) {
-        plan.data.partialPitch = RoundUp(work.columns, kGmSectorBytes / self::kFloatBytes);
-        plan.workspaceBytes = 2 * grid.rowBlocks * plan.data.partialPitch * self::kFloatBytes;
+        plan.data.partialPitch = RoundUp(work.columns, kGmSectorBytes / kFloatBytes);
+        plan.workspaceBytes = 2 * grid.rowBlocks * plan.data.partialPitch * kFloatBytes;
     }
     return plan;
 }

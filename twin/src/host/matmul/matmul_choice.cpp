@@ -144,7 +144,7 @@ bool MatmulApiTilingBase::ChooseBase()
     if (best < 0.0 || tiling_.baseM % kFractal != 0 || tiling_.baseN % kFractal != 0) {
         return false;
     }
-    const int64_t mostK = std::min(l0aBytes_ / tiling_.baseM, l0bBytes_ / tiling_.baseN) / (2 * size);
+    const int64_t mostK = std::min(l0aBytes_ / tiling_.baseM, l0bBytes_ / tiling_.baseN) / (int64_t{2} * size);
     int32_t baseK =
         fixedBase_.k > 0 ? fixedBase_.k : static_cast<int32_t>(opforge::twin::RoundDown<int64_t>(mostK, unitK));
     baseK = std::min(baseK, opforge::twin::RoundUp(tiling_.singleCoreK, unitK));
