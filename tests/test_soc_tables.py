@@ -12,6 +12,7 @@ from onnx import TensorProto
 from opforge.codegen.data.dtypes import CANN_DTYPES, DTYPES, FORMATS
 from opforge.codegen.data.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
 from opforge.package.socs import opc_chips
+from opforge.twin.compiler.npu_model import npu_model
 
 ROOT = Path(__file__).resolve().parent.parent
 # Files that builds and readers of README.md create.
@@ -47,6 +48,13 @@ def _names_a_soc(path: Path) -> bool:
         return re.search(rf"\b(?:{words})\b", re.sub(r"//[^\n]*", "", text)) is not None
     constants = [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
     return any(re.fullmatch(words, str(value)) for value in constants)
+
+
+def test_the_time_model_has_rates_of_known_chips_only():
+    model = npu_model()
+    named = {chip for constant in model["constants"].values() for chip in constant.get("soc", {})}
+    assert named | set(model["errors"]["calibrated"]["socs"]) <= SOCS.keys()
+    assert len(named) > 1
 
 
 def test_the_numbers_of_onnx():

@@ -68,20 +68,6 @@ class TensorView:
         return "Optional" if self.optional else "Required"
 
     @property
-    def first(self) -> Code:
-        """The argument with its dtype."""
-        return _argument(self._tensor)
-
-    @property
-    def call_dtype(self) -> Code:
-        """Its dtype in a call: that of its leader, its only one, or its own."""
-        if self.leader:
-            return Code(f"{self.leader.argument}.dtype")
-        return Code(
-            f"opforge::DataType::{self.kernel_dtypes[0]}" if len(self.dtypes) == 1 else f"call.{self.camel}.dtype"
-        )
-
-    @property
     def reader(self) -> str:
         """The function that reads it from the arguments of an aclnn function."""
         if self.host_values:
@@ -94,11 +80,6 @@ class TensorView:
         if self.host_values:
             return Code("opforge::TensorOf")
         return Code("opforge::DenseTensors" if self.is_list else "l0op::Contiguous")
-
-    @property
-    def given_dtype(self) -> Code:
-        """Its dtype as an argument of a launch function."""
-        return Code(f"(*{self.camel})[0]->GetDataType()" if self.is_list else f"{self.camel}->GetDataType()")
 
     @property
     def option(self) -> str:
@@ -171,18 +152,7 @@ class Leader:
     def __init__(self, spec: OpSpec, tensor: TensorSpec) -> None:
         self.index = spec.inputs.index(tensor)
         self.camel = lower_camel(tensor.name)
-        self.argument = _argument(tensor)
-        first = f"(*{self.camel})[0]" if tensor.dynamic else self.camel
-        self.l0_dtype = Code(f"{first}->GetDataType()")
-        getter = (
-            f"GetDynamicInputDataType({self.index}, 0)" if tensor.dynamic else f"GetRequiredInputDataType({self.index})"
-        )
-        self.dtype_getter = Code(getter)
-
-
-def _argument(tensor: TensorSpec) -> Code:
-    argument = f"call.{lower_camel(tensor.name)}"
-    return Code(f"FirstOf({argument})" if tensor.dynamic else argument)
+        self.is_list = tensor.dynamic
 
 
 class AttrView:

@@ -26,10 +26,11 @@ from coverage_clone import (
 )
 
 from opforge.twin.coverage.cmake_text import read_programs, read_steps
-from opforge.twin.coverage.compiler_text import first_error, missing_names
+from opforge.twin.coverage.compiler_text import first_error
 from opforge.twin.coverage.discover import find_sources
 from opforge.twin.coverage.op_sources import read_definition, tiling_header
 from opforge.twin.coverage.walk import MOST_DEPTH, list_files
+from opforge.twin.program.messages import missing_names
 
 
 def coverage(clone, folder, *more, code=None):

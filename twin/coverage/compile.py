@@ -13,7 +13,7 @@ from opforge.twin.build import include_flags
 from opforge.twin.compiler.limited_process import compile_limits, run_limited
 from opforge.twin.compiler.runtime_library import runtime_link
 from opforge.twin.compiler.units import COMMON, KERNEL_FLAGS, compiler, cpu_flags
-from opforge.twin.program import compile_program
+from opforge.twin.program import ProgramError, compile_program
 
 # They replace headers of the twin with the same names, which are for programs of `opforge cc`.
 _UNIT_TEST = Path(__file__).with_name("unit_test")
@@ -57,7 +57,7 @@ def compile_kernels(sources: Sequence[Path], output: Path, options: Options, *, 
     if _DUPLICATE in text:
         text = compiled("c++-cpp-output", [_without_duplicates(source, flags, output.parent) for source in sources])
     if text:
-        raise UserError(text)
+        raise ProgramError(text)
 
 
 def _messages(arguments: Sequence[str]) -> str:

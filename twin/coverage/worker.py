@@ -22,7 +22,7 @@ from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.cpp_text import printed
 
 from .compile import Options, compile_example, compile_kernels
-from .compiler_text import first_error, missing_names
+from .compiler_text import first_error
 from .confine import restrict_files
 from .discover import Source, structures
 from .op_sources import number_header
@@ -111,7 +111,7 @@ def _compile(
         build(files, output, options, is_program=not only)
     except UserError as error:
         text = str(error)
-        row.missing = list(getattr(error, "missing", ())) or missing_names(text)
+        row.missing = list(getattr(error, "missing", ()))
         row.reason = first_error(text)
         return False
     return True

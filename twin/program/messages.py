@@ -6,24 +6,26 @@ import re
 
 _MISSING = (
     re.compile(r"error: '([^']+)' is not a member of '[^']*'"),
-    re.compile(r"error: '([^']+)' was not declared in this scope"),
+    re.compile(r"error: '([^']+)' was not declared"),
+    re.compile(r"error: there are no arguments to '([^']+)'"),
     re.compile(r"error: '([^']+)' has not been declared"),
     re.compile(r"error: '([^']+)' does not name a (?:template )?type"),
     re.compile(r"error: '([^']+)' in (?:namespace|class|struct) '[^']*' does not name a (?:template )?type"),
-    re.compile(r"error: no (?:class )?template named '([^']+)'"),
+    re.compile(r"error: no (?:class template|template|type) named '([^']+)'"),
     re.compile(r"error: '[^']+' has no member named '([^']+)'"),
-    re.compile(r"error: '([^']+)' is not a (?:class )?(?:template|type|namespace-name)"),
+    re.compile(r"error: '([^']+)' is not a (?:(?:class |function )?template|type|namespace-name)"),
     re.compile(r"error: expected namespace-name before '?([^'\n;]+)'?"),
     re.compile(r"fatal error: ([^:\n]+): No such file or directory"),
     re.compile(r"undefined reference to `([^'(]+)"),
 )
+_MOST_NAMES = 100
 _QUALIFIERS = re.compile(r"^(?:.*::)?([^:<]+)(?:<.*)?$", re.DOTALL)
 
 
 def missing_names(text: str) -> list[str]:
-    """Return the undeclared names, missing members and missing headers in messages of g++, in order, each one once."""
+    """Return at most 100 undeclared names, missing members and headers in messages of g++, in order, each one once."""
     found = sorted((match.start(), match[1].strip()) for pattern in _MISSING for match in pattern.finditer(text))
-    return list(dict.fromkeys(_plain(name) for _, name in found))
+    return list(dict.fromkeys(_plain(name) for _, name in found))[:_MOST_NAMES]
 
 
 def _plain(name: str) -> str:

@@ -267,6 +267,8 @@ public:
     }
 
 private:
+    friend Owner;
+    BufferSource() = default;
     uint32_t OwnPool() const { return static_cast<const Owner*>(this)->Pool(); }
     template <AscendC::TPosition src, AscendC::TPosition dst, int32_t depth, auto mask>
     uint32_t Add(const AscendC::TQueBind<src, dst, depth, mask>& /*queue*/, int64_t num, int64_t len, Location at)

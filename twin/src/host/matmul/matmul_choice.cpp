@@ -163,10 +163,11 @@ void MatmulApiTilingBase::ChooseBlocks()
     const int64_t leftShare = a_.pos == TPosition::TSCM ? 0 : left;
     const int64_t rightShare = b_.pos == TPosition::TSCM ? 0 : right;
     int32_t step = opforge::twin::CeilDiv(tiling_.singleCoreK, tiling_.baseK);
-    while (step > 1 && 2 * step * (leftShare + rightShare) + bias > l1Limit_) {
+    const int64_t share = leftShare + rightShare;
+    while (step > 1 && 2 * share * step + bias > l1Limit_) {
         --step;
     }
-    const int32_t buffers = 2 * step * (leftShare + rightShare) + bias <= l1Limit_ ? 2 : 1;
+    const int32_t buffers = 2 * share * step + bias <= l1Limit_ ? 2 : 1;
     tiling_.stepM = 1;
     tiling_.stepN = 1;
     tiling_.stepKa = step;
@@ -182,7 +183,7 @@ void MatmulApiTilingBase::ChooseBlocks()
     tiling_.iterateOrder = traverse_ == MatrixTraverse::FIRSTN ? 1 : 0;
     const int32_t area = tiling_.baseM * tiling_.baseN;
     tiling_.transLength = IsInUnifiedBuffer(c_.pos) ? area * BytesOf(c_.dataType) : 0;
-    tiling_.shareL1Size = static_cast<int32_t>(buffers * step * (leftShare + rightShare) + bias);
+    tiling_.shareL1Size = static_cast<int32_t>(share * step * buffers + bias);
     tiling_.shareL0CSize = area * kSumBytes * tiling_.dbL0C;
     tiling_.shareUbSize = 0;
     tiling_.batchM = tiling_.batchN = tiling_.singleBatchM = tiling_.singleBatchN = 1;

@@ -13,7 +13,7 @@ namespace {
 using AscendC::HardEvent;
 
 constexpr int64_t kStageAlignment = 512;
-constexpr int64_t kMostStageBytes = 256 * 1024;
+constexpr int64_t kMostStageBytes = int64_t{256} * 1024;
 
 Block& Current(const Call& call)
 {
