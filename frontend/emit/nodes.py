@@ -42,7 +42,10 @@ def insert_nodes(scope: Scope, new: Mapping[int, NodeProto]) -> None:
 
 
 def read_nodes(nodes: Sequence[NodeProto], names: Iterable[str]) -> list[NodeProto]:
-    """Return the nodes that compute these values, directly or through other given nodes, in order."""
+    """Return the nodes that compute these values, directly or through other given nodes, in order.
+
+    The nodes are not in a graph yet: `dead` counts the readers of those in a graph.
+    """
     needed, kept = set(names), []
     for node in reversed(nodes):
         if needed.intersection(node.output):
