@@ -75,6 +75,7 @@ CONTENTS = {
         "docs/reference/matmul.md",
         "docs/reference/twin-checks.md",
         "docs/reference/package.md",
+        "docs/reference/glossary.md",
         FIGURES,
     ],
     "Explanation": [

@@ -1,4 +1,4 @@
-"""Run the code and the commands of the page about PyTorch."""
+"""Run the code and the commands of the pages about PyTorch."""
 
 import re
 import shlex
@@ -13,7 +13,8 @@ from opforge.cli.main import app
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'opforge[torch]'")
 pytest.importorskip("onnxscript", reason="onnxscript is not installed: pip install onnxscript")
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "use-from-pytorch.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "how-to" / "use-from-pytorch.md"
 # Deprecations inside of PyTorch.
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -50,3 +51,14 @@ def test_the_page_runs(tmp_path, monkeypatch):
     step = torch.compile(trained, backend="opforge", options={"patterns": True})
     step(inputs[0]).square().sum().backward()
     torch.testing.assert_close(trained.weight.grad[:6], 2 * trained.weight.detach()[:6])
+
+
+def test_the_code_of_the_readme_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"^```\n(import torch\n.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    names = {}
+    exec(block, names)  # noqa: S102  # the page tells the reader to run it
+    assert names["grad_bias"].tolist() == [[3.0] * 4, [4.0] * 4, [3.0] * 4]
+    reports = names["opforge"].torch.take_reports()
+    assert [entry.op for report in reports for entry in report.mapped] == ["EmbeddingDenseBackward"]
+    assert names["model"].weight.grad[:, 0].tolist() == [1.0] * 6 + [0.0] * 3
