@@ -179,12 +179,10 @@ def lint(
 @app.command()
 def lsp() -> None:
     """Run a language server for specs on standard input and output."""
-    from opforge.codegen.errors import MissingToolError
+    from opforge.codegen.errors import not_installed
 
     try:
         from .language_server import serve
     except ModuleNotFoundError as error:
-        raise MissingToolError(
-            "lsp: pygls is not installed, expected it for the language server; run: pip install 'opforge[lsp]'"
-        ) from error
+        raise not_installed("lsp", "pygls", "the language server", "pip install 'opforge[lsp]'") from error
     serve()

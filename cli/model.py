@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opforge.codegen.data.products import DEFAULT_SOC
-from opforge.codegen.errors import MissingToolError, UserError
+from opforge.codegen.errors import UserError, not_installed
 from opforge.codegen.printing import path_text
 
 from .options import (
@@ -41,7 +41,7 @@ def _torch_programs(command: str) -> ModuleType:
     try:
         from opforge.torch import program
     except ModuleNotFoundError as error:
-        raise MissingToolError(f"{command}: PyTorch is missing; run: pip install 'opforge[torch]'") from error
+        raise not_installed(command, "PyTorch", "files *.pt2", "pip install 'opforge[torch]'") from error
     return program
 
 
@@ -213,9 +213,9 @@ def run(
     onnxruntime if it is installed.
     """
     from opforge.frontend.commands import RunOptions, run_command
-    from opforge.twin.runtime.acl import level_name
+    from opforge.twin.compiler.npu_model import require_level
 
-    checks = level_name(strict=False, level=level)
+    require_level(level, "--level")
     with answer_file(json_out) as answer:
-        code = run_command(_source(model, "run"), RunOptions(inputs, outputs, soc, checks, trace, answer))
+        code = run_command(_source(model, "run"), RunOptions(inputs, outputs, soc, level, trace, answer))
     raise typer.Exit(code)

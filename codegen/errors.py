@@ -21,3 +21,8 @@ class MissingToolError(UserError):
     """A missing tool or toolkit; the text names the command that installs it; exit code 3."""
 
     exit_code = 3
+
+
+def not_installed(place: str, name: str, purpose: str, command: str) -> MissingToolError:
+    """Return the error that a package or program is missing; `command` installs it."""
+    return MissingToolError(f"{place}: {name} is not installed, expected it for {purpose}; run: {command}")

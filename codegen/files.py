@@ -158,7 +158,8 @@ def require_writable(target: Path, inputs: Iterable[Path], what: str) -> None:
             raise UserError(f"{place}: it is a link or not a regular file; choose another name")
         for path in inputs:
             if _is_same(target, path):
-                raise UserError(f"{place} over {path_text(path)}, which the command also reads; choose another name")
+                name = "this file" if path == target else path_text(path)
+                raise UserError(f"{place}: the command also uses {name}; choose another name")
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(f"{place}: {_reason(error)}; choose another name") from error
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opforge.codegen.data.names import op_type_problem, suggest
+from opforge.codegen.data.names import op_type_problem, unknown_operator
 from opforge.codegen.spec.loader import load_specs, with_suffix
 from opforge.codegen.spec.model import OpSpec
 
 from .errors import UserError
 from .files import is_file
-from .printing import path_text, shown
+from .printing import path_text
 from .project import Project, find_project
 from .render import render, render_project
 from .writer import Changes, Tree, write
@@ -70,7 +70,7 @@ def load_one(names: Sequence[Path]) -> OpSpec:
     if is_type:
         types = {spec.op_type: spec for spec in specs}
         if name not in types:
-            raise UserError(f"SPEC: unknown operator {shown(name)}; {suggest(name, types)}")
+            raise unknown_operator("SPEC", name, types, find_project().root)
         return types[name]
     if len(specs) != 1:
         raise UserError(f"SPEC: got {len(specs)} operators, expected one; name it, as in '{specs[0].op_type}'")

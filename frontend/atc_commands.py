@@ -97,7 +97,7 @@ def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, o
         UserError: The model or an option is wrong, or a dim is unknown.
     """
     if options.soc in PRODUCTS:
-        raise UserError(f"soc: got {options.soc!r}, an SoC directory; expected a chip, as in {DEFAULT_SOC}")
+        raise UserError(f"--soc: got {options.soc!r}, an SoC directory; expected a chip, as in {DEFAULT_SOC}")
     if options.json is not None:
         require_targets(load_source(model), [(converted, "model"), (options.json, "report")], carried=True)
     if code := convert_command(model, converted, convert_options):

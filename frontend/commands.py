@@ -207,7 +207,7 @@ def run_command(given: Path | SourceModel, options: RunOptions) -> int:
     Raises:
         UserError: The model, the arrays, the SoC or a path is unusable; nothing was written.
     """
-    soc_properties(options.soc)
+    soc_properties(options.soc, "--soc")
     model = given.path if isinstance(given, SourceModel) else given
     with progress(f"reading {path_text(model)}"):
         source = load_source(given)

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from opforge.codegen.data.names import suggest
-from opforge.codegen.errors import MissingToolError, UserError
+from opforge.codegen.data.names import unknown_operator
+from opforge.codegen.errors import UserError, not_installed
 from opforge.codegen.files import NewFile, read_regular, write_files
 from opforge.codegen.printing import path_text, say
 from opforge.codegen.project import BUILTIN_ROOT, Project, check_vendor, find_project
@@ -165,7 +165,7 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
     vendor = project.vendor if vendor is None else check_vendor(vendor, "vendor name")
     every = load_project(project)
     complete = [spec for spec in every if not project.missing(spec.own_files)]
-    specs = _choose(complete if complete and not ops else every, ops)
+    specs = _choose(complete if complete and not ops else every, ops, project.root)
     generated: dict[str, str] = {}
     for spec in specs:
         if needed := project.missing(spec.own_files):
@@ -196,13 +196,13 @@ def _builder() -> dict[str, bytes]:
     return files | {CHIPS_FILE: json.dumps(opc_chips(), indent=1).encode()}
 
 
-def _choose(specs: Sequence[OpSpec], ops: Sequence[str] | None) -> tuple[OpSpec, ...]:
+def _choose(specs: Sequence[OpSpec], ops: Sequence[str] | None, root: Path) -> tuple[OpSpec, ...]:
     by_type = {spec.op_type: spec for spec in specs}
     if not by_type:
         raise UserError("no operator: got no op_proto/*.yaml here, expected at least one; go to the project's folder")
     for op_type in ops or ():
         if op_type not in by_type:
-            raise UserError(f"operator: got {op_type!r}; {suggest(op_type, by_type)}")
+            raise unknown_operator("--ops", op_type, by_type, root)
     return tuple(spec for spec in specs if ops is None or spec.op_type in ops)
 
 
@@ -229,7 +229,7 @@ def _make_self_extracting(stage: Path, label: str, work: Path) -> Path:
     """Run makeself on the folder `stage`; the options make the bytes independent of machine and time."""
     makeself = shutil.which("makeself")
     if makeself is None:
-        raise MissingToolError("makeself is missing; install it with: apt-get install makeself")
+        raise not_installed("pack", "makeself", "the package", "apt-get install makeself")
     built = work / "package.run"
     # With -n, gzip does not store the time of its input; makeself passes -n as part of the level.
     command = [makeself, "--gzip", "--complevel", "9n", "--nomd5", "--nocrc", "--sha256", "--quiet", "--tar-quietly"]

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from opforge.codegen.errors import MissingToolError, UserError
+from opforge.codegen.errors import UserError, not_installed
 from opforge.codegen.files import read_regular
 from opforge.codegen.printing import path_text, shown
 
@@ -108,7 +108,7 @@ def _pgp_signer(listed: bytes, signature: str, keys: str) -> str | None:
 def _run(tool: str, *options: str, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     program = shutil.which(tool)
     if program is None:
-        raise MissingToolError(f"{tool} is missing; install it with: apt-get install {_PACKAGES[tool]}")
+        raise not_installed("signature", tool, "keys and signatures", f"apt-get install {_PACKAGES[tool]}")
     environment = os.environ | {"LC_ALL": "C"}
     return subprocess.run([program, *options], input=content, env=environment, capture_output=True, check=False)
 

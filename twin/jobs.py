@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from opforge.codegen.errors import MissingToolError, UserError
+from opforge.codegen.errors import UserError, not_installed
 from opforge.codegen.printing import first_line, path_text, shown
 from opforge.twin.compiler.cache import digest
 from opforge.twin.compiler.npu_model import TWIN
@@ -67,10 +67,7 @@ def _run_on_dask(
     try:
         distributed: Any = importlib.import_module("distributed")
     except ModuleNotFoundError as error:
-        raise MissingToolError(
-            "--executor: got dask, which is not installed; expected the package distributed; "
-            "install it with `pip install 'opforge[dask]'`"
-        ) from error
+        raise not_installed("--executor", "distributed", "dask", "pip install 'opforge[dask]'") from error
     try:
         client = distributed.Client(address, timeout="20s")
     except (OSError, ValueError) as error:
@@ -138,9 +135,11 @@ class State(Generic[Row]):
             for line in self._file:
                 self._add(line)
         except OSError as error:
-            raise UserError(
-                f"{path_text(path)}: got '{error.strerror}', expected a file for results; name another one by --state"
-            ) from error
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> UserError:
+        expected = "expected a writable file; select another one with --state"
+        return UserError(f"{path_text(self._path)}: cannot write: '{error.strerror}', {expected}")
 
     def _add(self, line: str) -> None:
         try:
@@ -160,4 +159,4 @@ class State(Generic[Row]):
             self._file.write(json.dumps({"key": key, "row": self._kind.dump_python(row)}) + "\n")
             self._file.flush()
         except OSError as error:
-            raise UserError(f"{path_text(self._path)}: got '{error.strerror}', expected space for results") from error
+            raise self._unwritable(error) from error

@@ -10,7 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from opforge.codegen.printing import shown
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import path_text, shown
 from opforge.codegen.project import BUILTIN_ROOT
 
 from .dtypes import DTYPES
@@ -81,6 +82,11 @@ def suggest(got: str, known: Iterable[str]) -> str:
         return f"did you mean {near!r}?"
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"expected one of {', '.join(names[:_MOST_NAMES])}{more}" if names else "expected none"
+
+
+def unknown_operator(place: str, got: object, known: Iterable[str], root: Path) -> UserError:
+    """Return the error that the project in `root` has no operator `got`; `place` is the option or argument."""
+    return UserError(f"{place}: got {shown(got)}, not in the project {path_text(root)}; {suggest(str(got), known)}")
 
 
 def nearest(got: str, known: Iterable[str]) -> str | None:

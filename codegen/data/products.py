@@ -142,19 +142,19 @@ SOCS: Mapping[str, Soc] = {
 DEFAULT_ARCH = SOCS[DEFAULT_SOC].arch
 
 
-def soc_properties(soc: str) -> Soc:
-    """Return the figures of a chip.
+def soc_properties(soc: str, place: str = "soc") -> Soc:
+    """Return the figures of a chip; `place` is the option or parameter that contains it.
 
     Raises:
         UserError: The chip is unknown.
     """
     if isinstance(soc, str) and soc in FIRST_GENERATION:
         raise UserError(
-            f"soc: got {soc!r}, a chip of the first generation without figures; its directory is"
-            f" {FIRST_GENERATION[soc]}; expected a chip with figures, for example Ascend910B1 (directory ascend910b)"
+            f"{place}: got {soc!r}, a chip that is not in opforge's tables (directory {FIRST_GENERATION[soc]});"
+            f" expected a supported chip: {known_socs()}"
         )
     if not isinstance(soc, str) or soc not in SOCS:
-        raise UserError(f"soc: got {shown(soc)}, expected a chip, as in {DEFAULT_SOC}: {known_socs()}")
+        raise UserError(f"{place}: got {shown(soc)}, expected a chip, as in {DEFAULT_SOC}: {known_socs()}")
     return SOCS[soc]
 
 

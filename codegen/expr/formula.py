@@ -62,7 +62,10 @@ def latex_lines(text: str, names: Names) -> tuple[Code, ...]:
     try:
         return tuple(Code(_Printer(names).equation(statement)) for statement in statements)
     except RecursionError as error:
-        raise FormulaError(f"got {text!r}, which is nested too deeply") from error
+        raise FormulaError(
+            f"got {text!r}, which is nested too deeply; expected fewer levels; replace a part of it by a new symbol"
+            " and explain the symbol in the description"
+        ) from error
 
 
 class _Printer:
@@ -162,7 +165,10 @@ class _Printer:
                     text += f" {BY_NODE[type(sign)].latex} {self._within(operand, SUM)}"
                 return text, COMPARISON
             case _:
-                raise FormulaError(f"got {ast.unparse(node)!r}, which is not part of the formula language")
+                raise FormulaError(
+                    f"got {ast.unparse(node)!r}, which is not part of the formula language; expected numbers, names,"
+                    " operators, sum(..) and functions, as in 'y[i] = 2 * x[i]'"
+                )
 
     def _call(self, name: str, arguments: list[ast.expr]) -> tuple[str, int]:
         if name == "sum":

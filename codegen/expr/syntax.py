@@ -67,6 +67,7 @@ from .tree import (
 )
 
 MAX_TEXT = 1000
+_EXPECTED = "expected names, numbers, operators and functions, as in '2 * (H + 1)'"
 
 
 class ExprError(ValueError):
@@ -87,11 +88,13 @@ def parse(text: str, scope: ExprNames) -> Expr:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
-        raise ExprError(f"got {text!r}, which is not an expression: {reason}") from error
+        raise ExprError(f"got {text!r}, which is not an expression: {reason}; {_EXPECTED}") from error
     try:
         return _Parser(text.strip(), scope).whole(tree.body)
     except RecursionError as error:
-        raise ExprError(f"got {text!r}, which is nested too deeply") from error
+        raise ExprError(
+            f"got {text!r}, which is nested too deeply; expected fewer levels; move parts of it to `definitions`"
+        ) from error
 
 
 def parse_kind(text: str, scope: ExprNames, kinds: Sequence[Kind]) -> Expr:
@@ -179,7 +182,7 @@ class _Parser:
             case ast.BinOp() | ast.UnaryOp():
                 return self._arithmetic(node)
             case _:
-                raise self._refuse(f"{ast.unparse(node)!r}, which is not part of the expression language")
+                raise self._refuse(f"{ast.unparse(node)!r}, which is not part of the expression language; {_EXPECTED}")
 
     def _arithmetic(self, node: ast.BinOp | ast.UnaryOp) -> Expr:
         match node:
@@ -206,13 +209,13 @@ class _Parser:
             raise self._refuse(f"{ast.unparse(node)!r}; expected a number, a text, true or false")
         value = sign * node.value
         if not INT_MIN <= value <= INT_MAX:
-            raise self._refuse(f"{value}, which does not fit 64 bits")
+            raise self._refuse(f"{value}, which does not fit 64 bits; expected a smaller number")
         return IntLiteral(value)
 
     def _single(self, value: float) -> float:
         single = single_precision(value)
         if not math.isfinite(single):
-            raise self._refuse(f"{value}, which single precision cannot hold")
+            raise self._refuse(f"{value}, which is not in the range of float32; expected a smaller number")
         return single
 
     def _negative(self, node: ast.expr) -> Expr:
@@ -234,9 +237,7 @@ class _Parser:
         if name in self._scope.symbols:
             return Symbol(name)
         if name in self._scope.stars:
-            raise self._refuse(
-                f"{name!r}, which stands for several dimensions, alone; expected len(..) or prod(..) of it"
-            )
+            raise self._refuse(f"{name!r} alone, which has several dimensions; expected len({name}) or prod({name})")
         if name in self._scope.attributes:
             return self._attribute(name)
         if name == CORES:
@@ -375,7 +376,7 @@ class _Parser:
             if left.kind is not right.kind:
                 raise self._refuse(
                     f"{ast.unparse(nodes[i])!r} {word} {ast.unparse(nodes[i + 1])!r}, which compares "
-                    f"{left.kind.value} with {right.kind.value}"
+                    f"{left.kind.value} with {right.kind.value}; expected operands of one kind"
                 )
             if left.kind not in {Kind.INT, Kind.REAL} and word not in {"==", "!="}:
                 raise self._refuse(f"{word!r} of {left.kind.value}; expected '==' or '!='")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from opforge.codegen.errors import MissingToolError
+from opforge.codegen.errors import not_installed
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -21,9 +21,7 @@ def _parser() -> Parser:
         import tree_sitter
         import tree_sitter_cpp
     except ImportError as error:
-        raise MissingToolError(
-            "import: tree-sitter is not installed, expected it for C++ sources; run: pip install 'opforge[import]'"
-        ) from error
+        raise not_installed("import", "tree-sitter", "C++ sources", "pip install 'opforge[import]'") from error
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cpp.language()))
 
 

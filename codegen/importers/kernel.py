@@ -205,7 +205,10 @@ def _with_includes(path: Path) -> tuple[dict[str, str], list[str]]:
                 found = None if location is None or location in sources else _read_below(path.parent, location)
                 if found is not None and location is not None:
                     if len(sources) == MOST_KERNEL_FILES:
-                        raise UserError(f"includes more than {MOST_KERNEL_FILES} files", path_text(path))
+                        raise UserError(
+                            f"includes more than {MOST_KERNEL_FILES} files, expected fewer; import a smaller kernel",
+                            path_text(path),
+                        )
                     sources[location] = found
                     waiting.append(location)
                     if not location.endswith(".h"):

@@ -73,7 +73,7 @@ def parse_model(data: bytes, where: object) -> ModelProto:
         if isinstance(error, MemoryError) or "alloc failed" in str(error):
             raise UserError(
                 f"{where}: the messages in its {len(data)} bytes need far more memory than those of exported models; if"
-                f" the model is what it should be, {allow_more(parsed_bytes(len(data)))}"
+                f" the model is correct, {allow_more(parsed_bytes(len(data)))}"
             ) from error
         raise UserError(
             f"{where}: {len(data)} bytes that do not parse as an ONNX model (not protobuf, cut off, or nested too"

@@ -9,8 +9,7 @@ from typing import Any
 
 from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
-from opforge.codegen.data.names import suggest
-from opforge.codegen.errors import UserError
+from opforge.codegen.data.names import unknown_operator
 from opforge.codegen.project import find_project
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.views.facts import NPU_DOMAIN, NPU_PREFIX
@@ -146,5 +145,5 @@ def _complete_specs() -> list[OpSpec]:
 def _spec(op_type: str) -> OpSpec:
     specs = {spec.op_type: spec for spec in project_specs()}
     if op_type not in specs:
-        raise UserError(f"operator: got {op_type!r}; {suggest(op_type, specs)}")
+        raise unknown_operator("op_type", op_type, specs, find_project().root)
     return specs[op_type]

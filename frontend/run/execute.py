@@ -121,8 +121,8 @@ def run_model(
     view = GraphView(model, "model")
     if expanded_nodes(model) > MAX_EXPANDED_NODES:
         raise UserError(
-            f"model: cannot be executed: the calls of its local functions stand for more than {MAX_EXPANDED_NODES}"
-            " nodes, or never end; export it without functions"
+            f"model: cannot be executed: the expanded local functions have more than {MAX_EXPANDED_NODES} nodes, or"
+            " call each other without end; export the model without functions"
         )
     arrays = check_inputs(inputs, input_types(model), where)
     runner = CustomNodes(operators, soc, mode, compared=compared)

@@ -240,7 +240,7 @@ def _gather_elements_grad(dy: Array, shape: Array, indices: Array, *, axis: int 
 
 def _gather_nd_grad(shape: Array, indices: Array, dy: Array, *, batch_dims: int = 0) -> tuple[Array, ...]:
     if batch_dims:
-        raise ValueError("GatherNDGrad is known without batch axes only")
+        raise ValueError("GatherNDGrad is supported only without batch axes")
     result = np.zeros(shape.tolist())
     for place in np.ndindex(indices.shape[:-1]):
         result[tuple(indices[place].tolist())] += dy[place]

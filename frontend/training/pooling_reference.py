@@ -19,7 +19,7 @@ def _conv_grad(dy: Array, x: Array, w: Array, **attributes: Any) -> tuple[Array,
     pads = attributes.get("pads", [0] * 2 * rank)
     strides, dilations = (attributes.get(name, [1] * rank) for name in ("strides", "dilations"))
     if attributes.get("auto_pad", "NOTSET") != "NOTSET":
-        raise ValueError("ConvGrad is known with explicit pads only")
+        raise ValueError("ConvGrad is supported only with explicit pads")
     wide = np.pad(as_float64(x), [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
     dx, dw, grads, taps = np.zeros(wide.shape), np.zeros(w.shape), as_float64(dy), as_float64(w)
     ins, outs = x.shape[1] // group, w.shape[0] // group

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 
+from opforge.codegen.errors import not_installed
 from opforge.codegen.project import BUILTIN_ROOT, Project, find_project
 
 if importlib.util.find_spec("torch") is None:
-    raise ModuleNotFoundError("opforge.torch: PyTorch is missing; run: pip install 'opforge[torch]'", name="torch")
+    error = not_installed("opforge.torch", "PyTorch", "the operators", "pip install 'opforge[torch]'")
+    raise ModuleNotFoundError(str(error), name="torch")
 
 from .backend import opforge, take_reports
 from .graph_rewrite import Rewritten, rewrite

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from onnx import ModelProto
 
-from opforge.codegen.errors import MissingToolError, UserError
+from opforge.codegen.errors import UserError, not_installed
 from opforge.codegen.printing import first_line
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.views.facts import OPFORGE_DOMAIN
@@ -28,7 +28,7 @@ def onnx_translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
     try:
         import onnxscript.values
     except ImportError as error:
-        raise MissingToolError("torch.onnx.export: onnxscript is missing; run: pip install onnxscript") from error
+        raise not_installed("torch.onnx.export", "onnxscript", "the export", "pip install onnxscript") from error
     # The exporter reads the schemas of nodes.
     register(SPECS.values())
     opset = onnxscript.values.Opset(OPFORGE_DOMAIN, 1)

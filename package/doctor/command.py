@@ -61,7 +61,7 @@ def doctor_command(soc: str | None, product: str | None) -> tuple[dict[str, Any]
     if soc and product:
         raise UserError("--product: got --soc also, expected one of them; omit one")
     if soc:
-        product = soc_properties(soc).dir
+        product = soc_properties(soc, "--soc").dir
     environment = CannEnvironment(os.environ)
     device = None if product else find_device(os.environ, environment.toolkits)
     directory = require_directory(product) if product else (device.directory if device else "") or None

@@ -75,7 +75,7 @@ def _no_kernel(kernels: Kernels) -> Iterator[Fault]:
     vendor, soc = kernels
     missing = tuple(sorted(set(vendor.ops_info[soc]).difference(vendor.binaries(soc))))
     if missing:
-        cause = f"has no kernel of {', '.join(missing)}: aclnn calls end with 561003"
+        cause = f"has no kernel of {', '.join(missing)}; aclnn calls return 561003"
         yield Fault(str(vendor.binary_info(soc)), cause, BUILD_IT, (KERNELS,), missing)
 
 

@@ -107,14 +107,14 @@ def _of_another_machine(library: Absent) -> Iterator[Fault]:
 @ABSENT.row("library-misplaced")
 def _misplaced(library: Absent) -> Iterator[Fault]:
     if library.others:
-        cause = f"does not exist; {library.others[0]} is where no program searches"
+        cause = f"does not exist; {library.others[0]} exists, but no program searches its folder"
         yield _fault(library, cause, f"move it into {library.path.parent}")
 
 
 @ABSENT.row("library-missing")
 def _missing(library: Absent) -> Iterator[Fault]:
     if library.vendor.operators:
-        yield _fault(library, f"does not exist: no {library.purpose}", BUILD_IT)
+        yield _fault(library, f"does not exist; {library.purpose} is not available", BUILD_IT)
 
 
 @OPENED.row("symbol-missing")

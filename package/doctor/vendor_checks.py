@@ -120,8 +120,8 @@ def _listed_files(vendor: Vendor) -> dict[str, str]:
 def _missing(vendor: Vendor) -> Iterator[Fault]:
     missing = sorted(name for name in _listed_files(vendor) if not is_file(vendor.path / name))
     if missing:
-        others = f"; {len(missing) - 1} more missing" if len(missing) > 1 else ""
-        yield Fault(str(vendor.path / missing[0]), f"the manifest lists it{others}", _INSTALL_AGAIN)
+        others = f"; {len(missing) - 1} more are missing" if len(missing) > 1 else ""
+        yield Fault(str(vendor.path / missing[0]), f"does not exist, but the manifest lists it{others}", _INSTALL_AGAIN)
 
 
 @VENDOR.row("file-changed")
@@ -159,7 +159,7 @@ def _compiler_version(installed: Installed) -> Iterator[Fault]:
     part = home / "compiler" if is_dir(home / "compiler") else home / "runtime"
     required = key_values(part / "version.info").get("required_opp_abi_version", "")
     if required and not all(is_version_accepted(version, required) for version in built.split(",")):
-        cause = f"compiler_version is {built}, the toolkit expects {required}: GE skips the vendor"
+        cause = f"compiler_version is {built}, the toolkit expects {required}; GE ignores the vendor"
         yield Fault(str(place), cause, "build the package with this toolkit", (REGISTRY, PARSER))
 
 

@@ -89,7 +89,7 @@ def test_skeleton_needs_neither_plan_nor_kernel(project):
     [
         (["-o", "mine.h"], "mine.h: it exists already, expected a new file"),
         (["-o", "link.h"], "link.h: it exists already, expected a new file"),
-        (["ScatterSums"], "SPEC: unknown operator 'ScatterSums'; did you mean 'ScatterSum'?"),
+        (["ScatterSums"], "SPEC: got 'ScatterSums', not in the project "),
         (["ScatterSum", "ScatterSum"], "SPEC: got 2 specs, expected one"),
         (["--json"], "--json: got --skeleton also, expected one of them; omit one"),
         (["--check"], "--check: got --skeleton also, expected one of them; omit one"),

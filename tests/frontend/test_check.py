@@ -287,7 +287,7 @@ def test_check_prints_a_line_per_finding_and_exits_1(tmp_path):
 def test_atc_refuses_a_directory_as_a_chip(tmp_path):
     onnx.save(parse(f"{HEAD} {{y = Relu (x)}}"), tmp_path / "m.onnx")
     result = opforge("atc", tmp_path / "m.onnx", "-o", tmp_path / "out", "--soc", "ascend910b")
-    assert "soc: got 'ascend910b', an SoC directory; expected a chip, as in Ascend910B1" in str(result.exception)
+    assert "--soc: got 'ascend910b', an SoC directory; expected a chip, as in Ascend910B1" in str(result.exception)
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
 

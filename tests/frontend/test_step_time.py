@@ -283,17 +283,20 @@ def plain(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--soc", "Ascend1"), "soc: got 'Ascend1', expected a chip, as in Ascend910B1: ascend910b (Ascend910B1, "),
-        (("--level", "hard"), "level: got 'hard', expected one of strict, device, fast"),
+        (("--soc", "Ascend1"), "--soc: got 'Ascend1', expected a chip, as in Ascend910B1: ascend910b (Ascend910B1, "),
+        (("--level", "hard"), "--level: got 'hard', expected one of strict, device, fast"),
         (("--inputs", "m.onnx"), "m.onnx: cannot read the inputs"),
         (("--inputs", "cut.npz"), "cut.npz: cannot read the inputs"),
         (("--inputs", "wrong.npz"), "'xx' is not an input of the model, expected 'x', 'i'; did you mean 'x'?"),
         (("--inputs", "shape.npz"), "input 'x' has float32 [6, 4], expected float32 [6, 3]"),
         (("--inputs", "missing.npz"), "cannot read the inputs: No such file"),
-        (("--trace", "m.onnx"), "cannot write the trace over"),
-        (("--trace", "t.json", "--json", "t.json"), "cannot write the trace over"),
+        (("--trace", "m.onnx"), "cannot write the trace: the command also uses"),
+        (("--trace", "t.json", "--json", "t.json"), "cannot write the trace: the command also uses"),
         (("--trace", "no/t.json"), "the folder no does not exist"),
-        (("--inputs", "in.npz", "--trace", "in.npz"), "cannot write the trace over in.npz"),
+        (
+            ("--inputs", "in.npz", "--trace", "in.npz"),
+            "cannot write the trace: the command also uses this file",
+        ),
     ],
 )
 def test_error_is_reported_and_nothing_is_written(plain, monkeypatch, arguments, message):

@@ -257,7 +257,7 @@ def test_forty_thousand_files_are_compared(place):
         timeout=120,
     )
     causes = {fault["check"]: fault["cause"] for fault in json.loads(result.stdout)["faults"]}
-    assert causes["file-missing"] == "the manifest lists it; 19999 more missing"
+    assert causes["file-missing"] == "does not exist, but the manifest lists it; 19999 more are missing"
     assert causes["file-changed"] == "differs from the installed file"
 
 

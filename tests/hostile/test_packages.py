@@ -332,7 +332,7 @@ def test_head_that_claims_too_much_is_refused(tmp_path):
         (["--vendor-name", "v" * 300], "vendor name: got 'vvv"),
         (["--output", "o" * 300], "File name too long"),
         (["--output", "d/" * 3000], "File name too long"),
-        (["--ops", "O" * 300], "operator: got 'OOO"),
+        (["--ops", "O" * 300], "--ops: got 'OOO"),
         (["--product", "s" * 300], "--product: got 'sss"),
         (["--cann", "c" * 5000], "expected the folder of a CANN toolkit"),
     ],

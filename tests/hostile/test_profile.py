@@ -36,10 +36,10 @@ def contents(folder):
 
 
 OPTIONS = {
-    "an unknown operator": (["Nothing", *SHAPE], "operator: got 'Nothing'"),
-    "an operator of 300 letters": (["N" * 300, *SHAPE], "operator: got 'NNN"),
-    "an operator that controls the terminal": (["\x1b[2J", *SHAPE], r"operator: got '\x1b[2J'"),
-    "a path as operator": (["../" * 2000, *SHAPE], "operator: got '../"),
+    "an unknown operator": (["Nothing", *SHAPE], "OP: got 'Nothing'"),
+    "an operator of 300 letters": (["N" * 300, *SHAPE], "OP: got 'NNN"),
+    "an operator that controls the terminal": (["\x1b[2J", *SHAPE], r"OP: got '\x1b[2J'"),
+    "a path as operator": (["../" * 2000, *SHAPE], "OP: got '../"),
     "no shape": ([OP], "got no shape of grad_y"),
     "an empty shape": ([OP, "--shape", ""], "expected name=4x8"),
     "a shape of letters": ([OP, "--shape", "grad_y=axb"], "expected name=4x8"),
@@ -127,7 +127,7 @@ def test_invalid_output_path_changes_no_file(folder, monkeypatch, target):
 def test_two_outputs_are_two_files(folder, first, second):
     before = contents(folder.parent)
     text = refused(OP, *SHAPE, first, folder / "new", second, folder / "sub" / ".." / "new")
-    assert "which the command also reads; choose another name" in text
+    assert "the command also uses" in text
     assert contents(folder.parent) == before
 
 
@@ -137,7 +137,7 @@ def test_a_spec_is_not_overwritten(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "project")
     spec = Path("op_proto/leaky_clip.yaml")
     before = spec.read_bytes()
-    assert "which the command also reads" in refused("LeakyClip", "--shape", "x=4x8", "--json", spec)
+    assert "the command also uses" in refused("LeakyClip", "--shape", "x=4x8", "--json", spec)
     assert spec.read_bytes() == before
 
 

@@ -64,9 +64,9 @@ REFUSED = {
     "a list of products": ({"soc": []}, "soc: got []"),
     "a function by number": ({"function": 3}, "got function 3"),
     "a project by name": ({"project": "x"}, "project: got 'x'"),
-    "no operator": ({"op_type": None}, "operator: got 'None'"),
-    "an operator with a line break": ({"op_type": "A\nB"}, r"operator: got 'A\nB'"),
-    "a long operator": ({"op_type": "x" * 10**6}, "operator: got 'xxx"),
+    "no operator": ({"op_type": None}, "op_type: got 'None'"),
+    "an operator with a line break": ({"op_type": "A\nB"}, r"op_type: got 'A\nB'"),
+    "a long operator": ({"op_type": "x" * 10**6}, "op_type: got 'xxx"),
 }
 
 

@@ -346,7 +346,7 @@ def another_soc(tree):
     )
 
 
-@fault("binaries-missing", "aclnn calls end with 561003")
+@fault("binaries-missing", "aclnn calls return 561003")
 def source_release(tree):
     shutil.rmtree(tree.vendor / TBE / "kernel")
 
@@ -401,12 +401,12 @@ def function_missing(tree):
     tree.library(tree.vendor / "op_api/lib/libcust_opapi.so", "plain")
 
 
-@fault("library-missing", "no tiling")
+@fault("library-missing", "does not exist; tiling is not available")
 def tiling_library_missing(tree):
     (tree.vendor / TBE / f"op_tiling/lib/{MACHINE}/libcust_opmaster_rt2.0.so").unlink()
 
 
-@fault("library-missing", "no tiling for static shapes (E90003)")
+@fault("library-missing", "does not exist; tiling for static shapes (E90003) is not available")
 def tiling_library_of_python_missing(tree):
     (tree.vendor / TBE / "op_tiling/liboptiling.so").unlink()
 
@@ -461,7 +461,7 @@ def library_is_a_link_to_nothing(tree):
     path.symlink_to("/nowhere/libcust_onnx_parsers.so")
 
 
-@fault("library-misplaced", "is where no program searches")
+@fault("library-misplaced", "exists, but no program searches its folder")
 def library_in_another_folder(tree):
     (tree.vendor / "op_api/lib").rename(tree.vendor / "op_api/lib64")
 
@@ -566,13 +566,13 @@ def file_changed(tree):
     (tree.vendor / "manifest.json").write_text(json.dumps(manifest))
 
 
-@fault("file-missing", "the manifest lists it")
+@fault("file-missing", "does not exist, but the manifest lists it")
 def file_missing(tree):
     manifest = {"operators": [OP_TYPE], "files": {"op_api/include/aclnn_x.h": "0" * 64}}
     (tree.vendor / "manifest.json").write_text(json.dumps(manifest))
 
 
-@fault("file-missing", "op_api/include/aclnn_x.h: the manifest lists it; 1 more missing")
+@fault("file-missing", "op_api/include/aclnn_x.h: does not exist, but the manifest lists it; 1 more are missing")
 def files_missing(tree):
     manifest = {"operators": [OP_TYPE], "files": {f"op_api/include/aclnn_{name}.h": "0" * 64 for name in "xy"}}
     (tree.vendor / "manifest.json").write_text(json.dumps(manifest))
@@ -819,8 +819,11 @@ def test_version_ranges(version, required, accepted):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--soc", "ascend910b"], "soc: got 'ascend910b', expected a chip, as in Ascend910B1"),
-        (["--soc", "Ascend910B"], "soc: got 'Ascend910B', a chip of the first generation"),
+        (["--soc", "ascend910b"], "--soc: got 'ascend910b', expected a chip, as in Ascend910B1"),
+        (
+            ["--soc", "Ascend910B"],
+            "--soc: got 'Ascend910B', a chip that is not in opforge's tables",
+        ),
         (["--soc", "Ascend910B1", "--product", "ascend910b"], "--product: got --soc also, expected one of them"),
         (["--product", "ascend910c"], "--product: got 'ascend910c', expected an SoC directory"),
     ],

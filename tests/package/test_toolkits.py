@@ -211,4 +211,4 @@ def test_doctor_misses_the_tiling_library_of_the_python_code(used, tmp_path):
     faults = find_faults(CannEnvironment({"ASCEND_CUSTOM_OPP_PATH": str(tmp_path / "opforge")}, ()))
     (missing,) = (fault for fault in faults if fault.check == "library-missing")
     assert missing.place.endswith("/op_tiling/liboptiling.so")
-    assert missing.cause == "does not exist: no tiling for static shapes (E90003)"
+    assert missing.cause == "does not exist; tiling for static shapes (E90003) is not available"

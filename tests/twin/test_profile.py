@@ -203,7 +203,7 @@ def test_options_are_parsed():
     ("shape", "options", "message"),
     [
         ("grad_y=4x4", ["--dtype", "int8"], "--dtype: got 'int8'"),
-        ("grad_y=4x4", ["--level", "hard"], "level: got 'hard', expected one of strict, device, fast"),
+        ("grad_y=4x4", ["--level", "hard"], "--level: got 'hard', expected one of strict, device, fast"),
         ("x=4x4", [], "--shape: got 'x'"),
         ("group_idx=4", [], "got no shape of grad_y"),
         ("grad_y=6x4", [], "grad_y: got shape [6, 4], expected 3 dimensions"),

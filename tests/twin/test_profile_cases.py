@@ -272,5 +272,5 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
 def test_the_old_file_is_not_overwritten(tmp_path, old):
     path = write(tmp_path, old)
     before = path.read_bytes()
-    assert "which the command also reads" in refused(OP, *SHAPE, "--compare", path, "--json", path)
+    assert "the command also uses this file" in refused(OP, *SHAPE, "--compare", path, "--json", path)
     assert path.read_bytes() == before

@@ -134,14 +134,14 @@ def test_an_interrupt_ends_the_search_and_keeps_the_state(project, first):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("Nothing", "--shape", "x=4"), "operator: got 'Nothing'"),
+        (("Nothing", "--shape", "x=4"), "OP: got 'Nothing', not in the project"),
         (("ScaledAdd", "--shape", "x=4", "--level", "hard"), "expected one of strict, device, fast"),
         (("ScaledAdd",), "got no shape of x"),
         (("ScaledAdd", "--shape", "x=99999999999999"), "expected at most"),
         (("ScaledAdd", "--shape", "x=4,y=5"), "does not run with the values of the spec"),
         (("ScaledAdd", "--shape", "x=4", "--executor", "cloud"), "expected 'local' or 'dask:ADDRESS'"),
-        (("ScaledAdd", "--shape", "x=4", "--state", "op_proto"), "expected a file for results"),
-        (("ScaledAdd", "--shape", "x=4", "--json", "op_proto/scaled_add.yaml"), "which the command also reads"),
+        (("ScaledAdd", "--shape", "x=4", "--state", "op_proto"), "expected a writable file"),
+        (("ScaledAdd", "--shape", "x=4", "--json", "op_proto/scaled_add.yaml"), "the command also uses"),
     ],
 )
 def test_wrong_input_is_one_message(project, first, words, message):

@@ -155,7 +155,10 @@ def read_depfile(path: Path) -> list[str]:
     )
     rule, colon, names = text.replace("\\\n", " ").partition(": ")
     if not colon or not rule:
-        raise UserError(f"{path_text(path)}: got no list of included files from the compiler, expected a rule of make")
+        raise UserError(
+            f"{path_text(path)}: got no list of included files from the compiler, expected a rule of make; set CXX to"
+            " g++ or clang++"
+        )
     return _unescaped(names)
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from opforge.codegen.data.dtypes import CANN_DTYPES
 from opforge.codegen.data.products import ARCHITECTURES, PRODUCTS, SOCS
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import shown
 from opforge.twin.cpp_text import template
 
 TWIN = Path(__file__).resolve().parent.parent
@@ -23,6 +25,17 @@ def npu_model() -> dict[str, Any]:
 
 
 LEVELS = ("strict", "device", "fast")
+
+
+def require_level(level: str, place: str = "level") -> str:
+    """Return a level of checks; `place` is the option or parameter that contains it.
+
+    Raises:
+        UserError: The level does not exist.
+    """
+    if level not in LEVELS:
+        raise UserError(f"{place}: got {shown(level)}, expected one of {', '.join(LEVELS)}")
+    return level
 
 
 @lru_cache(maxsize=1)

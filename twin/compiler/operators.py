@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opforge.codegen.data.dtypes import DTYPES
-from opforge.codegen.data.names import suggest
+from opforge.codegen.data.names import unknown_operator
 from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import replace_file
@@ -202,13 +202,13 @@ def build_project(
     from .kernel_objects import require_device_code
 
     for soc in socs:
-        soc_properties(soc)
+        soc_properties(soc, "--soc")
     _check_paths(project)
     every = load_project(project, declared=True)
     specs = [spec for spec in every if not spec.declared_only]
     known = {spec.op_type for spec in specs}
     if unknown := sorted(set(ops or ()) - known):
-        raise UserError(f"ops: got {unknown[0]!r}; {suggest(unknown[0], known)}")
+        raise unknown_operator("--ops", unknown[0], known, project.root)
     project.claim_build_dir()
     runtime = build_runtime(jobs, report)
     with locked(twin_dir(project)) as scratch:

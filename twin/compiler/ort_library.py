@@ -12,7 +12,7 @@ from opforge.codegen.files import replace_file, require_writable
 from opforge.codegen.project import BUILTIN_ROOT, Project
 
 from .folder import locked
-from .npu_model import LEVELS
+from .npu_model import require_level
 from .operators import build_project
 from .runtime_library import header_folders, link_flags, runtime_link, twin_dir
 from .units import HOST_FLAGS, WARNINGS, Library, Unit, build
@@ -33,8 +33,7 @@ def build_ort_library(project: Project, output: Path, level: str = "fast") -> li
     from opforge.codegen.render import ort_library
     from opforge.codegen.spec.loader import load_project
 
-    if level not in LEVELS:
-        raise UserError(f"level: got {level!r}, expected one of {', '.join(LEVELS)}")
+    require_level(level, "--level")
     require_writable(output, (), "library")
     built = build_project(project)
     built_specs = [spec for spec in load_project(project) if spec.op_type in built.op_types and spec.aclnn]

@@ -9,10 +9,9 @@ from typing import Any
 from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, require_writable, write_files
-from opforge.codegen.printing import shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import build_runtime
-from opforge.twin.compiler.npu_model import LEVELS
+from opforge.twin.compiler.npu_model import require_level
 from opforge.twin.jobs import State, run_all, twin_version
 
 from .discover import ARCH, Source, find_sources
@@ -107,8 +106,7 @@ def _rows(
 
 
 def _check(settings: dict[str, Any]) -> None:
-    soc = soc_properties(settings["soc"])
+    soc = soc_properties(settings["soc"], "--soc")
     if soc.arch != ARCH:
         raise UserError(f"--soc: got {soc.name}, expected a chip of architecture {ARCH}, as {DEFAULT_SOC}")
-    if settings["level"] not in LEVELS:
-        raise UserError(f"--level: got {shown(settings['level'])}, expected one of {', '.join(LEVELS)}")
+    require_level(settings["level"], "--level")

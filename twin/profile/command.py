@@ -11,13 +11,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from opforge.codegen.data.names import suggest
+from opforge.codegen.data.names import unknown_operator
+from opforge.codegen.data.products import soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, require_writable, write_files
-from opforge.codegen.printing import path_text, say, shown
+from opforge.codegen.printing import path_text, say
 from opforge.codegen.project import Project, find_project
-from opforge.twin.compiler.npu_model import error_range, range_text
-from opforge.twin.runtime.acl import Array, level_name
+from opforge.twin.compiler.npu_model import error_range, range_text, require_level
+from opforge.twin.runtime.acl import Array
 from opforge.twin.runtime.operator_run import run
 from opforge.twin.runtime.results import AclnnError, FindingsError, Result
 
@@ -70,13 +71,13 @@ def run_traced(call: Callable[[], Result]) -> tuple[Result, bytes]:
 
 
 def find_operator(op_type: str) -> tuple[Project, OpSpec]:
-    """Return the project of the current folder and the spec of an operator in it."""
+    """Return the project of the current folder and the spec of its operator with the argument `OP`."""
     from opforge.codegen.spec.loader import load_specs
 
     project = find_project()
     specs = {spec.op_type: spec for spec in load_specs(project.spec_paths())}
     if op_type not in specs:
-        raise UserError(f"operator: got {shown(op_type)}; {suggest(op_type, specs)}")
+        raise unknown_operator("OP", op_type, specs, project.root)
     return project, specs[op_type]
 
 
@@ -204,7 +205,8 @@ def profile_command(
 
     values = parse_attrs(attrs)
     project, spec = find_operator(op_type)
-    level_name(strict=True, level=level)
+    require_level(level, "--level")
+    soc_properties(soc, "--soc")
     plan = calls_to_profile(spec, shapes, cases, values, given=given, trace=trace)
     used = [*project.spec_paths(), *(path for path in (given, old) if path)]
     for what, path in (("trace", trace), ("page", html), ("report", json_out)):

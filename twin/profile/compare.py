@@ -16,6 +16,7 @@ from opforge.codegen.printing import escaped, path_text, shown
 from opforge.codegen.untrusted import MOST_JSON_BYTES, FormError, parse_json
 
 BYTES = ("gm_bytes_read", "gm_bytes_written", "first_touch_bytes", "minimal_bytes")
+_SAME = "run both profiles with the same operator, chip and inputs"
 _REPAIR = "write it with `opforge profile OP ... --json FILE` of this version"
 
 _Time = Annotated[float, Field(ge=0, le=1e15, allow_inf_nan=False)]
@@ -87,7 +88,7 @@ def read_old(path: Path, operator: str, soc: str) -> dict[str, Mapping[str, Any]
         raise UserError(f"{place}: {error}; {_REPAIR}") from error
     for key, expected in (("operator", operator), ("soc", soc)):
         if old[key] != expected:
-            raise UserError(f"{place}: got a profile of {key} {shown(old[key])}, expected {expected}")
+            raise UserError(f"{place}: got a profile of {key} {shown(old[key])}, expected {expected}; {_SAME}")
     for case in cases:
         problem = _contradiction(case)
         if problem:
@@ -129,7 +130,7 @@ def compare(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str,
             before, after = (_plain(cases[name][key]) for cases in (old, new))
             if before != after:
                 case = f" of case {name}" if name else ""
-                raise UserError(f"--compare: {key}{case}: got {shown(before)}, expected {shown(after)}")
+                raise UserError(f"--compare: {key}{case}: got {shown(before)}, expected {shown(after)}; {_SAME}")
     return [_compared(name, old[name], new[name]) for name in common]
 
 

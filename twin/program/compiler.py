@@ -17,7 +17,7 @@ from opforge.codegen.printing import path_text
 from opforge.codegen.process_limits import LimitError
 from opforge.twin.build import INCLUDE, build_runtime, header_folders
 from opforge.twin.compiler.limited_process import compile_limits, run_limited
-from opforge.twin.compiler.npu_model import LEVELS
+from opforge.twin.compiler.npu_model import require_level
 from opforge.twin.compiler.runtime_library import runtime_link
 from opforge.twin.compiler.units import COMMON, LINE_FLAGS, CompileError, compiler, cpu_flags, known_flags
 
@@ -141,7 +141,7 @@ def compile_program(
     files = [Path(source) for source in sources]
     host_options = _host_options(options)
     _check(files, output, level, compile_only)
-    soc_properties(soc)
+    soc_properties(soc, "--soc")
     build_runtime()
     code = [file for file in files if file.suffix not in OBJECTS]
     with tempfile.TemporaryDirectory(prefix=".opforge-cc-", dir=output.parent) as name:
@@ -197,8 +197,7 @@ def _host_options(options: Sequence[str]) -> tuple[str, ...]:
 def _check(files: Sequence[Path], output: Path, level: str, compile_only: bool) -> None:
     if not files:
         raise UserError("sources: got none, expected at least one .asc or C++ file")
-    if level not in LEVELS:
-        raise UserError(f"level: got {level!r}, expected one of {', '.join(LEVELS)}")
+    require_level(level, "--level")
     if compile_only and len(files) != 1:
         raise UserError(f"sources: got {len(files)} files with -c, expected one; compile each by a command")
     for file in files:

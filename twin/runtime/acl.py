@@ -22,7 +22,7 @@ import numpy.typing as npt
 from opforge.codegen.data.dtypes import CANN_DTYPES, DTYPES, FORMATS
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
-from opforge.twin.compiler.npu_model import LEVELS
+from opforge.twin.compiler.npu_model import require_level
 
 Array = npt.NDArray[Any]
 
@@ -104,9 +104,7 @@ def level_name(strict: bool, level: str | None) -> str:
     """
     if level is None:
         return "strict" if strict else "fast"
-    if level not in LEVELS:
-        raise UserError(f"level: got {shown(level)}, expected one of {', '.join(LEVELS)}")
-    return level
+    return require_level(level)
 
 
 def require_integers(**given: tuple[Any, int, int]) -> None:

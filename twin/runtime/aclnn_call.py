@@ -143,8 +143,16 @@ class AclnnCall:
         for candidate in self.spec.aclnn:
             if wanted in {None, candidate.function} and set(self.attrs) <= set(candidate.params.values()):
                 return candidate.function
-        candidates = wanted or ", ".join(names)
-        raise UserError(f"{self.spec.op_type}: {candidates}: got {', '.join(self.attrs)}, expected attributes it takes")
+        attributes = {attr.name for attr in self.spec.attrs}
+        takes = [
+            f"{candidate.function} ({', '.join(sorted(attributes & set(candidate.params.values()))) or 'none'})"
+            for candidate in self.spec.aclnn
+            if wanted in {None, candidate.function}
+        ]
+        raise UserError(
+            f"{self.spec.op_type}: got attributes {', '.join(self.attrs)}, which no single function has; expected"
+            f" those of one function: {', '.join(takes)}"
+        )
 
     def output_arrays(self, dtypes: Mapping[str, Any], given: Mapping[str, Array | None]) -> dict[str, Array | None]:
         """Return the output arrays: given ones, otherwise new ones of the inferred shape and dtype."""

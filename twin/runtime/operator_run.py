@@ -9,10 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opforge.codegen.data.names import suggest
+from opforge.codegen.data.names import unknown_operator
 from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
-from opforge.codegen.printing import path_text, shown
+from opforge.codegen.printing import shown
 from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.call import with_lists
 from opforge.twin.build import build_project
@@ -56,8 +56,7 @@ def prepare(op_types: Iterable[str], soc: str = DEFAULT_SOC, project: Project | 
     wanted = [name for name in op_types if (project, soc, name) not in _builds]
     for name in wanted:
         if name not in specs:
-            place = f"not in the project {path_text(project.root)}"
-            raise UserError(f"operator: got {shown(name)}, {place}; {suggest(str(name), specs)}")
+            raise unknown_operator("op_type", name, specs, project.root)
     if not wanted:
         return
     operators = build_project(project, [soc], wanted, plugin=False)

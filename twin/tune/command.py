@@ -9,18 +9,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opforge.codegen.data.products import DEFAULT_SOC
+from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, require_writable, write_files
 from opforge.codegen.printing import escaped, say
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import build_project
 from opforge.twin.compiler.cache import digest
-from opforge.twin.compiler.npu_model import error_range, outside_texts, range_text
+from opforge.twin.compiler.npu_model import error_range, outside_texts, range_text, require_level
 from opforge.twin.jobs import State, run_all, twin_version
 from opforge.twin.profile.command import calls_to_profile, find_operator
 from opforge.twin.profile.inputs import make_inputs, parse_attrs
-from opforge.twin.runtime.acl import level_name
 
 from .worker import ACCEPTED, FAILED, Job, Row, run_one
 
@@ -86,7 +85,8 @@ def tune_command(
             f"{op_type}: its spec has no tiling.constants, expected constants with the values to try; add them to the"
             " spec, and use them in the plan"
         )
-    level_name(strict=True, level=level)
+    require_level(level, "--level")
+    soc_properties(soc, "--soc")
     calls = calls_to_profile(spec, shapes, cases, values, given=None, trace=None)
     for call in calls:
         make_inputs(spec, call.shapes, call.attrs, dtype, option=f"--case {call.name}" if call.name else "--shape")
