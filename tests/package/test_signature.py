@@ -283,5 +283,5 @@ def test_commands_report_invalid_keys_and_signatures(signed, key, tmp_path, monk
     with pytest.raises(UserError):
         verify(signed, tmp_path / "absent")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingToolError, match="ssh-keygen is missing"):
+    with pytest.raises(MissingToolError, match="ssh-keygen is not installed"):
         verify(signed, key[1])
