@@ -96,7 +96,7 @@ fi
 
 for tool in "${CXX:-g++}" makeself python3; do
     command -v "$tool" >/dev/null || {
-        echo "build.sh: '$tool' is missing; install it with: bash build.sh --install-deps" >&2
+        echo "build.sh: $tool is not installed, expected it for the build; run: bash build.sh --install-deps" >&2
         exit 3
     }
 done

@@ -32,14 +32,14 @@ case "$0" in
 esac
 [ -r "$archive" ] || fail 2 "cannot be read; run it by its path"
 for tool in gzip tar tail wc mktemp; do
-    command -v "$tool" >/dev/null || fail 3 "'$tool' is missing; install it with the package manager of this system"
+    command -v "$tool" >/dev/null || fail 3 "$tool is not installed, expected it for the installer; install it with the package manager of this system"
 done
 if command -v sha256sum >/dev/null; then
     sha256='sha256sum'
 elif command -v shasum >/dev/null; then
     sha256='shasum -a 256'
 else
-    fail 3 "'sha256sum' is missing; install coreutils"
+    fail 3 "sha256sum is not installed, expected it for the installer; install coreutils"
 fi
 
 damaged='the package is damaged'

@@ -23,7 +23,7 @@ load() {
 load vendor_tree.sh
 
 for tool in find cmp flock; do
-    command -v "$tool" >/dev/null || missing "'$tool'" 'install it with the package manager of this system'
+    command -v "$tool" >/dev/null || missing "$tool" 'install it with the package manager of this system'
 done
 
 usage() {

@@ -32,7 +32,7 @@ names() { find "$@" -print0 | tr '\n\000' '?\n'; }
 
 # missing TOOL REPAIR: ends with an error because a required program is missing.
 missing() {
-    complain "$1 is missing; $2"
+    complain "$1 is not installed, expected it for the installer; $2"
     exit 3
 }
 
@@ -182,7 +182,7 @@ prefer_vendor() {
 # lock FOLDER: fails if another installer works there; the lock ends when this process ends for any reason.
 lock() {
     [ -z "${locked:-}" ] || return 0
-    command -v flock >/dev/null || missing "'flock'" 'install util-linux'
+    command -v flock >/dev/null || missing flock 'install util-linux'
     # A failed redirection ends the shell.
     (: <"$1") 2>/dev/null || refuse "$1 cannot be read by $(user), or was just removed by another installer; run this again"
     exec 9<"$1"

@@ -372,7 +372,7 @@ def test_missing_system_program_is_reported_before_any_change(package, run, targ
             (tools / program.name).symlink_to(program)
     result = run(package, f"--install-path={target}", PATH=str(tools))
     assert result.returncode == 3
-    assert f"'{lost}' is missing; install" in result.stderr
+    assert f"{lost} is not installed, expected it for the installer; install" in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert not (target / "vendors").exists()
 

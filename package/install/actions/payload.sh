@@ -51,13 +51,13 @@ require_signature() {
     [ -f "$here/SHA256SUMS.sig" ] ||
         refuse "the package is not signed, expected a signature by a key in $trusted_keys; get a package of 'opforge pack --sign'"
     if grep -q -e '-----BEGIN PGP PUBLIC KEY BLOCK-----' "$trusted_keys"; then
-        command -v gpg >/dev/null || missing "'gpg'" 'install the package gnupg'
+        command -v gpg >/dev/null || missing gpg 'install the package gnupg'
         signer="$(pgp_signer)"
         [ -n "$signer" ] || refuse_signature
         say "signed by $signer"
         return 0
     fi
-    command -v ssh-keygen >/dev/null || missing "'ssh-keygen'" 'install the package openssh-client or openssh'
+    command -v ssh-keygen >/dev/null || missing ssh-keygen 'install the package openssh-client or openssh'
     set -- -s "$here/SHA256SUMS.sig" -f "$trusted_keys"
     signers="$(ssh-keygen -Y find-principals "$@" 2>/dev/null | tr ',' '\n')" || :
     while IFS= read -r signer; do
