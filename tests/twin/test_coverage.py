@@ -29,7 +29,9 @@ from opforge.twin.coverage.cmake_text import read_programs, read_steps
 from opforge.twin.coverage.compiler_text import first_error
 from opforge.twin.coverage.discover import find_sources
 from opforge.twin.coverage.op_sources import read_definition, tiling_header
+from opforge.twin.coverage.report import status_of
 from opforge.twin.coverage.walk import MOST_DEPTH, list_files
+from opforge.twin.coverage.worker import Row
 from opforge.twin.program.messages import missing_names
 
 
@@ -199,12 +201,14 @@ def test_dask_gives_the_same_rows(clone, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         result, _ = coverage(clone, there, "--only", "op/", "--executor", f"dask:{cluster.scheduler_address}", code=1)
     local, _ = coverage(clone, here, "--only", "op/", code=1)
     for row in (*result["sources"], *local["sources"]):
         del row["seconds"]
     assert result["sources"] == local["sources"]
+    assert len(local["sources"]) > 4
+    assert {status_of(Row(**row)) for row in local["sources"]} >= {"right", "wrong", "failed"}
 
 
 def test_cmake_conditions_and_variables_are_read():
@@ -223,6 +227,21 @@ def test_cmake_conditions_and_variables_are_read():
     assert (program.sources, program.defines) == (["a.asc", "with", "space.asc"], ["A=1", "B"])
     (program,) = read_programs(text, {"KIND": "b"})
     assert program.sources == ["b.asc"]
+
+
+def test_cmake_finds_numbers():
+    text = (
+        'string(REGEX MATCH "([0-9]+)" NUMBER "${CHIP}")\nadd_definitions(-DCHIP=${NUMBER})\nadd_executable(demo a.asc)'
+    )
+    (program,) = read_programs(text, {"CHIP": "dav-2201"})
+    assert program.defines == ["CHIP=2201"]
+
+
+def test_the_first_mode_of_a_readme_is_read():
+    other = STEPS.replace("LIMIT=4", "LIMIT=5 -DFAST=ON").replace("gen_data.py", "gen_data.py --fast")
+    first = read_steps(STEPS, "dav-2201")
+    assert read_steps(STEPS + other, "dav-2201") == first
+    assert read_steps("./install.run\n" + STEPS, "dav-2201").options == first.options
 
 
 def test_readme_commands_are_read():

@@ -95,6 +95,52 @@ def top_smallest(a, **_):
     return {"d": values, "i": indices}
 
 
+def channel_parts(x, points):
+    """Return [N, C, points] as [N, C1, points, 16]."""
+    padded = np.pad(x, ((0, 0), (0, -x.shape[1] % 16), (0, 0)))
+    return padded.reshape(len(x), -1, 16, points).transpose(0, 1, 3, 2)
+
+
+def to_channel_parts(w, **_):
+    """Return N = 1, C = 18, D = 1, H = 2, W = 3: rows of 6 points and 10 others."""
+    return {"d": [channel_parts(w[:288].reshape(1, 18, 16)[:, :, :6], 6).ravel()]}
+
+
+def of_channel_parts(w, d, **_):
+    """Return the values, and the earlier ones after each row."""
+    result = d[:288].reshape(1, 18, 16).copy()
+    result[:, :, :6] = w[:192].reshape(1, 2, 6, 16).transpose(0, 1, 3, 2).reshape(1, 32, 6)[:, :18]
+    return {"d": [result.ravel()]}
+
+
+def to_fractals(w, **_):
+    """Return N = 2, C = 7, D = 2, H = 1, W = 1: [D, C1 = 1, point, N1 = 1, N0 = 16, C0 = 16]."""
+    result = np.zeros((2, 16, 16))
+    result[:, :2, :7] = w[:448].reshape(2, 7, 2, 16)[..., 0].transpose(2, 0, 1)
+    return {"d": [result.ravel()]}
+
+
+def of_fractals(w, d, **_):
+    result = d[:448].reshape(2, 7, 2, 16).copy()
+    result[..., 0] = w.reshape(2, 16, 16)[:, :2, :7].transpose(1, 2, 0)
+    return {"d": [result.ravel()]}
+
+
+def trans_data(source, target, whole, parts):
+    """Return a call of TransData; `whole` are the axes of NCDHW."""
+    shapes = {"NCDHW": whole, target if source == "NCDHW" else source: parts}
+    layouts = [f"MakeLayout(MakeShape({shapes[name]}), MakeStride())" for name in (source, target)]
+    return (
+        f"static constexpr TransDataConfig config{{DataFormat::{source}, DataFormat::{target}}};"
+        f"const auto from = {layouts[0]}; const auto to = {layouts[1]};"
+        "const TransDataParams<std::decay_t<decltype(from)>, std::decay_t<decltype(to)>> params{from, to};"
+        "TransData<config>(d, w, tmp, params);"
+    )
+
+
+MOVED = ("half", "bfloat16_t", "int16_t", "uint16_t")
+
+
 def bits(mask, width):
     return np.unpackbits(mask.reshape(R, -1), axis=-1, bitorder="little")[:, :width]
 
@@ -250,6 +296,26 @@ CASES = {
         ),
         lambda a, **_: {"d": [rows(a, H, H - 3).ravel()]},
     ),
+    "channel_parts": (
+        MOVED,
+        trans_data("NCDHW", "NDC1HWC0", "1, 18, 1, 2, 3", "1, 1, 2, 2, 3, 16"),
+        to_channel_parts,
+    ),
+    "whole_channels": (
+        MOVED,
+        trans_data("NDC1HWC0", "NCDHW", "1, 18, 1, 2, 3", "1, 1, 2, 2, 3, 16"),
+        of_channel_parts,
+    ),
+    "fractals": (
+        MOVED,
+        trans_data("NCDHW", "FRACTAL_Z_3D", "2, 7, 2, 1, 1", "2, 1, 1, 1, 1, 16, 16"),
+        to_fractals,
+    ),
+    "whole_images": (
+        MOVED,
+        trans_data("FRACTAL_Z_3D", "NCDHW", "2, 7, 2, 1, 1", "2, 1, 1, 1, 1, 16, 16"),
+        of_fractals,
+    ),
     "transpose": (
         (*FLOATS, "int32_t"),
         (
@@ -286,7 +352,7 @@ CASES = {
     "antiquant": (
         ("half",),
         f"AscendAntiQuant<int8_t, T, false>(d, p, b, g, tmp, {R}, AntiQuantShapeInfo{{1, {H}, 1, {H}}});",
-        lambda p, g, b, **_: {"d": (p.reshape(R, H) + b[:H]) * g[:H]},
+        lambda p, g, b, **_: {"d": (p.reshape(R, H) + b[:H]).astype(np.float16) * g[:H]},
     ),
     "drop_bytes": (
         FLOATS,
@@ -348,6 +414,12 @@ MISUSES = {
     ),
     "same_memory": (f"{SHAPE} ReduceSum<T, Pattern::Reduce::AR>(a, a, tmp, shape, true);", "overlap"),
     "short_dst": (f"AscendQuant(q[{R * H - 32}], a, tmp, 20.0f, 3.0f, {R * H});", "ub_out_of_range"),
+    "few_parts": (
+        trans_data("NCDHW", "NDC1HWC0", "1, 18, 1, 2, 3", "1, 1, 1, 2, 3, 16").replace(
+            "(d, w", "(d.ReinterpretCast<half>(), w.ReinterpretCast<half>()"
+        ),
+        "api_contract",
+    ),
     "odd_transpose": (
         (
             "ConfusionTransposeTiling tiling; tiling.param0 = 8; tiling.param1 = 8; "

@@ -90,6 +90,7 @@ TIMED = {
     "cum_sum_float": "CumSum",
     "broadcast_rows_float": "Broadcast",
     "unpad_float": "UnPad",
+    "channel_parts_half": "TransData",
     "quant_float": "AscendQuant",
     "dequant_float": "AscendDequant",
     "drop_bytes_float": "DropOut",

@@ -49,6 +49,51 @@ FLAGS = _kernel(
 ORDERED = _kernel(
     "InitDetermineComputeWorkspace(flagsGm, work); WaitPreBlock(flagsGm, work);", "NotifyNextBlock(flagsGm, work);"
 )
+# Blocks 0 and 1 store i + 1; blocks 2 and 3 wait for both and store the sum, twice.
+GROUPS = """
+extern "C" __global__ __aicore__ void NAME(GM_ADDR values, GM_ADDR flags, GM_ADDR, GM_ADDR)
+{
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> data;
+    pipe.InitBuffer(data, 64);
+    GlobalTensor<float> gm;
+    gm.SetGlobalBuffer((__gm__ float*)values, 8 * 8);
+    LocalTensor<float> own = data.Get<float>();
+    GroupBarrier<PipeMode::MTE3_MODE> barrier(flags, 2, 2);
+    const int32_t block = GetBlockIdx();
+    for (int32_t round = 0; round < 2; ++round) {
+        GlobalTensor<float> part = gm[round * 32];
+        if (block < 2) {
+            Duplicate(own, block + 1.0f + round, 8);
+            SetFlag<HardEvent::V_MTE3>(EVENT_ID0);
+            WaitFlag<HardEvent::V_MTE3>(EVENT_ID0);
+            DataCopy(part[block * 8], own, 8);
+            barrier.Arrive(block);
+            SetFlag<HardEvent::MTE3_V>(EVENT_ID0);
+            WaitFlag<HardEvent::MTE3_V>(EVENT_ID0);
+        } else {
+            barrier.Wait(block - 2);
+            DataCopy(own, part, 16);
+            SetFlag<HardEvent::MTE2_V>(EVENT_ID0);
+            WaitFlag<HardEvent::MTE2_V>(EVENT_ID0);
+            Add(own, own, own[8], 8);
+            SetFlag<HardEvent::V_MTE3>(EVENT_ID0);
+            WaitFlag<HardEvent::V_MTE3>(EVENT_ID0);
+            DataCopy(part[block * 8], own, 8);
+            SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID0);
+            WaitFlag<HardEvent::MTE3_MTE2>(EVENT_ID0);
+        }
+    }
+}
+"""
+PLANTED_GROUPS = [
+    Planted("group_no_wait", "barrier.Wait(block - 2);", "", "race", ""),
+    Planted("group_no_arrive", "barrier.Arrive(block);", "", "deadlock", "nothing will set it"),
+    Planted("group_third", "barrier.Arrive(block);", "barrier.Arrive(2);", "field_range", "arriveIndex"),
+    Planted("group_many", "barrier(flags, 2, 2)", "barrier(flags, 2, 3)", "gm_out_of_range", "groupWorkspace"),
+    Planted("group_full", "InitBuffer(data, 64)", "InitBuffer(data, 195584)", "no_scratch", "1600"),
+    Planted("group_odd", "barrier(flags, 2, 2)", "barrier(flags + 32, 2, 1)", "api_contract", "512"),
+]
 PLANTED_FLAGS = [
     Planted("no_wait", "IBWait(flagsGm, work, block - 1, 1);", "", "race", ""),
     Planted("no_set", "IBSet(flagsGm, work, block, 1);", "", "deadlock", "nothing will set it"),
@@ -67,6 +112,7 @@ PLANTED_ORDER = [
 @pytest.fixture(scope="module")
 def kernels(compile_kernels):
     texts = [*kernels_of(FLAGS, "flags", PLANTED_FLAGS), *kernels_of(ORDERED, "ordered", PLANTED_ORDER)]
+    texts += kernels_of(GROUPS, "groups", PLANTED_GROUPS)
     return compile_kernels(HEAD + "".join(texts))
 
 
@@ -89,6 +135,34 @@ def test_blocks_run_in_the_order_of_their_indices(kernels, name):
 @pytest.mark.parametrize("planted", [*PLANTED_FLAGS, *PLANTED_ORDER], ids=lambda planted: planted.name)
 def test_planted_mistakes(kernels, record_planted, planted):
     findings, _ = _launch(kernels, planted.name)
+    found = [
+        finding for finding in findings if finding["kind"] == planted.kind and planted.message in finding["message"]
+    ]
+    assert found, findings
+    record_planted(planted.name, found[0])
+
+
+def _launch_groups(kernels, name):
+    # The address of a group is a multiple of 512 bytes.
+    whole = np.zeros(512 + 256, np.int32)
+    first = -whole.ctypes.data % 512 // 4
+    values = np.zeros(64, np.float32)
+    flags = whole[first : first + 256]
+    report = kernels.launch(name, values, flags, blocks=BLOCKS, task_type="AIV_ONLY")
+    return report, values
+
+
+def test_groups_wait_for_groups(kernels):
+    report, values = _launch_groups(kernels, "groups")
+    assert report["findings"] == []
+    expected = [[first + second, first, second] for first, second in ((1, 2), (2, 3))]
+    for total, (result, first, second) in zip(values.reshape(2, 4, 8), expected, strict=True):
+        np.testing.assert_array_equal(total, np.repeat([[first], [second], [result], [result]], 8, axis=1))
+
+
+@pytest.mark.parametrize("planted", PLANTED_GROUPS, ids=lambda planted: planted.name)
+def test_planted_mistakes_of_groups(kernels, record_planted, planted):
+    findings = _launch_groups(kernels, planted.name)[0]["findings"]
     found = [
         finding for finding in findings if finding["kind"] == planted.kind and planted.message in finding["message"]
     ]

@@ -252,7 +252,77 @@ def _slices(a: Array, *_: Array) -> Array:
     return np.concatenate([rows[:, 16:40], rows[:, 47:71]], axis=1).ravel()
 
 
+NZ = (
+    "PipeBarrier<PIPE_MTE2>(); GlobalTensor<{0}> g; g.SetGlobalBuffer((__gm__ {0}*)a, 144);"
+    f"DataCopy(z, g, Nd2NzParams(2, 3, 20, 72, 24, 4, 1, {{1}})); {ORDER}"
+)
+ROWS_OF_COLUMNS = (
+    "GlobalTensor<{0}> g; g.SetGlobalBuffer((__gm__ {0}*)b, 203); SetFlag<HardEvent::MTE2_MTE3>(EVENT_ID0);"
+    "WaitFlag<HardEvent::MTE2_MTE3>(EVENT_ID0); DataCopy(g, x, Nz2NdParamsFull(2, 3, 32, 1, 4, 33, 102));"
+    "SetFlag<HardEvent::MTE3_MTE2>(EVENT_ID0); WaitFlag<HardEvent::MTE3_MTE2>(EVENT_ID0); y = lb.In();"
+    "Adds(z, y, static_cast<{0}>(0), 203);"
+)
+
+
+def _to_nz(a: Array, _b: Array, c: Array) -> Array:
+    """Return two matrices of 3 x 20 elements in columns of 32 bytes, which begin 128 bytes apart."""
+    wide = 32 // a.itemsize
+    result = c.reshape(2, -1)
+    for matrix, whole in enumerate(a.reshape(2, 3, 24)):
+        padded = np.pad(whole[:, :20], ((0, 0), (0, -20 % wide)))
+        for column in range(padded.shape[1] // wide):
+            start = column * 4 * wide
+            result[matrix, start : start + 3 * wide] = padded[:, column * wide : (column + 1) * wide].ravel()
+    return result.ravel()
+
+
+def _to_nd(a: Array, b: Array, _c: Array) -> Array:
+    """Return b after stores of two matrices of 3 x 32 elements, whose columns of 16 begin 64 elements apart."""
+    result = b.copy()
+    for matrix in range(2):
+        for row in range(3):
+            for column in range(2):
+                to, source = matrix * 102 + row * 33 + column * 16, matrix * 256 + column * 64 + row * 16
+                result[to : to + 16] = a[source : source + 16]
+    return result
+
+
+def _nz_rows() -> list[Row]:
+    rows = []
+    for dtype in (I8, F16, F32):
+        name, wide = CPP[dtype], 32 // dtype.itemsize
+        columns = -(-20 // wide)
+        pitch = 4 * columns * wide
+        text = NZ.format(name, pitch)
+        rows.append(
+            Row(
+                f"nd_to_nz_{dtype.name}",
+                text,
+                (dtype,) * 3,
+                (144, 8 * wide, 2 * pitch),
+                _to_nz,
+                (text.replace("(2, 3,", "(2, 4,"), "gm_out_of_range"),
+                pipe="MTE2",
+            )
+        )
+    for dtype in (I16, F16, F32):
+        text = ROWS_OF_COLUMNS.format(CPP[dtype])
+        rows.append(
+            Row(
+                f"nz_to_nd_{dtype.name}",
+                text,
+                (dtype,) * 3,
+                (512, 203, 203),
+                _to_nd,
+                (text.replace("3, 32,", "3, 24,"), "field_range"),
+                pipe="MTE3",
+            )
+        )
+    return rows
+
+
 COPIES = [
+    *_nz_rows(),
     Row(
         "slices",
         SLICES,
@@ -281,6 +351,16 @@ COPIES = [
         mistake=(ATOMIC.replace("SetAtomicType<half>();", ""), "atomic_dtype"),
         pipe="MTE3",
         **_same(F16, 203),
+    ),
+    Row(
+        "min_max",
+        "SetFlag<HardEvent::MTE2_S>(EVENT_ID0); WaitFlag<HardEvent::MTE2_S>(EVENT_ID0);"
+        "z.SetValue(0, min(3, int64_t{5}) + max(2.5f, 1));",
+        (F32,) * 3,
+        (8, 8, 1),
+        lambda *_: np.array([5.5], np.float32),
+        ("z.SetValue(max(4096, 7), min(1.0f, 2.0f));", "ub_out_of_range"),
+        pipe="S",
     ),
     Row(
         "waits_and_caches",

@@ -531,6 +531,9 @@ using ToUb = Matmul<Half, Half, Local, Float>;
 using ToAlignedUb = Matmul<Half, Half, Aligned, Float>;
 using FromUb = Matmul<FromVector, Half, Float, Float>;
 using Plain = Matmul<Half, Half, Float, Float>;
+using HalfBatch = MatmulType<TPosition::GM, CubeFormat::ND, half, false, LayoutMode::NORMAL>;
+using FloatBatch = MatmulType<TPosition::GM, CubeFormat::ND, float, false, LayoutMode::NORMAL>;
+using Batches = Matmul<HalfBatch, HalfBatch, FloatBatch, FloatBatch>;
 
 /// All tiles go to a workspace; the vector core takes them one by one.
 KERNEL(tiles_later)
@@ -599,6 +602,40 @@ KERNEL(a_from_ub)
     mm.End();
 }
 
+/// C[i] = A[i] B[i / 2]: two batches of four and two matrices go to a workspace; the vector core takes them one by one.
+KERNEL(batches_later)
+{
+    OPEN(Batches);
+    GlobalTensor<float> results;
+    results.SetGlobalBuffer((__gm__ float*)GetUserWorkspace(workspace));
+    const int32_t count = 4 * t.M * t.N;
+    TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> queue;
+    pipe.InitBuffer(queue, 1, count * sizeof(float));
+    mm.SetWorkspace(results);
+    mm.SetTensorA(aGm);
+    mm.SetTensorB(bGm);
+    mm.template IterateNBatch<false>(2, 4, 2, false);
+    for (int32_t batch = 0; batch < 2; ++batch) {
+        GlobalTensor<float> part = batch == 0 ? mm.template GetBatchTensorC<false>(4, 2) : mm.GetBatchC(4, 2);
+        LocalTensor<float> local = queue.AllocTensor<float>();
+        DataCopy(local, part, count);
+        queue.EnQue(local);
+        local = queue.DeQue<float>();
+        DataCopy(cGm[(int64_t)batch * count], local, count);
+        queue.FreeTensor(local);
+    }
+    mm.End();
+}
+
+KERNEL(batches_without_workspace)
+{
+    OPEN(Batches);
+    mm.SetTensorA(aGm);
+    mm.SetTensorB(bGm);
+    mm.template IterateNBatch<false>(2, 4, 2, false);
+    mm.End();
+}
+
 /// The vector core goes on while the cube core computes.
 KERNEL(all_later)
 {
@@ -651,6 +688,29 @@ def test_forms_of_mixed_kernels(mixed_forms, name):
     if name == "all_later":
         arrays[3][0, :64] -= 1
     assert_product(arrays)
+
+
+def _batches(kernels, name):
+    random = np.random.default_rng(4)
+    a = random.standard_normal((8, 24, 70)).astype(np.float16)
+    b = random.standard_normal((4, 70, 40)).astype(np.float16)
+    c = np.zeros((8, 24, 40), np.float32)
+    arrays = [a, b, np.zeros(40, np.float32), c]
+    return kernels.launch(name, *arrays, tiling=tiling(24, 40, 70), task_type="MIX_AIC_1_1"), arrays
+
+
+def test_batches_of_a_workspace(mixed_forms):
+    report, (a, b, _, c) = _batches(mixed_forms, "batches_later")
+    assert report["findings"] == []
+    for index in range(8):
+        assert_product([a[index], b[index // 2], np.zeros(40), c[index]])
+    assert report["cores"][0]["busy"]["M"] > 0, report["cores"]
+
+
+def test_batches_without_a_workspace(mixed_forms, record_planted):
+    findings = _batches(mixed_forms, "batches_without_workspace")[0]["findings"]
+    assert ("matmul_order", True) in {(found["kind"], "SetWorkspace" in found["message"]) for found in findings}
+    record_planted("IterateNBatch without SetWorkspace", findings[0])
 
 
 def test_an_early_read_of_an_asynchronous_result(mixed_forms):

@@ -33,6 +33,26 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
 """
 
 REFUSED = {
+    "LocalTensor<TensorTrait<float>> t;": "TensorTrait: the twin does not model tensors of a TensorTrait",
+    "GlobalTensor<TensorTrait<half>> t;": "TensorTrait: the twin does not model tensors of a TensorTrait",
+    "KfcWorkspace space(x);": "KfcWorkspace: the twin does not model groups of cube cores",
+    "CubeResGroupHandle<int32_t> handle;": "CubeResGroupHandle: the twin does not model groups of cube cores",
+    "AippParams<uint8_t> params;": "AippParams: the twin does not model images",
+    "LoadImageToLocalParams params(0, 0);": "LoadImageToLocalParams: the twin does not model images",
+    "Clamp(f, f, 0.0f, 1.0f, 64);": "Clamp: Ascend 910B does not have it; use ClampMin and ClampMax",
+    "static constexpr SortConfig config{SortType::RADIX_SORT, true}; Sort<float, false, config>(f, f, 64);": (
+        "Sort: Ascend 910B does not have SortConfig"
+    ),
+    "LoadDataWithTranspose(l, l, LoadData2dTransposeParams(0, 1, 1, 0, 0));": (
+        "LoadDataWithTranspose: Ascend 910B has int8_t"
+    ),
+    "GroupBarrier<PipeMode::SCALAR_MODE> barrier(x, 1, 1);": "GroupBarrier: Ascend 910B has MTE3_MODE only",
+    "static constexpr TransDataConfig config{DataFormat::ND, DataFormat::NZ};"
+    "const auto shape = MakeLayout(MakeShape(1), MakeStride());"
+    "TransDataParams<decltype(MakeLayout(MakeShape(1), MakeStride())), "
+    "decltype(MakeLayout(MakeShape(1), MakeStride()))> params{shape, shape}; TransData<config>(h, h, params);": (
+        "TransData: NCDHW to NDC1HWC0 or to FRACTAL_Z_3D, and back"
+    ),
     "Add(b, b, b, 64);": "Add: Ascend 910B has int16_t, half, int32_t, float",
     "Add(l, l, l, 64);": "Add: Ascend 910B has",
     "Div(i, i, i, 64);": "Div: Ascend 910B has half, float",

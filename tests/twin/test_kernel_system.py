@@ -148,9 +148,23 @@ def kernels(compile_kernels):
         }
         t.Print(8);
         PRINTF("%d\\n", t.ToFile("/nonexistent/file"));
+        asc_dump_ubuf(t.GetPhyAddr(), 10, 3);
+    }
+    extern "C" __global__ __aicore__ void messages_of_l1(GM_ADDR x)
+    {
+        KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+        GlobalTensor<half> gm;
+        gm.SetGlobalBuffer((__gm__ half*)x);
+        LocalTensor<half> t(TPosition::A1, 64, 32);
+        DataCopy(t, gm, 32);
+        ORDER(MTE2_S);
+        asc_dump_l1buf(t.GetPhyAddr(), 11, 3);
+        asc_dump_l1buf(t.GetPhyAddr(), 12, PLANTED);
     }
     """
     text = "".join(kernels_of(CLEAN, "clean", PLANTED))
+    l1 = head[head.index('    extern "C" __global__ __aicore__ void messages_of_l1') :]
+    head = head.replace("PLANTED", "1") + l1.replace("PLANTED", "400000").replace("of_l1", "past_l1")
     return compile_kernels(head + text.replace("SCALARS", steps, 1).replace("SCALARS", ""))
 
 
@@ -187,3 +201,13 @@ def test_messages(kernels, capfd):
     assert "dump_size=2\n[3.000000, 4.500000]\n" in text
     assert re.search(r"desc=9, addr=\d+, data_type=bool, position=GM, dump_size=4\n\[", text)
     assert "data_type=int32, position=unified buffer, dump_size=8\n[[-1, 0, 1, 2, 3, 4, 5, 6]]\n-1\n" in text
+    assert re.search(r"desc=10, .*dump_size=3\n\[-1, 0, 1\]\n", text)
+
+
+def test_messages_of_l1(kernels, capfd, record_planted):
+    x = np.arange(32, dtype=np.float16)
+    kernels.run("messages_of_l1", x, task_type="AIC_ONLY")
+    assert re.search(r"desc=11, .*position=L1, dump_size=3\n\[0.0+, 1.0+, 2.0+\]\n", capfd.readouterr().out)
+    findings = kernels.launch("messages_past_l1", x, task_type="AIC_ONLY")["findings"]
+    assert findings
+    record_planted("asc_dump_l1buf past L1", findings[0])

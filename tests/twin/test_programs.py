@@ -593,6 +593,61 @@ def test_unknown_level():
         launch(QUEUE_FLAGS, "kernel", 1, [np.zeros(1)], level="hard", lint=False)
 
 
+OTHER_CORES = """#include "kernel_operator.h"
+extern "C" __global__ __aicore__ void kernel(GM_ADDR x)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_1);
+    AscendC::TPipe pipe;
+    AscendC::GlobalTensor<float> to;
+    to.SetGlobalBuffer((__gm__ float*)x, 64);
+    AscendC::TQue<AscendC::TPosition::VECOUT, 1> out;
+    AscendC::TBuf<AscendC::TPosition::A1> left;
+    pipe.InitBuffer(out, 1, 256);
+    pipe.InitBuffer(left, 512);
+    AscendC::InitOutput<float>(to, 64, 3.0f);
+    USE
+}
+"""
+
+
+def test_level_device_ignores_buffers_of_other_cores():
+    """The buffers of the other cores of a mixed kernel have no memory: a use of them is a finding in all levels."""
+    use = "if ASCEND_IS_AIC { AscendC::LocalTensor<float> t = out.AllocTensor<float>(); t.SetValue(0, 1.0f); }"
+    for level, kinds in (("strict", {"core_kind"}), ("fast", {"core_kind"}), ("device", set())):
+        x = np.zeros(64, np.float32)
+        findings = launch(OTHER_CORES.replace("USE", ""), "kernel", 1, [x], level=level, lint=False)
+        assert {finding.kind for finding in findings} == kinds
+    assert np.array_equal(x, np.full(64, 3, np.float32))
+    findings = launch(
+        OTHER_CORES.replace("USE", use), "kernel", 1, [np.zeros(64, np.float32)], level="device", lint=False
+    )
+    assert findings, "a use of a buffer without memory"
+
+
+@pytest.mark.parametrize(
+    ("code", "word"),
+    [
+        ("KERNEL_TASK_TYPE_DEFAULT(static_cast<KernelMetaType>(99));", "an unknown type"),
+        (
+            (
+                "if (AscendC::GetBlockIdx() == 0) { KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY); }"
+                "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);"
+            ),
+            "declare one type",
+        ),
+    ],
+)
+def test_level_device_reports_wrong_task_types(code, word):
+    """Level device accepts types of other products. A type that no product has, or two types, are errors."""
+    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "256")
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    accepted = text.replace("SYNC", "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_VECTOR_CORE);")
+    assert launch(accepted, "kernel", 1, [x, y], level="device", lint=False) == []
+    for level in ("strict", "device", "fast"):
+        findings = launch(text.replace("SYNC", code), "kernel", 1, [x, y], level=level, lint=False)
+        assert any(finding.kind == "task_type" and word in finding.message for finding in findings), findings
+
+
 def test_documented_levels():
     """The page of checks has the table of twin/check_levels.json, and each kind is one of its findings."""
     text = (ROOT / "docs" / "reference" / "twin-checks.md").read_text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 _COMMAND = re.compile(r'([A-Za-z_]\w*)\s*\(((?:[^()"]|"(?:[^"\\]|\\.)*"|\([^()]*\))*)\)')
@@ -42,6 +42,8 @@ def read_programs(text: str, options: Mapping[str, str]) -> list[Program]:
     for name, words in _active_commands(text, variables):
         if name == "set" and words:
             _set(words, variables)
+        elif name == "string" and words[:2] == ["REGEX", "MATCH"] and len(words) > 4:
+            variables[words[3]] = _found(words[2], " ".join(words[4:]))
         elif name in {"add_executable", "add_library", "ascendc_library"} and words:
             program = programs.setdefault(words[0], Program(name == "add_executable"))
             program.sources += [word for word in words[1:] if word not in _KEYWORDS]
@@ -105,20 +107,19 @@ def _holds(words: list[str], variables: Mapping[str, str]) -> bool:
         return words[1] in variables
     if len(words) == 3 and words[1] in {"STREQUAL", "EQUAL", "MATCHES"}:
         left, right = variables.get(words[0], words[0]), variables.get(words[2], words[2])
-        return _matches(left, right) if words[1] == "MATCHES" else left == right
+        return bool(_found(right, left)) if words[1] == "MATCHES" else left == right
     return len(words) == 1 and variables.get(words[0], words[0]).upper() in {"1", "ON", "TRUE", "YES"}
 
 
-def _matches(text: str, pattern: str) -> bool:
-    """Return whether a text has a short pattern; patterns with repeated groups, which may take long, do not match."""
+def _found(pattern: str, text: str) -> str:
+    """Return the match of a short pattern; patterns with repeated groups, which may take long, do not match."""
+    if len(pattern) >= _MOST_PATTERN or re.search(r"\)[*+{]", pattern):
+        return ""
     try:
-        return (
-            len(pattern) < _MOST_PATTERN
-            and not re.search(r"\)[*+{]", pattern)
-            and bool(re.search(pattern, text[:_MOST_PATTERN]))
-        )
+        found = re.search(pattern, text[:_MOST_PATTERN])
     except re.error:
-        return False
+        return ""
+    return found[0] if found else ""
 
 
 def read_steps(text: str, architecture: str) -> Steps:
@@ -134,15 +135,27 @@ def read_steps(text: str, architecture: str) -> Steps:
             variables.setdefault(assigned[1], assigned[2])
         for words in _commands(line, variables):
             program = words[0].rpartition("/")[2]
+            if program == "cmake" and {"cmake", "./"} <= seen:
+                return _steps(options, before, arguments, after)  # the commands of another mode
             if program == "cmake" and ("-DCMAKE_ASC_ARCHITECTURES" not in line or architecture in line):
                 for name, value in re.findall(r"-D(\w+)=(\S+)", " ".join(words)):
                     options.setdefault(name, value)
+                seen.add("cmake")
             elif program in {"python", "python3"} and len(words) > 1 and words[1] not in seen:
                 seen.add(words[1])
                 (after if arguments or "./" in seen else before).append(tuple(words[1:]))
             elif words[0].startswith("./") and "./" not in seen:
                 seen.add("./")
                 arguments = tuple(words[1:])
+    return _steps(options, before, arguments, after)
+
+
+def _steps(
+    options: dict[str, str],
+    before: Sequence[tuple[str, ...]],
+    arguments: tuple[str, ...],
+    after: Sequence[tuple[str, ...]],
+) -> Steps:
     options.pop("CMAKE_ASC_RUN_MODE", None)
     return Steps(options, tuple(before), arguments, tuple(after))
 

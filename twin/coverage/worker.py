@@ -36,6 +36,7 @@ _FAILED = re.compile(r"\b(?:fail(?:ed|ure)?|error|mismatch(?:ed)?|incorrect|wron
 _PASSED = re.compile(r"\b(?:pass(?:ed)?|success(?:ful)?(?:ly)?|correct)\b", re.IGNORECASE)
 _UNIT_TESTS = re.compile(r"opforge unit tests: (\d+) tests, (\d+) comparisons, (\d+) failed")
 _UNIT_TEST = re.compile(r"^opforge unit test\t(.*)$", re.MULTILINE)
+_PRINTED_FINDING = re.compile(r": (?:error|warning): \w+ \(block \d+")
 _FINDING = re.compile(r"opforge finding\t(?P<kind>[^\t]*)\t(?P<where>[^\t]*)\t(?P<message>.*)")
 _READ_TILING = re.compile(r"#define\s+GET_TILING_DATA\(\s*(\w+)\s*,\s*\w+\s*\)[\s\\]*(\w+)\s+\1\s*[;{]")
 _HOST_HEADER = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]*\bop_host/[^"\n]*)"', re.MULTILINE)
@@ -330,7 +331,7 @@ def _reported(path: Path) -> list[dict[str, str]]:
 
 def _reported_result(output: str) -> bool | None:
     """Return whether the output of a program reports a right result; None if it reports nothing."""
-    lines = output.splitlines()
+    lines = [line for line in output.splitlines() if not _PRINTED_FINDING.search(line)]
     if any(_FAILED.search(line) for line in lines):
         return False
     return True if any(_PASSED.search(line) for line in lines) else None

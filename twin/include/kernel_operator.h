@@ -34,6 +34,7 @@
 #include "opforge_twin/kernel/sparse.h"
 #if !OPFORGE_TWIN_IS_COUPLED
 #include "opforge_twin/kernel/high.h"
+#include "opforge_twin/kernel/not_modeled.h"
 #endif
 
 #endif  // OPFORGE_TWIN_KERNEL_OPERATOR_H

@@ -15,6 +15,7 @@ _MISSING = (
     re.compile(r"error: '[^']+' has no member named '([^']+)'"),
     re.compile(r"error: '([^']+)' is not a (?:(?:class |function )?template|type|namespace-name)"),
     re.compile(r"error: expected namespace-name before '?([^'\n;]+)'?"),
+    re.compile(r"error: static assertion failed: (\w+): the twin does not model"),
     re.compile(r"fatal error: ([^:\n]+): No such file or directory"),
     re.compile(r"undefined reference to `([^'(]+)"),
 )

@@ -4,6 +4,7 @@
 
 #include "opforge_twin/high_tiling_structs.h"
 #include "opforge_twin/host/tmp_sizes.h"
+#include "opforge_twin/kernel/data_format.h"
 #include "opforge_twin/kernel/high/pattern.h"
 #include "opforge_twin/kernel/high/topk_mode.h"
 #include "register/tilingdata_base.h"
@@ -205,6 +206,15 @@ OPFORGE_SIZES(GetWelfordFinalizeMaxMinTmpSize, WelfordFinalize)
 #define OPFORGE_LIST(...) __VA_ARGS__
 #define OPFORGE_TYPE_SIZE const uint32_t
 #define OPFORGE_PLATFORM const platform_ascendc::PlatformAscendC&
+/// The larger shape has the channels in blocks of 16.
+inline bool GetTransDataMaxMinTmpSize(OPFORGE_PLATFORM /*platform*/, const ge::Shape& srcShape,
+                                      const ge::Shape& dstShape, const ge::DataType /*dataType*/,
+                                      const TransDataConfig& /*config*/, uint32_t& maxValue, uint32_t& minValue)
+{
+    const bool isSrc = srcShape.GetDimNum() > dstShape.GetDimNum();
+    twin_host::SetSizes(twin_host::tmp::kTransData, isSrc ? srcShape : dstShape, maxValue, minValue);
+    return true;
+}
 #define OPFORGE_SHAPE const TensorShape&
 OPFORGE_SIZE_FUNCTION(bool, GetExpMaxMinTmpSize, Exp, (OPFORGE_SHAPE srcShape, OPFORGE_TYPE_SIZE, const bool), srcShape,
                       (), return true)

@@ -66,7 +66,7 @@ inline ProductStore ProductStoreOf(const AscendC::FixpipeParamsV220& params, boo
 
 namespace AscendC {
 
-/// Copies ND to Nz. Columns are padded with zeros to a whole fractal; rows are not.
+/// Copies ND to Nz in L1 or in the unified buffer. Columns are padded with zeros to 32 bytes; rows are not.
 template <typename T>
 OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& intriParams)
 {
@@ -83,6 +83,26 @@ OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
         twin::Field("dstNzNStride", intriParams.dstNzNStride, 1, 16384, call),
         twin::Field("dstNzMatrixStride", intriParams.dstNzMatrixStride, 0, twin::kFieldMax16, call)};
     twin::CopyInNz(dst.View(), src.View(), copy, call);
+}
+
+/// Copies Nz in the unified buffer to ND.
+template <typename T>
+OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const Nz2NdParamsFull& intriParams)
+{
+    twin::GateDataCopyNd2Nz<T>();
+    static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Nz2Nd moves elements of 2 or 4 bytes");
+    const twin::Call call{"DataCopy", twin::Here()};
+    constexpr int64_t kMost = 8192;
+    const twin::NdCopy copy{
+        twin::Field("ndNum", intriParams.ndNum, 0, 4095, call),
+        twin::Field("nValue", intriParams.nValue, 1, kMost, call),
+        twin::Field("dValue", intriParams.dValue, 1, kMost, call),
+        twin::Field("srcNdMatrixStride", intriParams.srcNdMatrixStride, 1, 512, call) * 256,
+        twin::Field("srcNStride", intriParams.srcNStride, 0, 4096, call) * 16,
+        twin::Field("dstDStride", intriParams.dstDStride, 16, twin::kFieldMax16, call),
+        twin::Field("dstNdMatrixStride", intriParams.dstNdMatrixStride, 1, twin::kFieldMax16, call)};
+    twin::RequireMultiple("dValue", copy.columns, 16, "columns", "copy whole columns of 16 elements", call);
+    twin::CopyOutNd(dst.View(), src.View(), copy, call);
 }
 
 template <typename T>
@@ -108,7 +128,9 @@ OPFORGE_API void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTen
                                        const LoadData2dTransposeParams& loadDataParams)
 {
     twin::GateLoadDataWithTranspose<T>();
-    static_assert(twin::kIsFactor<T> && sizeof(T) > 1, "LoadDataWithTranspose: the twin has half, bfloat16_t, float");
+    static_assert(twin::kIsFactor<T> || twin::kIsAnyOf<T, uint8_t, int32_t, uint32_t>,
+                  "LoadDataWithTranspose: Ascend 910B has int8_t, uint8_t, half, bfloat16_t, int32_t, uint32_t, float, "
+                  "and int4b_t for L0B");
     const twin::Call call{"LoadDataWithTranspose", twin::Here()};
     twin::Field("addrMode", loadDataParams.addrMode, 0, 0, call);
     twin::LoadFractals(dst.View(), src.View(),
@@ -116,7 +138,8 @@ OPFORGE_API void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTen
                         twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
                         twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
                         twin::Field("dstGap", loadDataParams.dstGap, 0, twin::kFieldMax16, call),
-                        twin::Field("dstFracGap", loadDataParams.dstFracGap, 0, twin::kFieldMax16, call), true},
+                        twin::Field("dstFracGap", loadDataParams.dstFracGap, 0, twin::kFieldMax16, call), true,
+                        std::is_same_v<T, int4b_t>},
                        call);
 }
 

@@ -47,6 +47,31 @@ struct Nd2NzParams {
     }
 };
 
+/// Copies columns of 16 elements in the unified buffer to rows of GM. srcNdMatrixStride is in 256 elements, srcNStride
+/// in 16 elements; the strides of dst are in elements.
+struct Nz2NdParamsFull {
+    twin::Given16 ndNum = 1;
+    twin::Given16 nValue = 0;
+    twin::Given16 dValue = 0;
+    twin::Given16 srcNdMatrixStride = 1;
+    twin::Given16 srcNStride = 0;
+    twin::Given16 dstDStride = 0;
+    twin::Given16 dstNdMatrixStride = 1;
+
+    Nz2NdParamsFull() = default;
+    Nz2NdParamsFull(twin::Given16 matrices, twin::Given16 rows, twin::Given16 columns, twin::Given16 srcMatrixStride,
+                    twin::Given16 columnStride, twin::Given16 dstPitch, twin::Given16 dstMatrixStride)
+        : ndNum(matrices),
+          nValue(rows),
+          dValue(columns),
+          srcNdMatrixStride(srcMatrixStride),
+          srcNStride(columnStride),
+          dstDStride(dstPitch),
+          dstNdMatrixStride(dstMatrixStride)
+    {
+    }
+};
+
 /// Loads fractals of 512 bytes from L1 to L0. All counts are in fractals: srcStride from start to start, dstGap from
 /// end to start.
 struct LoadData2DParams {
@@ -174,6 +199,18 @@ struct MmadParams {
         : m(mIn), n(nIn), k(kIn), unitFlag(unitFlagIn), cmatrixSource(source), cmatrixInitVal(initVal)
     {
     }
+    MmadParams(twin::Given16 mIn, twin::Given16 nIn, twin::Given16 kIn, bool bias, twin::Given<int32_t> offset,
+               bool sparse, bool winogradA, bool winogradB)
+        : m(mIn),
+          n(nIn),
+          k(kIn),
+          isBias(bias),
+          fmOffset(offset),
+          enSsparse(sparse),
+          enWinogradA(winogradA),
+          enWinogradB(winogradB)
+    {
+    }
 };
 
 /// srcStride is in units of 16 elements of L0C; dstStride is in elements (rows of GM) or 32-byte blocks (fractals).
@@ -249,6 +286,7 @@ struct DataCopyCO12DstParams {
 
 struct FixpipeConfig {
     CO2Layout format;
+    bool isToUB = false;  ///< without effect: L0C has no path to the unified buffer
 };
 
 inline constexpr FixpipeConfig CFG_NZ{CO2Layout::NZ};

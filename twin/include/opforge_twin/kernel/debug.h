@@ -71,6 +71,15 @@ OPFORGE_API void asc_dump_ubuf(__ubuf__ T* input, uint32_t desc, uint32_t dump_s
     const twin::LocalView view = twin::ViewOf(reinterpret_cast<uint64_t>(input), twin::DtypeOf<T>(), sizeof(T), call);
     twin::DumpLocal(view, {desc, 0, dump_size, 0}, call);
 }
+/// The same of L1.
+template <typename T>
+OPFORGE_API void asc_dump_l1buf(__cbuf__ T* input, uint32_t desc, uint32_t dump_size)
+{
+    namespace twin = opforge::twin::kernel;
+    const twin::Call call{"asc_dump_l1buf", twin::Here()};
+    const twin::LocalView view = twin::ViewOf(reinterpret_cast<uint64_t>(input), twin::DtypeOf<T>(), sizeof(T), call);
+    twin::DumpLocal(view, {desc, 0, dump_size, 0}, call);
+}
 
 namespace AscendC {
 

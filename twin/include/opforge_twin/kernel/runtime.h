@@ -301,8 +301,8 @@ struct NzCopy {
     int64_t dstRowStride;
     int64_t dstMatrixStride;
 };
-/// Loads units from L1 to L0. A unit is a fractal of 512 bytes or, if transposed, a square of one (2-byte types) or two
-/// fractals. `start` and `srcStride` count units; gaps count fractals.
+/// Loads units from L1 to L0. A unit is a fractal of 512 bytes or, if transposed, a square of one (2-byte types), two
+/// (1-byte and 4-byte types) or four fractals (half bytes). `start` and `srcStride` count units; gaps count fractals.
 struct FractalLoad {
     int64_t start;
     int64_t repeats;
@@ -310,6 +310,7 @@ struct FractalLoad {
     int64_t dstGap;
     int64_t dstFractalGap;
     bool isTransposed;
+    bool isHalfByte = false;  ///< two elements in each byte
 };
 /// A part of a matrix of `rows` x `columns` in L1.
 struct WindowLoad {
@@ -353,6 +354,17 @@ struct ProductStore {
     bool isScaledByColumn = false;     ///< a scale for each column, else one for all
 };
 void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, const Call& call);
+/// Copies matrices of columns of 16 elements in the unified buffer to rows of global memory. Strides are in elements.
+struct NdCopy {
+    int64_t matrices;
+    int64_t rows;
+    int64_t columns;
+    int64_t srcMatrixStride;
+    int64_t srcColumnStride;
+    int64_t dstRowStride;
+    int64_t dstMatrixStride;
+};
+void CopyOutNd(const GlobalView& dst, const LocalView& src, const NdCopy& copy, const Call& call);
 void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad& load, const Call& call);
 /// Loads fractals to L0B, and their indices to the memory beside it.
 void LoadSparse(const LocalView& dst, const LocalView& src, const LocalView& indices, int64_t start, int64_t repeats,
@@ -433,6 +445,15 @@ void SetGmFlag(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int6
 void WaitGmFlag(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int64_t block, int64_t event,
                 const Call& call);
 /// The order of blocks: each waits for the one before it; the first one waits from the second time on.
+/// Flags of GroupBarrier: `senders` cores set one for each of `receivers` cores. The workspace has 512 bytes for each
+/// receiver.
+struct GroupFlags {
+    uint64_t workspace;
+    uint32_t senders;
+    uint32_t receivers;
+};
+void ArriveAtGroup(const GroupFlags& flags, int64_t sender, const Call& call);
+void WaitForGroup(const GroupFlags& flags, int64_t receiver, const Call& call);
 void InitBlockOrder(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, const Call& call);
 void WaitForPrevious(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, const Call& call);
 void NotifyNext(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, const Call& call);

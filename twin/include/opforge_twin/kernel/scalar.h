@@ -309,4 +309,17 @@ public:
 
 using AscendC::g_coreType;
 
+/// Functions of the device compiler. Templates for one type, such as those of the standard library, are preferred.
+template <typename T, typename U>
+constexpr std::common_type_t<T, U> min(const T& a, const U& b)
+{
+    return b < a ? b : a;
+}
+
+template <typename T, typename U>
+constexpr std::common_type_t<T, U> max(const T& a, const U& b)
+{
+    return a < b ? b : a;
+}
+
 #endif  // OPFORGE_TWIN_KERNEL_SCALAR_H

@@ -2,11 +2,10 @@
 #ifndef OPFORGE_TWIN_KERNEL_SHAPE_INFO_H
 #define OPFORGE_TWIN_KERNEL_SHAPE_INFO_H
 
+#include "opforge_twin/kernel/data_format.h"
 #include "opforge_twin/kernel/language.h"
 
 namespace AscendC {
-
-enum class DataFormat : uint8_t { ND = 0, NZ = 1, NCHW = 2, NC1HWC0 = 3, NHWC = 4 };
 
 struct ShapeInfo {
     static constexpr uint32_t kMostDimensions = 8;

@@ -166,6 +166,31 @@ OPFORGE_API void IBWait(const GlobalTensor<int32_t>& gmWorkspace, const LocalTen
     twin::WaitGmFlag(gmWorkspace.View(), ubWorkspace.View(), blockIdx, eventID, {"IBWait", twin::Here()});
 }
 
+enum class PipeMode : uint8_t { SCALAR_MODE = 0, MTE3_MODE = 1, MAX };
+
+/// Vector cores of one group wait for those of another one.
+template <PipeMode pipeMode>
+class GroupBarrier {
+public:
+    static_assert(pipeMode == PipeMode::MTE3_MODE, "GroupBarrier: Ascend 910B has MTE3_MODE only");
+    GroupBarrier(GM_ADDR groupWorkspace, uint32_t arriveSizeIn, uint32_t waitSizeIn)
+        : flags_{reinterpret_cast<uint64_t>(groupWorkspace), arriveSizeIn, waitSizeIn}
+    {
+    }
+    OPFORGE_API void Arrive(uint32_t arriveIndex)
+    {
+        twin::ArriveAtGroup(flags_, arriveIndex, {"GroupBarrier::Arrive", twin::Here()});
+    }
+    OPFORGE_API void Wait(uint32_t waitIndex)
+    {
+        twin::WaitForGroup(flags_, waitIndex, {"GroupBarrier::Wait", twin::Here()});
+    }
+    uint64_t GetWorkspaceLen() const { return uint64_t{flags_.receivers} * 512; }
+
+private:
+    twin::GroupFlags flags_;
+};
+
 /// Blocks run the code between WaitPreBlock and NotifyNextBlock in the order of their indices.
 OPFORGE_API inline void InitDetermineComputeWorkspace(GlobalTensor<int32_t>& gmWorkspace,
                                                       LocalTensor<int32_t>& ubWorkspace)

@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_TENSOR_H
 #define OPFORGE_TWIN_KERNEL_TENSOR_H
 
+#include "opforge_twin/kernel/layout.h"
 #include "opforge_twin/kernel/shape_info.h"
 #include "opforge_twin/kernel/system.h"
 
@@ -45,6 +46,9 @@ namespace twin = opforge::twin::kernel;
 template <typename T>
 class GlobalTensor {
 public:
+    static_assert(!is_tensorTrait<T>::value,
+                  "TensorTrait: the twin does not model tensors of a TensorTrait; "
+                  "use the element type");
     using PrimType = T;
 
     /// Sets a range from `buffer` to the end of the argument that contains it.
@@ -124,6 +128,9 @@ using TTagType = int32_t;
 template <typename T>
 class LocalTensor {
 public:
+    static_assert(!is_tensorTrait<T>::value,
+                  "TensorTrait: the twin does not model tensors of a TensorTrait; "
+                  "use the element type");
     using PrimType = T;
 
     LocalTensor() = default;

@@ -71,15 +71,87 @@ void Transpose(uint8_t* dst, const uint8_t* src, int64_t rows, int64_t size)
                 : TransposeRows<uint32_t>(dst, src, rows);
 }
 
+/// Copies the element at `from` to `to`; both count elements.
+template <typename T>
+void CopyElement(uint8_t* dst, int64_t to, const uint8_t* src, int64_t from)
+{
+    std::memcpy(dst + to * static_cast<int64_t>(sizeof(T)), src + from * static_cast<int64_t>(sizeof(T)), sizeof(T));
+}
+
+/// Half bytes: the first of two elements is in the low bits.
+void CopyHalfByte(uint8_t* dst, int64_t to, const uint8_t* src, int64_t from)
+{
+    const auto value = static_cast<uint8_t>(src[from / 2] >> from % 2 * 4 & 0xF);
+    const auto keeps = static_cast<uint8_t>(to % 2 == 0 ? 0xF0 : 0x0F);
+    dst[to / 2] = static_cast<uint8_t>((dst[to / 2] & keeps) | value << to % 2 * 4);
+}
+
+/// The state of a byte is that of its elements; the first one is copied first.
+void CopyHalfState(uint8_t* dst, int64_t to, const uint8_t* src, int64_t from)
+{
+    if (to % 2 == 0 || dst[to / 2] == LocalMemory::kWritten) {
+        dst[to / 2] = src[from / 2];
+    }
+}
+
+/// Transposes a square of fractals; `columns` is the number of elements in 32 bytes. The fractals of dst are
+/// `fractalPitch` bytes apart.
+template <auto copy>
+void TransposeSquare(uint8_t* dst, const uint8_t* src, int64_t columns, int64_t fractalPitch)
+{
+    const int64_t side = std::max(columns, kFractalRows);
+    const int64_t elements = kFractalRows * columns;
+    const auto fractal = [&](int64_t row, int64_t column) {
+        return columns < kFractalRows ? column / columns : row / kFractalRows;
+    };
+    const auto inside = [&](int64_t row, int64_t column) { return row % kFractalRows * columns + column % columns; };
+    for (int64_t row = 0; row < side; ++row) {
+        for (int64_t column = 0; column < side; ++column) {
+            copy(dst + fractal(column, row) * fractalPitch, inside(column, row), src,
+                 fractal(row, column) * elements + inside(row, column));
+        }
+    }
+}
+
+/// A DMA for each column of 32 bytes; zeros fill the last one.
+void CopyColumns(const LocalView& dst, const GlobalView& src, const NzCopy& copy, const Call& call)
+{
+    const int64_t rowBytes = copy.columns * src.size;
+    for (int64_t matrix = 0; matrix < copy.matrices; ++matrix) {
+        for (int64_t done = 0; done < rowBytes; done += kBlockBytes) {
+            const int64_t bytes = std::min(kBlockBytes, rowBytes - done);
+            LocalView to = dst;
+            to.address += matrix * copy.dstMatrixStride * src.size + done * copy.dstColumnStride;
+            GlobalView from = src;
+            from.address += static_cast<uint64_t>(matrix * copy.srcMatrixStride * src.size + done);
+            const Rows rows{copy.rows, bytes, copy.srcRowStride * src.size - bytes,
+                            (copy.dstRowStride - 1) * kBlockBytes};
+            const Padding padding{true, 0, (kBlockBytes - bytes) / src.size, 0};
+            CopyIn(to, from, rows, bytes == kBlockBytes ? nullptr : &padding, call);
+        }
+    }
+}
+
+int64_t FractalsOfUnit(const LocalView& src, const FractalLoad& load)
+{
+    return !load.isTransposed || src.size == 2 ? 1 : load.isHalfByte ? 4 : 2;
+}
+
 }  // namespace
 
 void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, const Call& call)
 {
     const Entry block(call);
-    block->Require(CoreKind::kCube, call);
+    const LocalUnit::Id memory = block->checks.UnitOf(dst, Pipe::kMte2, "dst", call).id;
+    if (memory != LocalUnit::Id::kUnifiedBuffer) {
+        block->Require(CoreKind::kCube, call);
+    }
     if (copy.matrices == 0 || copy.rows == 0 || copy.columns == 0) {
         block->Warn("no_effect", Pipe::kMte2, call, "ndNum, nValue or dValue is 0: the instruction does nothing");
         return;
+    }
+    if (memory == LocalUnit::Id::kUnifiedBuffer) {
+        return CopyColumns(dst, src, copy, call);
     }
     const int64_t rowBytes = copy.columns * src.size;
     const int64_t columns = CeilDiv(rowBytes, kBlockBytes);
@@ -119,19 +191,38 @@ void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, c
     block->accounting.EndDma(Pipe::kMte2, call);
 }
 
+void CopyOutNd(const GlobalView& dst, const LocalView& src, const NdCopy& copy, const Call& call)
+{
+    constexpr int64_t kColumns = 16;
+    Entry(call)->Require(CoreKind::kVector, call);
+    for (int64_t matrix = 0; matrix < copy.matrices; ++matrix) {
+        for (int64_t column = 0; column < copy.columns / kColumns; ++column) {
+            LocalView from = src;
+            from.address += (matrix * copy.srcMatrixStride + column * copy.srcColumnStride) * src.size;
+            GlobalView to = dst;
+            to.address +=
+                static_cast<uint64_t>((matrix * copy.dstMatrixStride + column * kColumns) * int64_t{src.size});
+            const int64_t bytes = kColumns * src.size;
+            CopyOut(to, from, {copy.rows, bytes, 0, copy.dstRowStride * src.size - bytes}, true, call);
+        }
+    }
+}
+
 void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad& load, const Call& call)
 {
     const Entry block(call);
     block->Require(CoreKind::kCube, call);
-    RequireL0(*block, dst, call);
+    const LocalUnit::Id memory = RequireL0(*block, dst, call);
+    if (load.isTransposed && load.isHalfByte && memory != LocalUnit::Id::kL0B) {
+        block->Fail("position", Pipe::kMte1, call, "dst is in L0A, expected L0B (TPosition::B2) for int4b_t");
+    }
     if (load.repeats == 0) {
         block->Warn("no_effect", Pipe::kMte1, call, "repeatTimes is 0: the instruction does nothing");
         return;
     }
-    // A transposed unit is a square: two adjacent fractals of float.
-    const int64_t pieces = load.isTransposed && src.size == 4 ? 2 : 1;
+    const int64_t pieces = FractalsOfUnit(src, load);
     const int64_t pieceBytes = pieces * kFractalBytes;
-    const int64_t fractalPitch = (1 + (pieces == 2 ? load.dstFractalGap : 0)) * kFractalBytes;
+    const int64_t fractalPitch = (1 + (pieces > 1 ? load.dstFractalGap : 0)) * kFractalBytes;
     const int64_t dstPitch = (1 + load.dstGap) * kFractalBytes;
     const int64_t last = load.repeats - 1;
     LocalView from = src;
@@ -152,17 +243,20 @@ void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad&
             continue;
         }
         block->local.Rearrange([&](uint8_t* bytes) {
+            uint8_t* to = bytes + target;
+            const uint8_t* unit = bytes + source;
             if (!load.isTransposed) {
-                std::memcpy(bytes + target, bytes + source, static_cast<size_t>(kFractalBytes));
-                return;
-            }
-            // One part for 2-byte types; four for float, two of each fractal.
-            const int64_t partBytes = kFractalBytes / pieces;
-            for (int64_t from = 0; from < pieces; ++from) {
-                for (int64_t to = 0; to < pieces; ++to) {
-                    Transpose(bytes + target + to * fractalPitch + from * partBytes,
-                              bytes + source + from * kFractalBytes + to * partBytes, kBlockBytes / src.size, src.size);
-                }
+                std::memcpy(to, unit, static_cast<size_t>(kFractalBytes));
+            } else if (load.isHalfByte) {
+                const bool isState = bytes != block->local.At(0);
+                const auto turn = isState ? TransposeSquare<CopyHalfState> : TransposeSquare<CopyHalfByte>;
+                turn(to, unit, 2 * kBlockBytes, fractalPitch);
+            } else if (src.size == 1) {
+                TransposeSquare<CopyElement<uint8_t>>(to, unit, kBlockBytes, fractalPitch);
+            } else if (src.size == 2) {
+                TransposeSquare<CopyElement<uint16_t>>(to, unit, kBlockBytes / 2, fractalPitch);
+            } else {
+                TransposeSquare<CopyElement<uint32_t>>(to, unit, kBlockBytes / 4, fractalPitch);
             }
         });
     }

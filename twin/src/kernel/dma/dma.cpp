@@ -342,6 +342,9 @@ void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, con
 void FillGlobal(const GlobalView& dst, int64_t count, uint64_t value, const Call& call)
 {
     const Entry block(call);
+    if (block->position.kind == CoreKind::kCube && !kOtherCoreBuffer.Has(block->launch.options.level)) {
+        return;
+    }
     block->Require(CoreKind::kVector, call);
     Field("size", count, 0, 4294967295, call);
     if (count == 0) {

@@ -1,6 +1,7 @@
 // Texts of kernels on standard output: printf, assertions and dumps of tensors.
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 #include "kernel/exec/block.h"
 #include "kernel/vector/numbers.h"
@@ -115,11 +116,20 @@ void Trap(const Call& call)
 void DumpLocal(const LocalView& view, const Dump& dump, const Call& call)
 {
     const int64_t address = AddressIn(view, call);
-    const std::string memory = [&] {
-        const Entry block(call);
-        return std::string(block->local.UnitOf(view.address).name);
-    }();
-    WriteDump(view, dump, address, memory.c_str(), [&](int64_t index) { return ReadLocal(view, index, call); });
+    const Entry block(call);
+    const LocalUnit& unit = block->local.UnitOf(view.address);
+    if (unit.id == LocalUnit::Id::kUnifiedBuffer) {
+        WriteDump(view, dump, address, unit.name, [&](int64_t index) { return ReadLocal(view, index, call); });
+        return;
+    }
+    // The scalar unit does not read these memories; a debug function of the device copies them.
+    block->checks.Use(view, (dump.first + dump.count) * view.size, Pipe::kMte1, AccessKind::kRead, view.size, "input",
+                      call);
+    WriteDump(view, dump, address, unit.name, [&](int64_t index) {
+        uint64_t bits = 0;
+        std::memcpy(&bits, block->local.At(view.address + index * view.size), static_cast<size_t>(view.size));
+        return bits;
+    });
 }
 
 void DumpGlobal(const GlobalView& view, const Dump& dump, const Call& call)

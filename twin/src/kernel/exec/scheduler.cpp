@@ -343,12 +343,21 @@ void Scheduler::SetGmFlag(Block& block, uint64_t address, const Call& call)
 {
     const Signal own = block.ordering.Release(Pipe::kAll, time_model::kSyncAllCycles, call.at);
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto [known, isNew] = gmFlags_.try_emplace(address, own);
-    if (!isNew) {
+    std::deque<Signal>& signals = gmFlags_[address];
+    if (!signals.empty()) {
         block.Fail("flag_set_twice", Pipe::kScalar, call,
-                   Text("the flag in gmWorkspace is still set since ", Where(known->second.at),
+                   Text("the flag in gmWorkspace is still set since ", Where(signals.front().at),
                         "; wait for it before setting it again"));
     }
+    signals.push_back(own);
+    changed_.notify_all();
+}
+
+void Scheduler::CountGmFlag(Block& block, uint64_t address, const Call& call)
+{
+    const Signal own = block.ordering.Release(Pipe::kAll, time_model::kSyncAllCycles, call.at);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    gmFlags_[address].push_back(own);
     changed_.notify_all();
 }
 
@@ -358,12 +367,12 @@ void Scheduler::WaitGmFlag(Block& block, uint64_t address, const Call& call)
         BeginPhase(block, call);
     }
     std::unique_lock<std::mutex> lock(mutex_);
-    if (!WaitUntil(lock, [&] { return gmFlags_.count(address) != 0; })) {
+    if (!WaitUntil(lock, [&] { return !gmFlags_[address].empty(); })) {
         FailDeadlock(block, call, "the flag in gmWorkspace is not set and nothing will set it: the core would hang",
                      isAftermath_);
     }
-    const Signal signal = gmFlags_.at(address);
-    gmFlags_.erase(address);
+    const Signal signal = std::move(gmFlags_[address].front());
+    gmFlags_[address].pop_front();
     block.ordering.Acquire(signal, EndsPhase(true));
 }
 

@@ -38,6 +38,8 @@ public:
     void WaitShared(Block& block, int64_t flag, const Call& call);
     /// Flags in global memory, by address.
     void SetGmFlag(Block& block, uint64_t address, const Call& call);
+    /// As SetGmFlag, for flags that count.
+    void CountGmFlag(Block& block, uint64_t address, const Call& call);
     void WaitGmFlag(Block& block, uint64_t address, const Call& call);
 
     /// A product that a vector core has sent to the cube core of its AI core.
@@ -112,7 +114,7 @@ private:
     std::vector<std::thread> threads_;
     std::array<std::vector<BarrierState>, 2> barriers_;  ///< the n-th SyncAll
     CrossCoreFlags flags_;
-    std::map<uint64_t, Signal> gmFlags_;
+    std::map<uint64_t, std::deque<Signal>> gmFlags_;
     std::map<uint32_t, std::deque<MatmulRequest>> requests_;  ///< requests by AI core
     std::map<uint32_t, uint32_t> holders_;                    ///< by AI core: the vector core whose tile is in L0C
     std::map<uint32_t, std::deque<Signal>> answers_;          ///< by vector core

@@ -1,4 +1,6 @@
 // Broadcast, padding and transposition.
+#include <algorithm>
+
 #include "kernel/high/composite.h"
 #include "opforge_twin/arithmetic.h"
 
@@ -103,6 +105,57 @@ void SwapAxes(Composite& run)
     run.Write(0, "dst", result);
 }
 
+/// Operands: dst, src. Sizes: to parts, fractals; N, C, D, H, W; N1, N0, D, C1, H, W, C0 of the parts (N, 1, D, ...
+/// without fractals). Rows of H x W points in NCDHW end at a multiple of 32 bytes.
+void MoveChannels(Composite& run)
+{
+    constexpr int64_t kPart = 16;
+    const bool isToParts = run.Size(0) != 0;
+    const bool isFractal = run.Size(1) != 0;
+    const int64_t images = run.Size(2);
+    const int64_t channels = run.Size(3);
+    const int64_t depth = run.Size(4);
+    const int64_t points = run.Size(5) * run.Size(6);
+    const int64_t channelParts = CeilDiv(channels, kPart);
+    const int64_t imageParts = isFractal ? CeilDiv(images, kPart) : images;
+    const int64_t part = isFractal ? kPart : 1;
+    run.Expect(images * channels * depth * points > 0, "an axis of the shapes is 0");
+    run.Expect(run.Size(7) == imageParts && run.Size(8) == part && run.Size(9) == depth &&
+                   run.Size(10) == channelParts && run.Size(11) == run.Size(5) && run.Size(12) == run.Size(6) &&
+                   run.Size(13) == kPart,
+               Text("the layouts do not fit: for N = ", images, ", C = ", channels, ", D = ", depth,
+                    ", expected D and H, W in both, C1 = ", channelParts, ", C0 = 16",
+                    isFractal ? Text(", N1 = ", imageParts, ", N0 = 16") : ""));
+    const int64_t pitch = RoundUp(points, kPart);
+    const int64_t rows = images * channels * depth;
+    const int64_t elements = imageParts * part * depth * channelParts * points * kPart;
+    const Numbers x = isToParts ? run.ReadRows(1, "src", rows, pitch, points) : run.Read(1, "src", elements);
+    run.RequireNoOverlap(0, 1, std::min(elements, rows * pitch), "src");
+    run.TakeTmp();
+    run.Charge(elements);
+    Numbers result(static_cast<size_t>(isToParts ? elements : rows * pitch));
+    for (int64_t row = 0; row < rows; ++row) {
+        const int64_t image = row / (channels * depth);
+        const int64_t channel = row / depth % channels;
+        const int64_t outer = isFractal ? row % depth : image * depth + row % depth;
+        for (int64_t point = 0; point < points; ++point) {
+            const int64_t at = (outer * channelParts + channel / kPart) * points + point;
+            const int64_t inner = isFractal ? (at * imageParts + image / kPart) * kPart + image % kPart : at;
+            const auto whole = static_cast<size_t>(row * pitch + point);
+            const auto parts = static_cast<size_t>(inner * kPart + channel % kPart);
+            result[isToParts ? parts : whole] = x[isToParts ? whole : parts];
+        }
+    }
+    if (isToParts) {
+        run.Write(0, "dst", result);
+        return;
+    }
+    for (int64_t row = 0; row < rows; ++row) {  // the points after a row keep their values
+        const auto begin = result.begin() + row * pitch;
+        run.Write(0, "dst", Numbers(begin, begin + points), row * pitch);
+    }
+}
+
 }  // namespace
 
 int64_t RunLayout(Composite& run)
@@ -113,6 +166,9 @@ int64_t RunLayout(Composite& run)
             break;
         case HighOp::kPad:
             AddPadding(run);
+            break;
+        case HighOp::kTransData:
+            MoveChannels(run);
             break;
         case HighOp::kUnPad:
             RemovePadding(run);

@@ -81,7 +81,8 @@ void Dequantize(Composite& run)
     run.Write(0, "dst", result);
 }
 
-/// Operands: dst, src, scale, offset. Sizes: elements, k, is transposed, groups. dst = scale * (src + offset).
+/// Operands: dst, src, scale, offset. Sizes: elements, k, is transposed, groups. dst = scale * (src + offset). For a
+/// dst of half, each step is rounded to half.
 void Antiquantize(Composite& run)
 {
     const int64_t count = run.Size(0);
@@ -98,10 +99,12 @@ void Antiquantize(Composite& run)
     run.TakeTmp();
     run.Charge(count);
     const int64_t group = k / groups;
+    const bool isHalf = run.View(0).dtype == Dtype::kFloat16;
     Numbers result;
     for (int64_t index = 0; index < count; ++index) {
         const int64_t at = isTransposed ? index / k * groups + index % k / group : index / n / group * n + index % n;
-        result.push_back(Cyclic(scale, at) * (x[static_cast<size_t>(index)] + Cyclic(offset, at)));
+        const double sum = x[static_cast<size_t>(index)] + Cyclic(offset, at);
+        result.push_back(Cyclic(scale, at) * (isHalf ? ToHalf(sum) : sum));
     }
     run.Write(0, "dst", result);
 }

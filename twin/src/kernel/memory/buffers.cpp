@@ -289,6 +289,16 @@ void* LivePipe(const Call& call)
     return block->local.pipe;
 }
 
+namespace {
+
+/// Whether InitBuffer is for a memory of the other cores of a mixed kernel. A later use of the buffer is a finding.
+bool IsIgnored(Block& block, TPosition position)
+{
+    return block.local.UnitAt(position) == nullptr && !kOtherCoreBuffer.Has(block.launch.options.level);
+}
+
+}  // namespace
+
 uint32_t AddQueue(uint32_t pool, TPosition source, TPosition destination, int64_t depth, int64_t buffers, int64_t bytes,
                   const Call& call)
 {
@@ -296,6 +306,9 @@ uint32_t AddQueue(uint32_t pool, TPosition source, TPosition destination, int64_
     RequirePipe(*block, call);
     Field("num", buffers, 1, LocalMemory::kMaxBuffers, call);
     Field("len", bytes, kEmptyBuffer.Has(block->launch.options.level) ? 1 : 0, 4294967295, call);
+    if (IsIgnored(*block, PositionOf(source, destination))) {
+        return NewQueue(block->local, source, destination, depth);
+    }
     LocalUnit& unit = ArenaOf(*block, pool, PositionOf(source, destination), buffers, call);
     const BufferRequest request{PositionOf(source, destination), buffers, RoundUp(bytes, kBlockBytes), call.at};
     RequireBudget(*block, unit, request, call);
@@ -314,6 +327,9 @@ LocalView AddScratch(uint32_t pool, TPosition position, int64_t bytes, const Cal
     const Entry block(call);
     RequirePipe(*block, call);
     Field("len", bytes, kEmptyBuffer.Has(block->launch.options.level) ? 1 : 0, 4294967295, call);
+    if (IsIgnored(*block, position)) {
+        return {};
+    }
     LocalUnit& unit = ArenaOf(*block, pool, position, 1, call);
     const BufferRequest request{position, 1, RoundUp(bytes, kBlockBytes), call.at};
     RequireBudget(*block, unit, request, call);
@@ -326,6 +342,10 @@ LocalView AllocateFrom(uint32_t queue, const Call& call)
 {
     const Entry block(call);
     Queue& from = QueueOf(*block, queue, call);
+    if (from.buffers.empty()) {
+        block->Fail("no_buffer", Pipe::kScalar, call,
+                    Text("the queue is in a memory that ", Name(block->position.kind), " cores do not have"));
+    }
     for (size_t tried = 0; tried < from.buffers.size(); ++tried) {
         const uint32_t index = from.buffers[from.next];
         from.next = (from.next + 1) % from.buffers.size();

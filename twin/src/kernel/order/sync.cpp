@@ -206,6 +206,59 @@ void WaitGmFlag(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, int
     block->launch.scheduler->WaitGmFlag(*block, flag, call);
 }
 
+namespace {
+
+constexpr int64_t kGroupFlagBytes = 512;
+constexpr int64_t kGroupScratchBytes = 1600;
+
+/// Checks the memory of a GroupBarrier; returns the flag of a sender for a receiver.
+uint64_t GroupFlag(Block& block, const GroupFlags& flags, int64_t sender, int64_t receiver, const Call& call)
+{
+    const uint64_t address = flags.workspace + static_cast<uint64_t>(receiver * kGroupFlagBytes);
+    GlobalView view;
+    view.address = address;
+    block.checks.Resolve(view, address, kGroupFlagBytes, Pipe::kMte3, AccessKind::kWrite, "groupWorkspace", call);
+    return address + static_cast<uint64_t>(sender);
+}
+
+void CheckGroup(Block& block, const GroupFlags& flags, const Call& call)
+{
+    block.Require(CoreKind::kVector, call);
+    Field("arriveSize", flags.senders, 1, kGroupFlagBytes, call);
+    Field("waitSize", flags.receivers, 1, kGroupFlagBytes, call);
+    if (flags.workspace % kGroupFlagBytes != 0) {
+        block.Fail("api_contract", Pipe::kScalar, call, "groupWorkspace is not at a multiple of 512 bytes");
+    }
+    const int64_t left = block.local.UnifiedBuffer().Left();
+    if (left < kGroupScratchBytes) {
+        block.Fail("no_scratch", Pipe::kScalar, call,
+                   Text("GroupBarrier uses the end of the unified buffer; ", left,
+                        " bytes are left, expected at least ", kGroupScratchBytes));
+    }
+}
+
+}  // namespace
+
+void ArriveAtGroup(const GroupFlags& flags, int64_t sender, const Call& call)
+{
+    const Entry block(call);
+    CheckGroup(*block, flags, call);
+    Field("arriveIndex", sender, 0, int64_t{flags.senders} - 1, call);
+    for (int64_t receiver = 0; receiver < flags.receivers; ++receiver) {
+        block->launch.scheduler->CountGmFlag(*block, GroupFlag(*block, flags, sender, receiver, call), call);
+    }
+}
+
+void WaitForGroup(const GroupFlags& flags, int64_t receiver, const Call& call)
+{
+    const Entry block(call);
+    CheckGroup(*block, flags, call);
+    Field("waitIndex", receiver, 0, int64_t{flags.receivers} - 1, call);
+    for (int64_t sender = 0; sender < flags.senders; ++sender) {
+        block->launch.scheduler->WaitGmFlag(*block, GroupFlag(*block, flags, sender, receiver, call), call);
+    }
+}
+
 void InitBlockOrder(const GlobalView& gmWorkspace, const LocalView& ubWorkspace, const Call& call)
 {
     const Entry block(call);

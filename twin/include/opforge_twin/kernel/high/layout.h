@@ -4,6 +4,59 @@
 
 #include "opforge_twin/high_tiling.h"
 #include "opforge_twin/kernel/high/composite.h"
+#include "opforge_twin/kernel/data_format.h"
+#include "opforge_twin/kernel/layout.h"
+
+namespace AscendC {
+
+template <typename T, typename U>
+struct TransDataParams {
+    T srcLayout;
+    U dstLayout;
+};
+
+}  // namespace AscendC
+
+namespace opforge::twin::kernel {
+
+/// Moves [N, C, D, H, W] to blocks of 16 channels, and back.
+template <const AscendC::TransDataConfig& config, typename Params>
+void MoveParts(const LocalView& dst, const LocalView& src, const LocalView* tmp, const Params& params, const Call& call)
+{
+    using AscendC::DataFormat;
+    constexpr bool isToParts = config.srcFormat == DataFormat::NCDHW;
+    constexpr DataFormat format = isToParts ? config.dstFormat : config.srcFormat;
+    static_assert((isToParts || config.dstFormat == DataFormat::NCDHW) &&
+                      (format == DataFormat::NDC1HWC0 || format == DataFormat::FRACTAL_Z_3D),
+                  "TransData: NCDHW to NDC1HWC0 or to FRACTAL_Z_3D, and back");
+    constexpr bool isFractal = format == DataFormat::FRACTAL_Z_3D;
+    const auto shapes = AscendC::Std::make_tuple(params.srcLayout.GetShape(), params.dstLayout.GetShape());
+    const auto& whole = AscendC::Std::get<isToParts ? 0 : 1>(shapes);
+    const auto& parts = AscendC::Std::get<isToParts ? 1 : 0>(shapes);
+    using Whole = std::decay_t<decltype(whole)>;
+    using Parts = std::decay_t<decltype(parts)>;
+    static_assert(AscendC::Std::tuple_size_v<Whole> == 5 && AscendC::Std::tuple_size_v<Parts> == (isFractal ? 7 : 6),
+                  "TransData: NCDHW has 5 axes, NDC1HWC0 has 6 and FRACTAL_Z_3D has 7");
+#define OPFORGE_AXIS(shape, axis) static_cast<int64_t>(AscendC::Std::get<axis>(shape))
+    const auto run = [&](int64_t n1, int64_t n0, int64_t d, int64_t c1, int64_t h, int64_t w, int64_t c0) {
+        RunHigh({HighOp::kTransData,
+                 {&dst, &src},
+                 tmp,
+                 {isToParts, isFractal, OPFORGE_AXIS(whole, 0), OPFORGE_AXIS(whole, 1), OPFORGE_AXIS(whole, 2),
+                  OPFORGE_AXIS(whole, 3), OPFORGE_AXIS(whole, 4), n1, n0, d, c1, h, w, c0}},
+                call);
+    };
+    if constexpr (isFractal) {
+        run(OPFORGE_AXIS(parts, 4), OPFORGE_AXIS(parts, 5), OPFORGE_AXIS(parts, 0), OPFORGE_AXIS(parts, 1),
+            OPFORGE_AXIS(parts, 2), OPFORGE_AXIS(parts, 3), OPFORGE_AXIS(parts, 6));
+    } else {
+        run(OPFORGE_AXIS(parts, 0), 1, OPFORGE_AXIS(parts, 1), OPFORGE_AXIS(parts, 2), OPFORGE_AXIS(parts, 3),
+            OPFORGE_AXIS(parts, 4), OPFORGE_AXIS(parts, 5));
+    }
+#undef OPFORGE_AXIS
+}
+
+}  // namespace opforge::twin::kernel
 
 namespace AscendC {
 
@@ -81,6 +134,19 @@ OPFORGE_BOTH(OPFORGE_PADDING)
 #undef OPFORGE_PADDING
 #undef OPFORGE_TRANSPOSE
 #include "opforge_twin/kernel/high/forms_end.inc"
+
+#define OPFORGE_TRANS_DATA(tmpParameter, tmp)                                                                   \
+    template <const TransDataConfig& config, typename T, typename U, typename S>                                \
+    OPFORGE_API void TransData(const LocalTensor<T>& dstTensor, const LocalTensor<T>& srcTensor,                \
+                               OPFORGE_GIVEN tmpParameter const TransDataParams<U, S>& params)                  \
+    {                                                                                                           \
+        twin::RequireDtype<T, int16_t, uint16_t, half, bfloat16_t>();                                           \
+        twin::MoveParts<config>(dstTensor.View(), srcTensor.View(), tmp, params, OPFORGE_HIGH_CALL(TransData)); \
+    }
+#include "opforge_twin/kernel/high/forms.inc"
+OPFORGE_BOTH(OPFORGE_TRANS_DATA)
+#include "opforge_twin/kernel/high/forms_end.inc"
+#undef OPFORGE_TRANS_DATA
 
 #define OPFORGE_FILL(name)                                                                            \
     template <typename T>                                                                             \

@@ -379,6 +379,20 @@ public:
     {
         return Result(state_.NextBatch(batchA, batchB, {"Matmul::GetBatchTensorC", Here()}));
     }
+    /// The earlier name of GetBatchTensorC.
+    template <bool sync = true>
+    OPFORGE_API AscendC::GlobalTensor<DstT> GetBatchC(uint32_t batchA, uint32_t batchB,
+                                                      bool /*enSequentialWrite*/ = false)
+    {
+        return Result(state_.NextBatch(batchA, batchB, {"Matmul::GetBatchC", Here()}));
+    }
+    template <typename T>
+    void SetSparseIndex(const AscendC::GlobalTensor<T>& /*indexGlobal*/)
+    {
+        static_assert(sizeof(T) == 0,
+                      "SetSparseIndex: the twin does not model sparse factors of Matmul; "
+                      "use LoadDataWithSparse and MmadWithSparse");
+    }
     OPFORGE_API void WaitIterateAll() { state_.AwaitAll({"Matmul::WaitIterateAll", Here()}); }
     OPFORGE_API void WaitIterateBatch() { state_.AwaitAll({"Matmul::WaitIterateBatch", Here()}); }
     template <bool isTurnOnDebug = true>

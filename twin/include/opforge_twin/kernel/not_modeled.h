@@ -1,0 +1,87 @@
+// Names of public headers that the twin does not model, or that Ascend 910B does not have: a use is one compile error.
+#ifndef OPFORGE_TWIN_KERNEL_NOT_MODELED_H
+#define OPFORGE_TWIN_KERNEL_NOT_MODELED_H
+
+#include "opforge_twin/kernel/pipe.h"
+
+#define OPFORGE_NO_GROUPS "the twin does not model groups of cube cores; use the Matmul API or CrossCoreSetFlag"
+#define OPFORGE_NO_IMAGES "the twin does not model images; copy the pixels with DataCopy"
+
+namespace AscendC {
+
+template <typename CubeMsgType>
+class CubeResGroupHandle {
+    static_assert(sizeof(CubeMsgType) == 0, "CubeResGroupHandle: " OPFORGE_NO_GROUPS);
+};
+
+template <int groupID, class MatmulApiType, template <class, class> class CallBack, typename CubeMsgType,
+          typename Workspace>
+CubeResGroupHandle<CubeMsgType> CreateCubeResGroup(Workspace& /*desc*/, uint8_t /*blockStart*/, uint8_t /*blockSize*/,
+                                                   uint8_t /*msgQueueSize*/, GM_ADDR /*tiling*/)
+{
+    static_assert(groupID != groupID, "CreateCubeResGroup: " OPFORGE_NO_GROUPS);
+    return {};
+}
+
+class KfcWorkspace {
+public:
+    template <typename T>
+    explicit KfcWorkspace(T* /*workspace*/)
+    {
+        static_assert(sizeof(T) == 0, "KfcWorkspace: " OPFORGE_NO_GROUPS);
+    }
+};
+
+enum class AippInputFormat : uint8_t { YUV420SP_U8 = 0, XRGB8888_U8 = 1, RGB888_U8 = 4, YUV400_U8 = 9 };
+
+template <typename U>
+struct AippParams {
+    static_assert(sizeof(U) == 0, "AippParams: " OPFORGE_NO_IMAGES);
+};
+
+struct LoadImageToLocalParams {
+    template <typename... Fields>
+    LoadImageToLocalParams(Fields... /*fields*/)
+    {
+        static_assert(sizeof...(Fields) > 1000, "LoadImageToLocalParams: " OPFORGE_NO_IMAGES);
+    }
+};
+
+struct ClampConfig {
+    bool isReuseSource;
+};
+inline constexpr ClampConfig DEFAULT_CLAMP_CONFIG{false};
+
+template <const ClampConfig& config = DEFAULT_CLAMP_CONFIG, typename T, typename U, typename S>
+void Clamp(const LocalTensor<T>& /*dst*/, const LocalTensor<T>& /*src*/, const U& /*min*/, const S& /*max*/,
+           const uint32_t /*count*/)
+{
+    static_assert(sizeof(T) == 0, "Clamp: Ascend 910B does not have it; use ClampMin and ClampMax");
+}
+
+enum class SortType : uint8_t { RADIX_SORT = 0, MERGE_SORT };
+struct SortConfig {
+    SortType type = SortType::RADIX_SORT;
+    bool isDescend = false;
+};
+
+#define OPFORGE_NO_SORT "Sort: Ascend 910B does not have SortConfig; use Concat and Sort without it"
+template <typename T, bool isReuseSource, const SortConfig& config, typename... Operands>
+void Sort(const Operands&... /*operands*/)
+{
+    static_assert(sizeof(T) == 0, OPFORGE_NO_SORT);
+}
+
+template <typename T, typename U, bool isReuseSource, const SortConfig& config, typename... Operands>
+void Sort(const Operands&... /*operands*/)
+{
+    static_assert(sizeof(T) == 0, OPFORGE_NO_SORT);
+}
+#undef OPFORGE_NO_SORT
+
+}  // namespace AscendC
+
+#undef OPFORGE_NO_GROUPS
+#undef OPFORGE_NO_IMAGES
+
+#endif  // OPFORGE_TWIN_KERNEL_NOT_MODELED_H
