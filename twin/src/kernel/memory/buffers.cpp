@@ -294,7 +294,8 @@ namespace {
 /// Whether InitBuffer is for a memory of the other cores of a mixed kernel. A later use of the buffer is a finding.
 bool IsIgnored(Block& block, TPosition position)
 {
-    return block.local.UnitAt(position) == nullptr && !kOtherCoreBuffer.Has(block.launch.options.level);
+    return block.launch.layout.IsMixed() && block.local.UnitAt(position) == nullptr &&
+           !kOtherCoreBuffer.Has(block.launch.options.level);
 }
 
 }  // namespace
@@ -343,7 +344,7 @@ LocalView AllocateFrom(uint32_t queue, const Call& call)
     const Entry block(call);
     Queue& from = QueueOf(*block, queue, call);
     if (from.buffers.empty()) {
-        block->Fail("no_buffer", Pipe::kScalar, call,
+        block->Fail("core_kind", Pipe::kScalar, call,
                     Text("the queue is in a memory that ", Name(block->position.kind), " cores do not have"));
     }
     for (size_t tried = 0; tried < from.buffers.size(); ++tried) {
