@@ -15,6 +15,7 @@ from .options import JSON, ReadsModel, answering, file_argument, path_option
 
 if TYPE_CHECKING:
     from opforge.codegen.importers.draft import OperatorDraft
+    from opforge.codegen.importers.kernel import ImportedKernel
     from opforge.codegen.importers.sources import Imported
 
 app = typer.Typer()
@@ -45,6 +46,13 @@ def import_(
             text="Copy this Ascend C kernel and the included files of its folder, for a source with one operator.",
         ),
     ] = None,
+    kernel_root: Annotated[
+        Path | None,
+        path_option(
+            metavar="DIR",
+            text="Also copy the included files below this folder, which contains the kernels of all operators.",
+        ),
+    ] = None,
     check: Annotated[
         bool,
         typer.Option(
@@ -58,17 +66,21 @@ def import_(
     """Create a project with draft specs from operator sources."""
     from opforge.codegen.errors import UserError
     from opforge.codegen.importers.sources import read_sources
+    from opforge.frontend.limits import claimed, limits_for
 
     for option, value in (("--output", out), ("--kernel", kernel)):
         if check and value is not None:
             raise UserError(f"{option}: got --check also, expected one of them; omit one")
+    if kernel_root is not None and kernel is None:
+        raise UserError("--kernel-root: got no --kernel, expected it too; name the kernel")
     specs = [path for path in sources if check and path.suffix in {".yaml", ".yml"}]
     sources = [path for path in sources if path not in specs]
     if not sources:
         raise UserError("SOURCE: got specs only, expected a source to compare them with")
-    found = read_sources(sources) if node is None else _node(sources, node)
-    drafts = found.drafts
-    with answering(json_out) as answer:
+    place = path_text(sources[0])
+    with claimed(place, limits_for(0)), answering(json_out) as answer:
+        found = read_sources(sources) if node is None else _node(sources, node)
+        drafts = found.drafts
         for problem in found.problems:
             for line in problem.splitlines():
                 say(f"not imported: {line}", err=True)
@@ -82,7 +94,7 @@ def import_(
             from dataclasses import replace
 
             drafts = [replace(drafts[0], op_type=name, function="")]
-        _write(drafts, out, kernel, answer)
+        _write(drafts, out, (kernel, kernel_root), answer)
 
 
 def _node(sources: list[Path], name: str) -> Imported:
@@ -95,23 +107,21 @@ def _node(sources: list[Path], name: str) -> Imported:
     return Imported([node_draft(sources[0], name)], files=1)
 
 
-def _write(drafts: list[OperatorDraft], out: Path | None, kernel: Path | None, answer: dict[str, object]) -> None:
+def _write(
+    drafts: list[OperatorDraft], out: Path | None, source: tuple[Path | None, Path | None], answer: dict[str, object]
+) -> None:
+    """Write the project; `source` is the kernel and the folder with files that it includes."""
     from opforge.codegen.data.names import snake_case
     from opforge.codegen.errors import UserError
-    from opforge.codegen.importers.kernel import read_kernel
     from opforge.codegen.importers.new_project import write_project
 
+    kernel, root = source
     if out is None and len(drafts) > 1:
         raise UserError(f"--output: missing, expected a folder for the {len(drafts)} operators of the source")
     folder = out or Path(snake_case(drafts[0].op_type))
     files: Mapping[str, str] = {}
     if kernel is not None:
-        if len(drafts) != 1:
-            raise UserError(f"--kernel: got {len(drafts)} operators in the source, expected one; name the file of one")
-        if drafts[0].is_declared:
-            got = f"got {drafts[0].op_type}, which a spec can only declare"
-            raise UserError(f"--kernel: {got}, expected an operator with a kernel; import it without a kernel")
-        found = read_kernel(kernel, drafts[0])
+        found = _read_kernel(kernel, root, drafts)
         drafts, files = [found.draft], found.files
         answer["not_taken_over"] = found.problems
     specs = write_project(drafts, folder, files)
@@ -135,6 +145,21 @@ def _write(drafts: list[OperatorDraft], out: Path | None, kernel: Path | None, a
         say(f"{path_text(kernel)}: {len(files) - 2} files copied to {path_text(folder / 'op_kernel')}")
         say(*found.problems)
     say(f"next: complete the specs, then: cd {shlex.quote(str(folder))} && opforge generate")
+
+
+def _read_kernel(kernel: Path, root: Path | None, drafts: list[OperatorDraft]) -> ImportedKernel:
+    from opforge.codegen.errors import UserError
+    from opforge.codegen.files import is_file
+    from opforge.codegen.importers.kernel import read_kernel
+    from opforge.twin.build import header_folders
+
+    if len(drafts) != 1:
+        raise UserError(f"--kernel: got {len(drafts)} operators in the source, expected one; name the file of one")
+    if reason := drafts[0].declared_reason:
+        got = f"got {drafts[0].op_type}, which a spec can only declare: {reason}"
+        raise UserError(f"--kernel: {got}; import it without a kernel")
+    headers = header_folders()
+    return read_kernel(kernel, drafts[0], root, lambda name: any(is_file(folder / name) for folder in headers))
 
 
 def _compare(files: list[Path], drafts: list[OperatorDraft], name: str | None, answer: dict[str, object]) -> None:

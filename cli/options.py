@@ -24,7 +24,7 @@ class ReadsModel(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Call the function of the command. The program sets `ctx.obj`; a caller in Python does not."""
-        if ctx.obj and any(ctx.params.get(name) is not None for name in ("model", "inputs", "node")):
+        if ctx.obj and any(ctx.params.get(name) is not None for name in ("model", "inputs", "sources")):
             from opforge.frontend.limits import supervise
 
             supervise()

@@ -149,9 +149,11 @@ def ort_library(
 
     target = output or Path("libopforge_ort.so")
     with answering(json_out) as answer:
-        op_types = build_ort_library(find_project(), target, level)
-        answer.update({"library": str(target), "operators": op_types})
-        say(f"{len(op_types)} operator{'s' if len(op_types) != 1 else ''}: {path_text(target)}")
+        made = build_ort_library(find_project(), target, level)
+        answer.update({"library": str(target), "operators": made.op_types, "left_out": made.left_out})
+        for line in made.left_out:
+            say(f"not in the library: {line}; call it with opforge.twin.run, or its aclnn function")
+        say(f"{len(made.op_types)} operator{'s' if len(made.op_types) != 1 else ''}: {path_text(target)}")
 
 
 @app.command(cls=ReadsModel)

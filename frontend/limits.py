@@ -46,12 +46,12 @@ def _reason(limits: Limits, status: int) -> str:
     """Explain why a process with these limits ended early; `status` is its exit code, negative for a signal."""
     if -status == signal.SIGXCPU:
         return (
-            f"needs more than {limits.seconds} s of CPU time; if you trust the model, set"
+            f"needs more than {limits.seconds} s of CPU time; if you trust the file, set"
             f" {SECONDS_VARIABLE}={2 * limits.seconds} or more"
         )
     crash = f", or crashes ({signal.Signals(-status).name})" if status < 0 else ""
     return (
-        f"needs more than {limits.memory // MIB} MB of memory{crash}; if you trust the model,"
+        f"needs more than {limits.memory // MIB} MB of memory{crash}; if you trust the file,"
         f" {allow_more(limits.memory)}"
     )
 
@@ -64,7 +64,7 @@ def allow_more(memory: int) -> str:
 def failed_allocation(error: MemoryError) -> str:
     """Return the reason of a failed allocation in this process, and the fix."""
     memory = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    repair = "" if memory == resource.RLIM_INFINITY else f"; if you trust the model, {allow_more(memory)}"
+    repair = "" if memory == resource.RLIM_INFINITY else f"; if you trust the file, {allow_more(memory)}"
     return f"needs more memory: {first_line(error)}{repair}"
 
 

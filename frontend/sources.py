@@ -12,6 +12,7 @@ from opforge.codegen.printing import path_text
 from .io.load import MAX_MODEL_BYTES, SourceModel, check_versions, load_model
 from .io.save import serialized
 from .ir.graph import GraphView
+from .limits import claimed, limits_for
 from .state import Loaded, Request
 
 # Suffixes of files in GE's format, and whether they are text.
@@ -44,6 +45,7 @@ def load_source(path: Path | SourceModel) -> SourceModel:
     is_text, where = GE_SUFFIXES[path.suffix], path_text(path)
     most = MAX_TEXT_BYTES if is_text else MAX_MODEL_BYTES
     data = read_regular(path, "graph", most, "write it as .air" if is_text else "convert its model as .onnx")
-    message = ge_message(data, where, is_text=is_text)
-    model = ge_model(message.graph[0], project_specs(), where)
-    return SourceModel(path, serialized(model, where), model, ge=message)
+    with claimed(where, limits_for(len(data))):
+        message = ge_message(data, where, is_text=is_text)
+        model = ge_model(message.graph[0], project_specs(), where)
+        return SourceModel(path, serialized(model, where), model, ge=message)

@@ -162,17 +162,26 @@ class OperatorDraft:
         return {tensor.name: tensor for tensor in self.inputs if tensor.name in outputs}
 
     @property
+    def declared_reason(self) -> str:
+        """Return why a spec can only declare the operator; empty: it can describe the operator completely."""
+        if not self.inputs or not self.outputs:
+            return f"no {'outputs' if self.inputs else 'inputs'} were read from the source"
+        sources = self.in_place
+        return next(filter(None, (_difference(o, sources[o.name]) for o in self.outputs if o.name in sources)), "")
+
+    @property
     def is_declared(self) -> bool:
         """Return whether a spec can only declare the operator."""
-        sources = self.in_place
-        if any(o.name in sources and not _is_like(o, sources[o.name]) for o in self.outputs):
-            return True
-        return not self.inputs or not self.outputs
+        return bool(self.declared_reason)
 
 
-def _is_like(output: TensorDraft, source: TensorDraft) -> bool:
-    """Return whether a spec can state that an output is in the memory of an input."""
-    return source.option == REQUIRED and not source.is_value_dependent and output.dtypes == source.dtypes
+def _difference(output: TensorDraft, source: TensorDraft) -> str:
+    """Return why a spec cannot state that an output is in the memory of an input; empty: it can."""
+    if source.option == OPTIONAL or output.option != source.option:
+        return f"{output.name} is an input ({source.option}) and an output ({output.option})"
+    if source.is_value_dependent:
+        return f"{output.name} is an output, and its values are on the host"
+    return "" if output.dtypes == source.dtypes else f"{output.name} has other dtypes as an output than as an input"
 
 
 def number_of(value: float, kind: str) -> float | int | None:

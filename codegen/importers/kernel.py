@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from opforge.codegen.data.names import snake_case
 from opforge.codegen.errors import UserError
 from opforge.codegen.escape import Code, commas
-from opforge.codegen.files import open_inside, read_regular
 from opforge.codegen.printing import path_text, shown
 from opforge.codegen.render import printed
 from opforge.codegen.spec.field_types import TASK_TYPES
 
 from .draft import OperatorDraft
-from .sources import MOST_BYTES, decoded
+from .kernel_sources import INCLUDE, KernelSources
 from .tiling.constants import Names, UnknownTemplateError
 from .tiling.structures import Field, code_of, header_of, plain_structure
 from .tiling.template import MOST_KEYS, TemplateKey, template_keys
 
-MOST_KERNEL_FILES, _MOST_INCLUDES = 200, 1000
 _TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"?', re.DOTALL)
-_ENTRY = re.compile(
-    r'(extern\s+"C"|template\s*<[^;{}]{0,400}?>)\s+__global__\s+__aicore__\s+void\s+(\w+)\s*\(([^)]*)\)'
-)
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"\n]+)"', re.MULTILINE)
+_ENTRY = re.compile(r"__global__\s+__aicore__\s+void\s+(\w+)\s*\(([^();]{0,10000})\)")
+_LINKAGE = re.compile(r'(extern\s+"C"|>)\s*$')
 _KEY = re.compile(r"\bTILING_KEY_IS\s*\(\s*([^()]{1,200})\)")
 _TASK = re.compile(r"\bKERNEL_TASK_TYPE(?:_DEFAULT)?\s*\((?:[^,()]*,)?\s*KERNEL_TYPE_(\w+)\s*\)")
 _STRUCTURES = (
@@ -50,25 +47,33 @@ class ImportedKernel:
     problems: list[str]
 
 
-def read_kernel(path: Path, draft: OperatorDraft) -> ImportedKernel:
-    """Read the source with the entry function of an operator, and the files of its folder that it includes.
+def read_kernel(
+    path: Path,
+    draft: OperatorDraft,
+    root: Path | None = None,
+    is_provided: Callable[[str], bool] = lambda name: name.startswith("kernel_operator"),
+) -> ImportedKernel:
+    """Read the source with the entry function of an operator, and the files that it includes.
 
     Args:
         path: The source.
         draft: The operator.
+        root: A folder above the source with further files that are copied; None: the folder of the source.
+        is_provided: Whether CANN has a header of this name.
 
     Raises:
         UserError: A file cannot be read, or the entry function is missing or has other parameters.
     """
     op_type, parameters = draft.op_type, len(draft.tensors)
     name, place = snake_case(op_type), path_text(path)
-    sources, problems = _with_includes(path)
+    read = KernelSources(path, root, is_provided)
+    sources, problems = read.files, read.problems
     code = "\n".join(map(_code, sources.values()))
-    entries = {found[1]: found for found in _ENTRY.findall(code_of(next(iter(sources.values()))))}
-    if name not in entries:
-        got = ", ".join(entries) or 'no function with extern "C" __global__ __aicore__, and no template'
+    entries = _entries(code_of(next(iter(sources.values()))))
+    if name not in entries and len(entries) != 1:
+        got = ", ".join(entries) or "no function with __global__ __aicore__"
         raise UserError(f"got {shown(got)}, expected the entry function {name}; rename it", place)
-    linkage, _, listed = entries[name]
+    entry, linkage, listed = entries.get(name) or next(iter(entries.values()))
     arguments = [part.strip() for part in listed.split(",") if part.strip()]
     if len(arguments) != parameters + 2:
         expected = f"{parameters} inputs and outputs, workspace and tiling"
@@ -76,7 +81,7 @@ def read_kernel(path: Path, draft: OperatorDraft) -> ImportedKernel:
     words = {"op_type": op_type, "name": name, "guard": Code(name.upper())}
     tasks = [task for task in _TASK.findall(code) if task in TASK_TYPES]
     templates: list[TemplateKey] = []
-    if linkage.startswith("template"):
+    if linkage == ">":
         dtypes = [f"DTYPE_{tensor.name.upper()}" for tensor in draft.inputs]
         try:
             templates, selected = template_keys(code, op_type, dtypes)
@@ -98,6 +103,8 @@ def read_kernel(path: Path, draft: OperatorDraft) -> ImportedKernel:
         source=Code(next(iter(sources))),
         parameters=Code(", ".join(arguments)),
         given=commas(re.findall(r"\w+", argument)[-1] for argument in arguments),
+        entry=Code(entry if entry != name else ""),
+        is_linked=bool(linkage),
         templates=[{"key": one.key, "arguments": Code(", ".join(one.arguments))} for one in templates],
         **words,
     )
@@ -110,6 +117,15 @@ def read_kernel(path: Path, draft: OperatorDraft) -> ImportedKernel:
         tiling.append(f"  structure: {{header: {structure.header}, name: '{structure.name}'}}")
     tiling += ["  own_entry: true", "  keys:", *(f"    - {{name: Key{key}, key: {key}}}" for key in keys)]
     return ImportedKernel(replace(draft, fields=(), tiling=tuple(tiling)), files, problems)
+
+
+def _entries(code: str) -> dict[str, tuple[str, str, str]]:
+    """Return the entry functions by name: name, `extern "C"` or the end of a template head, and parameters."""
+    found = {}
+    for entry in _ENTRY.finditer(code):
+        linkage = _LINKAGE.search(code[max(entry.start() - 100, 0) : entry.start()])
+        found[entry[1]] = (entry[1], linkage[1] if linkage else "", entry[2])
+    return found
 
 
 def _plain_keys(code: str, place: str, problems: list[str]) -> list[int]:
@@ -179,75 +195,14 @@ def _has_kernel_code(location: str, sources: Mapping[str, str]) -> bool:
         including = waiting.pop()
         if "__aicore__" in sources[including]:
             return True
-        for written in _INCLUDE.findall(code_of(sources[including])):
+        for written in INCLUDE.findall(code_of(sources[including])):
             if written.startswith(("kernel_operator", "kernel_basic", "basic_api/", "adv_api/")):
                 return True
-            for folder in (PurePosixPath(including).parent, PurePosixPath()):
-                found = _normal(folder / written)
-                if found is not None and found in sources and found not in seen:
-                    seen.add(found)
-                    waiting.append(found)
+            found = os.path.normpath(PurePosixPath(including).parent / written)
+            if found in sources and found not in seen:
+                seen.add(found)
+                waiting.append(found)
     return False
-
-
-def _with_includes(path: Path) -> tuple[dict[str, str], list[str]]:
-    """Return the text of a source and of the files below its folder that it includes, by relative path."""
-    text = decoded(read_regular(path, "kernel", MOST_BYTES, "name a smaller file"), path)
-    # A package contains files with this suffix only.
-    first = f"{path.stem}_entry.h"
-    sources, problems = {first: text}, []
-    waiting = [first]
-    while waiting:
-        including = waiting.pop()
-        for written in _INCLUDE.findall(code_of(sources[including]))[:_MOST_INCLUDES]:
-            for folder in (PurePosixPath(including).parent, PurePosixPath()):
-                location = _normal(folder / written)
-                found = None if location is None or location in sources else _read_below(path.parent, location)
-                if found is not None and location is not None:
-                    if len(sources) == MOST_KERNEL_FILES:
-                        raise UserError(
-                            f"includes more than {MOST_KERNEL_FILES} files, expected fewer; import a smaller kernel",
-                            path_text(path),
-                        )
-                    sources[location] = found
-                    waiting.append(location)
-                    if not location.endswith(".h"):
-                        problems.append(f"{path_text(path.parent / location)}: a package has no file of this suffix")
-                if location in sources:
-                    break
-            else:
-                if written != "kernel_operator.h" and ".." in PurePosixPath(written).parts:
-                    problems.append(f"{path_text(path)}: {shown(written)}: not copied, it is outside of the folder")
-    return sources, problems
-
-
-def _normal(path: PurePosixPath) -> str | None:
-    """Return a relative path without `..`; None if it is outside the folder."""
-    parts: list[str] = []
-    for part in path.parts:
-        if part == "..":
-            if not parts:
-                return None
-            parts.pop()
-        elif part == "/":
-            return None
-        else:
-            parts.append(part)
-    return "/".join(parts) or None
-
-
-def _read_below(folder: Path, location: str) -> str | None:
-    try:
-        file = open_inside(folder, location)
-    except OSError:
-        return None
-    if file is None:
-        return None
-    with file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise UserError(f"got more than {MOST_BYTES} bytes; name a smaller kernel", path_text(folder / location))
-    return decoded(data, folder / location)
 
 
 def _code(text: str) -> str:

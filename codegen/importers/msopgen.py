@@ -35,7 +35,7 @@ _OTHER_FORMATS = ("NDC1HWC0", "CHWN", "DHWCN", "NC1HWC0_C04", "FRACTAL_Z_3D", "N
 _FORMATS = (*(known.name for known in STORAGE_FORMATS), *_OTHER_FORMATS)
 _WORDS = {"true": True, "false": False}
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-_MOST_OPERATORS, _MOST_PARAMETERS, _MOST_COLUMNS = 512, 64, 512
+_MOST_OPERATORS, _MOST_PARAMETERS, _MOST_COLUMNS, _MOST_PROBLEMS = 512, 64, 512, 20
 
 
 def drafts(data: Any, text: str, place: str) -> list[OperatorDraft]:
@@ -61,7 +61,9 @@ def drafts(data: Any, text: str, place: str) -> list[OperatorDraft]:
     for name in sorted({name for name in names if names.count(name) > 1}):
         reader.refuse("", f"got the operator {shown(name)} again, expected each once; remove one of them", name)
     if reader.problems:
-        raise UserError("\n".join(reader.problems))
+        more = len(reader.problems) - _MOST_PROBLEMS
+        end = [f"{place}: and {more} more problems"] if more > 0 else []
+        raise UserError("\n".join([*reader.problems[:_MOST_PROBLEMS], *end]))
     return found
 
 

@@ -22,6 +22,8 @@ from .draft import OperatorDraft
 from .infer_shape import KIND
 
 MOST_BYTES, MOST_FILES = 4 << 20, 20_000
+# The parser of C++ needs up to 2 KiB of memory for a byte of a deeply nested source.
+_MOST_CPP_BYTES = 1 << 19
 _KINDS = (
     "an msOpGen JSON file, a C++ source with OpDef, REG_OP, tiling data or InferShape, or the page of an aclnn function"
 )
@@ -148,9 +150,10 @@ def read_file(path: Path) -> list[OperatorDraft]:
         except FormError as error:
             raise UserError(f"{error}; correct the JSON text", place) from error
         return msopgen.drafts(value, text, place)
-    if path.suffix in _CPP or any(
-        word in text for word in ("OP_ADD(", "REG_OP(", "BEGIN_TILING_DATA_DEF(", "IMPL_OP_INFERSHAPE(")
-    ):
+    if path.suffix in _CPP or any(word in text for word in _WORDS):
+        if len(data) > _MOST_CPP_BYTES:
+            expected = f"expected at most {_MOST_CPP_BYTES} of a C++ source; name a smaller file"
+            raise UserError(f"the source has {len(data)} bytes, {expected}", place)
         return op_def.drafts(text, place)
     if path.suffix in _PAGES or "GetWorkspaceSize" in text:
         return aclnn_page.drafts(text, place)

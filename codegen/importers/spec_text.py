@@ -146,6 +146,8 @@ class _Writer:
         is_declared = draft.is_declared
         if is_declared and draft.function:
             self._note(0, f"function {draft.function}: a spec with 'declared_only: true' has no functions")
+        if is_declared:
+            self._note(0, f"the spec only declares the operator: {draft.declared_reason}")
         keys = iter(dtypes.keys)
         inputs = [self._tensor(tensor, next(keys)) for tensor in draft.inputs]
         outputs = [self._tensor(tensor, next(keys)) for tensor in draft.outputs]

@@ -346,10 +346,14 @@ class SpecData(SpecModel):
         return tuple(tensor for tensor in self.tensors if tensor.dynamic)
 
     @property
-    def has_single_tensors(self) -> bool:
-        """Return whether there are no lists of tensors, no scalars and no optional outputs."""
-        is_other = any(tensor.dynamic or tensor.scalar for tensor in self.tensors)
-        return not is_other and not any(output.optional for output in self.outputs)
+    def extended_tensors(self) -> str:
+        """Name the lists of tensors, scalars and optional outputs; empty: all others are single tensors."""
+        found = {
+            "lists of tensors": [tensor.name for tensor in self.tensor_lists],
+            "scalars": [tensor.name for tensor in self.inputs if tensor.scalar],
+            "optional outputs": [output.name for output in self.outputs if output.optional and not output.dynamic],
+        }
+        return ", ".join(f"{what} ({', '.join(names)})" for what, names in found.items() if names)
 
     @property
     def list_attrs(self) -> tuple[AttrSpec, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.attr_kinds import AttrValue
 from opforge.codegen.expr.evaluate import Environment, EvaluationError, evaluate
 from opforge.codegen.expr.expr_text import documented_dtype
-from opforge.codegen.spec.call import shapes_of_test
+from opforge.codegen.expr.tree import element_name
+from opforge.codegen.spec.call import parameter_of, shapes_of_test
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import TensorSpec
 from opforge.codegen.spec.section_parts import TestShape
@@ -61,10 +63,28 @@ class Given:
 
 @dataclass(frozen=True)
 class ParameterView:
-    """A parameter of the C++ function for a tensor or a list."""
+    """A variable of the C++ program for a tensor or a list on the host; `label` is its name in the output."""
 
     name: str
     given: Given
+    label: str
+
+
+@dataclass(frozen=True)
+class TensorListView:
+    """A list of tensors in the C++ program."""
+
+    name: str
+    members: list[ParameterView]
+
+
+@dataclass(frozen=True)
+class InputView:
+    """An input in the Python program: the tensors of a list, or one tensor."""
+
+    name: str
+    givens: list[Given]
+    is_list: bool
 
 
 @dataclass(frozen=True)
@@ -130,31 +150,47 @@ class ExampleView:
             a.name: a.default for a in spec.attrs if a.default is not None
         } | test.attrs
         shapes = shapes_of_test(spec.program, test, {attr.name: attr for attr in spec.attrs})
+        counts = Counter(parameter_of(name) for name in shapes)
         environment = environment_of(spec, Call(shapes, attrs=self.all_attrs))
         self.given = {
-            tensor.name: _given(spec, tensor, shapes, test.values.get(tensor.name), environment)
+            name: _given(spec, name, shapes, test.values.get(name), environment)
             for tensor in spec.tensors
-            if tensor.name in shapes and (tensor.name in test.values or not tensor.host_values)
+            if tensor.name in counts and (tensor.name in test.values or not tensor.host_values)
+            for name in _names(tensor, counts)
         }
         self.has_halves = any(given.dtype == "float16" for given in self.given.values())
-        self.inputs = [(t.name, self.given[t.name]) for t in spec.inputs if t.name in self.given]
-        self.outputs = [output.name for output in spec.outputs]
+        self.inputs = [
+            InputView(tensor.name, [self.given[name] for name in names], tensor.dynamic)
+            for tensor in spec.inputs
+            if (names := [name for name in _names(tensor, counts) if name in self.given])
+        ]
+        self.outputs = [(output.name, output.dynamic) for output in spec.outputs]
         self.attrs = [(name, Code(repr(value))) for name, value in sorted(test.attrs.items())]
-        names = [tensor.name if tensor.name in self.given else "" for tensor in spec.inputs]
+        names = [name if name in self.given else "" for tensor in spec.inputs for name in _names(tensor, counts)]
         while names and not names[-1]:
             names.pop()
-        self.onnx_inputs = names
+        self.onnx_inputs = [_variable(name) for name in names]
+        self.onnx_outputs = [_variable(name) for output in spec.outputs for name in _names(output, counts)]
+        self.list_sizes = [counts[name] for name in spec.program.lists] if op.needs_list_sizes else []
         self._function(spec, op.functions[0], {attr.name for attr in op.attrs if attr.is_required} | set(test.attrs))
 
     def _function(self, spec: OpSpec, function: FunctionView, set_attrs: set[str]) -> None:
         """Set the values for the call of an aclnn function; a text that is not set is null, the default."""
         self.header = Code(f"aclnnop/{function.stem}.h")
         self.function = function.name
-        given = [
-            (param.kind, ParameterView(param.name, self.given[param.of]))
-            for param in function.params
-            if param.of in self.given
-        ]
+        given: list[tuple[str, ParameterView]] = []
+        self.tensor_lists: list[TensorListView] = []
+        for param in function.params:
+            if param.of in self.given and param.kind != "scalar":
+                given.append((param.kind, ParameterView(param.name, self.given[param.of], param.name)))
+            elif param.of in spec.program.lists:
+                tensors = [of for name, of in self.given.items() if parameter_of(name) == param.of]
+                members = [
+                    ParameterView(f"{param.name}Tensor{i}", of, element_name(param.name, i))
+                    for i, of in enumerate(tensors)
+                ]
+                given += [(param.kind, member) for member in members]
+                self.tensor_lists += [TensorListView(param.name, members)] if members else []
         self.tensors = [parameter for kind, parameter in given if kind != "host_list"]
         self.lists = [parameter for kind, parameter in given if kind == "host_list"]
         self.results = [parameter for kind, parameter in given if kind in {"output", "in_place"}]
@@ -174,13 +210,24 @@ class ExampleView:
             for param in function.params
             if param.is_scalar and param.of in set_attrs
         ]
+        scalars = {tensor.name: tensor.scalar for tensor in spec.inputs if tensor.scalar}
+        made = [
+            ScalarView(param.name, Code("aclScalar"), _numbers(self.given[param.of]), _kind(self.given[param.of]))
+            for param in function.params
+            if param.of in scalars and param.of in self.given
+        ]
+        of = {param.name: param.of for param in function.params}
+        self.arrays += [scalar for scalar in made if scalars[of[scalar.name]] == "one"]
+        self.scalar_lists = [scalar for scalar in made if scalars[of[scalar.name]] == "list"]
+        made_lists = [part.name for part in self.tensor_lists] + [part.name for part in self.scalar_lists]
+        self.objects = {*dict(self.texts), *(array.name for array in self.arrays), *made_lists}
         self.arguments = [self._argument(param) for param in function.params]
 
     def _argument(self, param: ParamView) -> ArgumentText:
+        if param.name in self.objects:
+            return ArgumentText(Code(param.name))
         if param.of in self.given:
             return ArgumentText(Code(param.name if param.kind == "host_list" else f"{param.name}.view"))
-        if param.name in {*dict(self.texts), *(array.name for array in self.arrays)}:
-            return ArgumentText(Code(param.name))
         if param.kind != "attr" or param.is_pointer:
             return ArgumentText(Code("nullptr"))
         text = str(self.all_attrs[param.of]).lower()
@@ -188,11 +235,32 @@ class ExampleView:
 
 
 def example_of(op: OpView) -> ExampleView | None:
-    """Return the example of an operator; None if its spec has no test or no function, or lists and scalars."""
+    """Return the example of an operator; None if its spec has no test or no function."""
     tests = [test for test in op.spec.tests.shapes if test.note != "one element"]
-    if not (tests and op.functions and op.spec.has_single_tensors):
+    if not (tests and op.functions):
         return None
     return max((ExampleView(op, test) for test in tests), key=lambda example: len(example.inputs))
+
+
+def _names(tensor: TensorSpec, counts: Mapping[str, int]) -> list[str]:
+    """Return the name of a tensor; of a list, those of its tensors."""
+    return [element_name(tensor.name, i) for i in range(counts[tensor.name])] if tensor.dynamic else [tensor.name]
+
+
+def _variable(name: str) -> str:
+    """Return the name of a tensor as an identifier: `x_0` for `x[0]`."""
+    return name.replace("[", "_").removesuffix("]")
+
+
+def _kind(given: Given) -> str:
+    """Return the kind of a scalar."""
+    return "bool" if given.dtype == "bool" else "float" if "float" in given.dtype else "int"
+
+
+def _numbers(given: Given) -> list[Code]:
+    """Return the elements of a scalar input in C++."""
+    numbers = [given.first + i % given.period for i in range(given.count)] if given.values is None else given.values
+    return _items(tuple(bool(number) if given.dtype == "bool" else number for number in numbers))
 
 
 def _items(value: AttrValue) -> list[Code]:
@@ -209,13 +277,14 @@ def _dtype_of(spec: OpSpec, tensor: TensorSpec) -> str:
 
 def _given(
     spec: OpSpec,
-    tensor: TensorSpec,
+    name: str,
     shapes: Mapping[str, tuple[int, ...]],
     values: tuple[int, ...] | None,
     environment: Environment,
 ) -> Given:
     """Return a tensor with valid elements; those of an output are zeros."""
-    dims, dtype = shapes[tensor.name], _dtype_of(spec, tensor)
+    tensor = spec.tensor(parameter_of(name))
+    dims, dtype = shapes[name], _dtype_of(spec, tensor)
     if tensor in spec.outputs:
         return Given(dims, dtype, None, 0, 1)
     valid = spec.program.values.get(tensor.name)

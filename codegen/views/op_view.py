@@ -229,6 +229,11 @@ class OpView:
         return calls
 
     @property
+    def needs_list_sizes(self) -> bool:
+        """Return whether nodes need the numbers of tensors in the lists."""
+        return max(len(self.input_lists), len(self.output_lists)) > 1
+
+    @property
     def has_middle_list(self) -> bool:
         """Return whether a list of tensors is between single tensors."""
         return len(self.list_registrations) < len(self.lists)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +15,16 @@ import torch
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, write_files
-from opforge.codegen.printing import first_line, path_text, say
+from opforge.codegen.printing import first_line, path_text, say, shown
+from opforge.frontend.io.archive import check_program_archive
 from opforge.frontend.io.load import SourceModel
 from opforge.frontend.io.save import serialized
 
 from .graph_rewrite import rewrite
 from .onnx_export import export_onnx
+
+# The environment variable of PyTorch that sets weights_only for all calls of torch.load.
+_TENSORS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
 
 
 @contextmanager
@@ -38,24 +43,44 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
+@contextmanager
+def _without_pickle() -> Iterator[None]:
+    """Let PyTorch read tensors only: other objects can execute code."""
+    before = os.environ.get(_TENSORS_ONLY)
+    os.environ[_TENSORS_ONLY] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_TENSORS_ONLY]
+        else:
+            os.environ[_TENSORS_ONLY] = before
+
+
 def load_program(path: Path) -> Any:
     """Load an exported program.
 
     Raises:
-        UserError: The file is not an exported program.
+        UserError: The file is not an exported program, or contains other objects than tensors.
     """
-    if not path.is_file():
-        raise UserError(
-            f"{path_text(path)}: no such file, expected an exported program; write it with torch.export.save"
-        )
+    check_program_archive(path)
     try:
-        with _quiet():
-            return torch.export.load(path)
+        with _quiet(), _without_pickle():
+            program = torch.export.load(path)
     except Exception as error:  # torch raises errors of many types for broken archives
+        # PyTorch refers to warnings about other versions of the format.
+        reason = "" if "warnings above" in str(error) else f" {shown(first_line(error))},"
         raise UserError(
-            f"{path_text(path)}: got '{first_line(error)}', expected an exported program of this PyTorch"
-            f" ({torch.__version__}); write it with torch.export.save"
+            f"{path_text(path)}: got{reason or ' another archive,'} expected an exported program of this PyTorch"
+            f" ({torch.__version__}) with tensors only; write it with torch.export.save"
         ) from error
+    given = program.example_inputs
+    if given is not None and not (isinstance(given, tuple) and [*map(type, given)] == [tuple, dict]):
+        raise UserError(
+            f"{path_text(path)}: got sample inputs of another form, expected arguments and named arguments; write it"
+            " with torch.export.save"
+        )
+    return program
 
 
 def program_source(path: Path) -> SourceModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -43,9 +44,12 @@ def register_project(project: Project) -> None:
     Raises:
         UserError: A spec or a file of an operator is wrong.
     """
-    for spec in load_project(project):
-        # PyTorch operators have single tensors only.
-        if spec.name in SPECS or not spec.has_single_tensors:
+    left_out = []
+    for spec in load_project(project, declared=True):
+        reason = "its spec has 'declared_only: true'" if spec.declared_only else spec.extended_tensors
+        if reason:
+            left_out.append(f"{spec.op_type}: {reason}")
+        if reason or spec.name in SPECS:
             continue
         _register_operator(spec, project)
         _add_meta_kernels(spec)
@@ -53,6 +57,12 @@ def register_project(project: Project) -> None:
         if spec.torch.forward is not None:
             _register_forward(spec, project)
             FORWARDS[spec.torch.forward.name] = spec
+    if left_out:
+        warnings.warn(
+            f"opforge.torch: not registered: {'; '.join(left_out)}. Call these operators with opforge.twin.run, or"
+            " their aclnn functions",
+            stacklevel=2,
+        )
 
 
 def _register_operator(spec: OpSpec, project: Project) -> None:

@@ -79,8 +79,12 @@ def test_an_imported_kernel_is_unchanged_builds_and_runs(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("void add_rows(", "void add_row(", "got 'add_row', expected the entry function add_rows; rename it"),
-        ('extern "C" ', "", "expected the entry function add_rows"),
+        ("__global__ ", "", "got 'no function with __global__ __aicore__', expected the entry function add_rows"),
+        (
+            'extern "C" __global__ __aicore__ void add_rows(',
+            "__global__ __aicore__ void first() {}\n__global__ __aicore__ void second(",
+            "got 'first, second', expected the entry function add_rows; rename it",
+        ),
         ("GM_ADDR y, ", "", "add_rows: got 4 parameters, expected 5: 3 inputs and outputs, workspace and tiling"),
         ("#include", "\0", "got binary data"),
     ],
@@ -107,7 +111,75 @@ def test_files_outside_of_the_folder_and_links_are_not_read(tmp_path):
     assert {path for path in found.files if "/add_rows/" in path} == {
         f"op_kernel/add_rows/{name}" for name in ("add_rows_entry.h", "parts/adder.h", "types.h")
     }
-    assert any("'../secret.h': not copied" in problem for problem in found.problems)
+    (outside,) = (problem for problem in found.problems if "outside of" in problem)
+    assert outside.startswith(f"{kernel}: not copied, because they are outside of {kernel.parent}: '../secret.h'; add ")
+    assert outside.endswith(f"--kernel-root {tmp_path}")
+    (missing,) = (problem for problem in found.problems if "not found" in problem)
+    assert missing == (
+        f"{kernel}: included, but not found: 'link.h'; add --kernel-root with the folder of all operators"
+    )
+
+
+def write_siblings(root):
+    """Write the kernel to a repository with files of other operators, as relative and as installed folders."""
+    home = root / "math" / "add_rows"
+    home.mkdir(parents=True)
+    definition, kernel = write_source(home)
+    kernel = kernel.rename(kernel.with_name("add_rows.cpp"))
+    for folder, name, text in (
+        ("math/shared/op_kernel", "base.h", '#include "more/rest.h"\n#include "../inc/types.h"\n'),
+        ("math/shared/op_kernel/more", "rest.h", "constexpr int kRest = 1;\n"),
+        ("experimental/shared/op_kernel", "base.h", "#error another operator of this name\n"),
+        ("common/inc/op_kernel", "types.h", "using Index = int;\n"),
+        ("math/add_rows/lib", "near.h", "using Near = int;\n"),
+    ):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / folder / name).write_text(text)
+    more = '#include "../shared/base.h"\n#include "../lib/near.h"\n#include "../absent/a.h"\n#include "arch/b.h"\n'
+    kernel.write_text(more + kernel.read_text())
+    return definition, kernel
+
+
+def test_files_of_other_operators_are_copied_with_a_root(tmp_path):
+    definition, kernel = write_siblings(tmp_path)
+    (draft,) = read_sources([definition / "add_rows.json"]).drafts
+    found = read_kernel(kernel, draft, tmp_path)
+    own = kernel.parent.name
+    files = {
+        path.removeprefix("op_kernel/add_rows/"): text for path, text in found.files.items() if "/add_rows/" in path
+    }
+    assert set(files) == {
+        f"{own}/add_rows_entry.h", f"{own}/parts/adder.h", f"{own}/types.h", "inc/types.h", "lib/near.h",
+        "shared/base.h", "shared/more/rest.h",
+    }  # fmt: skip
+    assert "another operator" not in files["shared/base.h"]
+    assert f'#include "add_rows/{own}/add_rows_entry.h"' in found.files["op_kernel/add_rows.h"]
+    (missing,) = (problem for problem in found.problems if "not found" in problem)
+    assert missing.endswith("not found: '../absent/a.h', 'arch/b.h'; add the files if the kernel needs them")
+
+
+def test_kernel_with_files_of_other_operators_builds(tmp_path):
+    definition, kernel = write_siblings(tmp_path)
+    text = kernel.read_text().replace('#include "../absent/a.h"\n#include "arch/b.h"\n', "")
+    text = text.replace('extern "C" __global__', "__global__").replace("void add_rows(", "void add_rows_v2(")
+    kernel.write_text(text)
+    result = opforge("import", definition, "--kernel", kernel, "--kernel-root", tmp_path, "-o", "out", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "not found" not in result.stdout
+    result = opforge("build", cwd=tmp_path / "out")
+    assert "1 operator, 6 files compiled" in result.stdout, result.stdout + result.stderr
+
+
+def test_a_root_that_is_not_above_the_kernel_is_rejected(tmp_path):
+    definition, kernel = write_source(tmp_path)
+    (tmp_path / "other").mkdir()
+    result = opforge(
+        "import", definition, "--kernel", kernel, "--kernel-root", tmp_path / "other", "-o", "out", cwd=tmp_path
+    )
+    assert result.returncode == 2
+    assert f"--kernel-root: got {tmp_path / 'other'}, expected a folder above the kernel" in result.stderr
+    result = opforge("import", definition, "--kernel-root", tmp_path, "-o", "out", cwd=tmp_path)
+    assert "--kernel-root: got no --kernel, expected it too; name the kernel" in result.stderr
 
 
 def test_keys_task_type_and_names_of_structures_are_found(tmp_path):

@@ -1,5 +1,7 @@
 """Test lists of tensors, scalars and optional outputs: the operators run on the twin, and wrong calls are rejected."""
 
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,9 +19,12 @@ from opforge.codegen.render import render
 from opforge.codegen.spec.loader import load_specs
 from opforge.codegen.spec.semantics import Call, check, infer
 from opforge.codegen.views.facts import aclnn_signature
+from opforge.frontend.ge.messages import message
 from opforge.frontend.ir.attributes import named_inputs, named_outputs
 from opforge.frontend.ir.reason import Unmatched
+from opforge.frontend.sources import load_source
 from opforge.twin import AclnnError, run
+from opforge.twin.build import application_flags, build_project
 
 LISTS = Path(__file__).parent / "lists"
 SHAPES = ((40, 300), (7,), (3, 5, 11), ())
@@ -33,7 +38,23 @@ def project(tmp_path_factory):
     for file in LISTS.iterdir():
         place = "op_proto" if file.suffix == ".yaml" else "op_host" if file.stem.endswith("_tiling") else "op_kernel"
         shutil.copy(file, folder / place)
+        if "add_lists" in file.name:
+            text = _in_place(file.read_text())
+            (folder / place / file.name.replace("add_lists", "add_to_lists")).write_text(text)
     return folder
+
+
+def _in_place(text):
+    """Return a file of AddLists for the operator AddToLists, which overwrites x."""
+    for old, new in (
+        ("AddLists", "AddToLists"),
+        ("add_lists", "add_to_lists"),
+        ("ADD_LISTS", "ADD_TO_LISTS"),
+        ("{name: z, ", "{name: z, ir: x, "),
+        ("{x: x, y: y, alpha: alpha, out: z}", "{xRef: x, y: y, alpha: alpha}"),
+    ):
+        text = text.replace(old, new)
+    return text
 
 
 @pytest.fixture(scope="module")
@@ -267,3 +288,138 @@ def test_invalid_specs_are_rejected(tmp_path, file, old, new, message):
     with pytest.raises(UserError) as caught:
         load_specs([changed])
     assert message in str(caught.value)
+
+
+def test_list_in_place_is_overwritten(project):
+    x, y = arrays(SHAPES, np.float32, 1), arrays(SHAPES, np.float32, 2)
+    before = [array.copy() for array in x]
+    inputs = {"x": x, "y": y, "alpha": 0.5}
+    got = run("AddToLists", inputs, project=find_project(project))["z"]
+    for left, right, was, result in zip(x, y, before, got, strict=True):
+        np.testing.assert_array_equal(result, was + right * np.float32(0.5))
+        np.testing.assert_array_equal(left, was)
+
+
+def test_list_in_place_is_one_parameter_of_a_list(project, tmp_path):
+    text = (project / "op_proto" / "add_to_lists.yaml").read_text()
+    (spec,) = load_specs([project / "op_proto" / "add_to_lists.yaml"])
+    params = aclnn_signature(spec, "aclnnAddToLists")
+    assert [(param.kind, param.c_type) for param in params if param.of == "x"] == [("in_place", "aclTensorList *")]
+    changed = tmp_path / "add_to_lists.yaml"
+    changed.write_text(text.replace("{name: z, ir: x, dynamic: true", "{name: z, ir: x"))
+    with pytest.raises(UserError, match="expected two lists of tensors or none; write 'dynamic' with both"):
+        load_specs([changed])
+
+
+def opforge_in(folder, *words):
+    program = str(Path(sys.executable).with_name("opforge"))
+    return subprocess.run([program, *map(str, words)], cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_profile_has_a_shape_for_each_tensor(project):
+    shapes = "x=4x8,x=3,y=4x8,y=3,alpha=1"
+    result = opforge_in(project, "profile", "AddLists", "--shape", shapes, "--json", "-")
+    assert result.returncode == 0, result.stderr
+    assert '"x[1]": [\n' in result.stdout
+    for words, expected in (
+        (["--case", "a", "S=4"], "--case: got an operator with the lists of tensors x, y, expected --shape"),
+        (["--shape", "x=4,alpha=1,alpha=1"], "--shape: got alpha twice, expected it once"),
+        (["--shape", "x=4,alpha=1"], "--shape: got no shape of y, expected one for each required input"),
+    ):
+        result = opforge_in(project, "profile", "AddLists", *words)
+        assert result.returncode == 2
+        assert expected in result.stderr
+
+
+def test_library_for_onnxruntime_names_the_operators_that_it_cannot_have(project, tmp_path):
+    result = opforge_in(project, "ort-library", "-o", tmp_path / "lib.so")
+    assert result.returncode == 2
+    assert "got AddLists: lists of tensors (x, y, z), scalars (alpha); AddToLists: lists of tensors" in result.stderr
+    assert "optional outputs (copy); expected at least one with a kernel" in result.stderr
+    assert not (tmp_path / "lib.so").exists()
+
+
+def test_pytorch_names_the_operators_that_it_cannot_have(project):
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'opforge[torch]'")
+    from opforge.torch import register_project
+
+    with pytest.warns(UserWarning, match=r"not registered: AddLists: lists of tensors \(x, y, z\), scalars .*twin.run"):
+        register_project(find_project(project))
+
+
+def ge_message(op_type):
+    model = message("ModelDef")
+    graph = model.graph.add()
+    data = graph.op.add(name="x", type="Data")
+    data.output_desc.add(dtype=1).shape.dim.append(4)
+    node = graph.op.add(name="n", type=op_type, input=["x:0"])
+    node.output_desc.add(dtype=1).shape.dim.append(4)
+    graph.op.add(name="end", type="NetOutput", input=["n:0"])
+    return model
+
+
+def test_ge_graphs_with_lists_are_rejected(project, tmp_path, monkeypatch):
+    monkeypatch.chdir(project)
+    (tmp_path / "m.air").write_bytes(ge_message("AddLists").SerializeToString())
+    (tmp_path / "m.pbtxt").write_text(str(ge_message("AddLists")))
+    for name in ("m.air", "m.pbtxt"):
+        with pytest.raises(UserError) as caught:
+            load_source(tmp_path / name)
+        assert "node 'n' ('AddLists'): has lists of tensors; expected an operator without them" in str(caught.value)
+    value = helper.make_tensor_value_info("a", TensorProto.FLOAT, [4])
+    graph = helper.make_graph([node(["a", "a", "a"], ["z"], list_sizes=[1, 1, 1])], "g", [value], [])
+    graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [4]))
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("opforge", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "m.onnx")
+    result = opforge_in(project, "convert", tmp_path / "m.onnx", "-o", tmp_path / "out.air")
+    assert result.returncode == 2
+    assert "(AddLists): expected an operator without lists of tensors, which opforge cannot write" in result.stderr
+    assert not (tmp_path / "out.air").exists()
+
+
+def printed_numbers(text):
+    return {
+        name: np.array(numbers.split(), float) for name, numbers in re.findall(r"^(\S+): (.*)$", text, re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize("op_type", ["AddLists", "SplitRows"])
+def test_example_programs_run(project, specs, op_type, tmp_path):
+    spec = specs[op_type]
+    files = dict(render(spec))
+    source, program = tmp_path / "example.cpp", tmp_path / "example"
+    source.write_text(files[f"docs/aclnn{op_type}.cpp"])
+    built = find_project(project)
+    build_project(built)
+    command = [os.environ.get("CXX", "g++"), "-Wall", "-Wextra", "-Werror", str(source), *application_flags(built)]
+    for step in ([*command, "-o", str(program)], [str(program)]):
+        result = subprocess.run(step, check=False, capture_output=True, text=True)
+        assert result.returncode == 0, result.stdout + result.stderr
+    got = printed_numbers(result.stdout)
+    cycle = 1.0 + np.arange(12 * 300) % 7
+    if op_type == "AddLists":  # x + alpha * y, with alpha = 1
+        assert list(got) == ["out[0]", "out[1]", "out[2]"]
+        np.testing.assert_array_equal(got["out[0]"], [2, 4, 6, 8, 2 * (11999 % 7 + 1)])
+        np.testing.assert_array_equal(got["out[1]"], [2, 4, 6, 8, 14])
+        np.testing.assert_array_equal(got["out[2]"], [2, 4, 6, 8, 2 * (164 % 7 + 1)])
+        return
+    x, bias = cycle.reshape(12, 300), cycle[:300]
+    results = {f"yOut[{i}]": (i + 1) * part + bias for i, part in enumerate(np.split(x, [4, 5]))}
+    results["copyOutOptional"] = x
+    assert list(got) == list(results)
+    for name, array in results.items():
+        np.testing.assert_array_equal(got[name], array.ravel()[[0, 1, 2, 3, -1]])
+
+
+@pytest.mark.parametrize("op_type", ["AddLists", "SplitRows"])
+def test_python_examples_run(project, specs, op_type, monkeypatch, capsys):
+    monkeypatch.chdir(project)
+    page = dict(render(specs[op_type]))[f"docs/aclnn{op_type}.md"]
+    codes = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    call, made = (next(code for code in codes if word in code) for word in ("opforge.twin", "make_node"))
+    exec(compile(call, "page", "exec"), {})  # noqa: S102  # the page tells the reader to run it
+    assert "[(40, 300), (7,), (3, 5, 11)]" in (out := capsys.readouterr().out) or "[(4, 300), (1, 300)" in out
+    names = {}
+    exec(compile(made, "page", "exec"), names)  # noqa: S102
+    found = named_inputs(specs[op_type], names["node"])
+    assert {"x[2]": "x_2", "y[0]": "y_0", "alpha": "alpha"}.items() <= found.items() or found["biases[2]"] == "biases_2"

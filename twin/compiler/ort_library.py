@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.errors import UserError
@@ -17,9 +20,20 @@ from .operators import build_project
 from .runtime_library import header_folders, link_flags, runtime_link, twin_dir
 from .units import HOST_FLAGS, WARNINGS, Library, Unit, build
 
+if TYPE_CHECKING:
+    from opforge.codegen.spec.model import OpSpec
 
-def build_ort_library(project: Project, output: Path, level: str = "fast") -> list[str]:
-    """Build the custom operators of a project for onnxruntime; return the operator types.
+
+@dataclass(frozen=True)
+class OrtLibrary:
+    """The operator types in a library, and the others with the reason."""
+
+    op_types: list[str]
+    left_out: list[str]
+
+
+def build_ort_library(project: Project, output: Path, level: str = "fast") -> OrtLibrary:
+    """Build the custom operators of a project for onnxruntime.
 
     Args:
         project: The project.
@@ -36,12 +50,13 @@ def build_ort_library(project: Project, output: Path, level: str = "fast") -> li
     require_level(level, "--level")
     require_writable(output, (), "library")
     built = build_project(project)
-    built_specs = [spec for spec in load_project(project) if spec.op_type in built.op_types and spec.aclnn]
-    specs = [spec for spec in built_specs if spec.has_single_tensors]
+    every = load_project(project, declared=True)
+    left_out = [f"{spec.op_type}: {reason}" for spec in every if (reason := _obstacle(spec, built.op_types))]
+    specs = [spec for spec in every if not _obstacle(spec, built.op_types)]
     if not specs:
-        other = ", ".join(spec.op_type for spec in built_specs) or "none"
+        got = "; ".join(left_out) or "no operators"
         raise UserError(
-            f"operators: got {other}, expected at least one with a kernel, an aclnn function and no lists of tensors,"
+            f"operators: got {got}; expected at least one with a kernel, an aclnn function and no lists of tensors,"
             " scalars or optional outputs; write one"
         )
     home = twin_dir(project)
@@ -71,4 +86,13 @@ def build_ort_library(project: Project, output: Path, level: str = "fast") -> li
             copy = Path(folder, output.name)
             shutil.copyfile(library.path, copy)
             copy.replace(output)
-    return [spec.op_type for spec in specs]
+    return OrtLibrary([spec.op_type for spec in specs], left_out)
+
+
+def _obstacle(spec: OpSpec, built: Collection[str]) -> str:
+    """Return why an operator cannot be in the library; empty: it can."""
+    if spec.declared_only:
+        return "its spec has 'declared_only: true'"
+    if spec.op_type not in built:
+        return "it has no kernel"
+    return spec.extended_tensors if spec.aclnn else "it has no aclnn function"

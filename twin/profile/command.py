@@ -17,6 +17,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, require_writable, write_files
 from opforge.codegen.printing import path_text, say
 from opforge.codegen.project import Project, find_project
+from opforge.codegen.spec.call import with_lists
 from opforge.twin.compiler.npu_model import error_range, range_text, require_level
 from opforge.twin.runtime.acl import Array
 from opforge.twin.runtime.operator_run import run
@@ -100,7 +101,9 @@ def _run(
     is_traced: bool,
 ) -> Profiled:
     def call() -> Result:
-        return run(spec.op_type, inputs, case.attrs, soc=soc, level=level, seed=1, threads=1, project=project)
+        return run(
+            spec.op_type, with_lists(inputs), case.attrs, soc=soc, level=level, seed=1, threads=1, project=project
+        )
 
     try:
         with _variable(LINES_VARIABLE, "1"):
@@ -159,8 +162,12 @@ def calls_to_profile(
     trace: Path | None,
 ) -> list[ProfileCase]:
     """Return the cases to run; a call without `--case` has one without a name."""
+    lists = [tensor.name for tensor in spec.inputs if tensor.dynamic]
+    if lists and (given or cases):
+        got = f"{'--inputs' if given else '--case'}: got an operator with the lists of tensors {', '.join(lists)}"
+        raise UserError(f"{got}, expected --shape; write --shape {lists[0]}=4x8,{lists[0]}=3 for two tensors")
     if not cases:
-        return [ProfileCase("", parse_shapes(shapes), attrs)]
+        return [ProfileCase("", parse_shapes(shapes, lists=lists), attrs)]
     if shapes or given:
         raise UserError(f"--case: got also {'--shape' if shapes else '--inputs'}, expected one of them")
     if trace and len(cases) > 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,9 @@ import numpy as np
 from opforge.codegen.data.dtypes import SHORT_DTYPES
 from opforge.codegen.data.names import suggest
 from opforge.codegen.errors import UserError
+from opforge.codegen.expr.tree import element_name
 from opforge.codegen.printing import first_line, shown
+from opforge.codegen.spec.call import parameter_of
 from opforge.codegen.spec.semantics import Call
 from opforge.twin.runtime.acl import Array
 from opforge.twin.samples import plain_values, require_memory, valid_values
@@ -27,13 +29,16 @@ _SHAPE = re.compile(r"\s*(\w+)=(\d{1,100}(?:x\d{1,100})*)\s*", re.ASCII)
 _MOST_DIMS = 8
 
 
-def parse_shapes(texts: Sequence[str], option: str = "--shape") -> dict[str, tuple[int, ...]]:
-    """`["x=4x8,i=3"]` as `{"x": (4, 8), "i": (3,)}`.
+def parse_shapes(
+    texts: Sequence[str], option: str = "--shape", lists: Container[str] = ()
+) -> dict[str, tuple[int, ...]]:
+    """`["x=4x8,i=3"]` as `{"x": (4, 8), "i": (3,)}`; each name of `lists` may be repeated: `x[0]`, `x[1]` and so on.
 
     Raises:
-        UserError: A part is not of the form name=4x8.
+        UserError: A part is not of the form name=4x8, or a name is repeated.
     """
-    shapes = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    counts: dict[str, int] = {}
     for part in (part for text in texts for part in text.split(",")):
         found = _SHAPE.fullmatch(part)
         if found is None or found[2].count("x") >= _MOST_DIMS:
@@ -41,7 +46,11 @@ def parse_shapes(texts: Sequence[str], option: str = "--shape") -> dict[str, tup
                 f"{option}: got {shown(part)}, expected name=4x8 of at most {_MOST_DIMS} sizes that are not"
                 " negative, or several with commas"
             )
-        shapes[found[1]] = tuple(map(int, found[2].split("x")))
+        name, dims = found[1], tuple(map(int, found[2].split("x")))
+        index = counts[name] = counts.get(name, -1) + 1
+        if index and name not in lists:
+            raise UserError(f"{option}: got {name} twice, expected it once; omit one of them")
+        shapes[element_name(name, index) if name in lists else name] = dims
     return shapes
 
 
@@ -82,12 +91,13 @@ def make_inputs(
     """
     known = [tensor.name for tensor in spec.inputs]
     for source, entries in (("--shape", shapes), ("--inputs", given)):
-        if unknown := sorted(set(entries) - set(known)):
+        if unknown := sorted({parameter_of(name) for name in entries} - set(known)):
             raise UserError(f"{source}: got {shown(unknown[0])}; {suggest(unknown[0], known)}")
     if twice := sorted(set(shapes) & set(given)):
         raise UserError(f"--shape: got {', '.join(twice)}, which --inputs also contains; omit one of them")
     shapes = {**shapes, **{name: array.shape for name, array in given.items()}}
-    if missing := [tensor.name for tensor in spec.inputs if not tensor.optional and tensor.name not in shapes]:
+    named = {parameter_of(name) for name in shapes}
+    if missing := [tensor.name for tensor in spec.inputs if not tensor.optional and tensor.name not in named]:
         names = ", ".join(missing)
         raise UserError(
             f"--shape: got no shape of {names}, expected one for each required input of {spec.op_type};"
@@ -99,26 +109,28 @@ def make_inputs(
         raise UserError(
             f"--dtype: got {shown(dtype)}, expected a dtype of the inputs of {spec.op_type}: {', '.join(words)}"
         )
-    made = [tensor for tensor in spec.inputs if tensor.name in shapes]
-    new = (tensor for tensor in made if tensor.name not in given)
-    size = sum(prod(shapes[tensor.name]) * np.dtype(tensor.dtypes[0]).itemsize for tensor in new)
+    made = {
+        name: spec.tensor(parameter_of(name))
+        for name in sorted(shapes, key=lambda name: known.index(parameter_of(name)))
+    }
+    kinds = {name: np.dtype(wanted if wanted in of.dtypes else of.dtypes[0]) for name, of in made.items()}
+    size = sum(prod(shapes[name]) * kind.itemsize for name, kind in kinds.items() if name not in given)
     require_memory(option, size, "a smaller shape shows where time goes, too")
     random = np.random.default_rng(0)
-    first = next(shapes[name] for name in known if name in shapes)
+    first = next(shapes[name] for name in made)
     arrays: dict[str, Array] = {}
-    for tensor in made:
-        kind = np.dtype(wanted if wanted in tensor.dtypes else tensor.dtypes[0])
-        if tensor.name in given:
-            arrays[tensor.name] = _cast(tensor.name, given[tensor.name], kind)
+    for name, kind in kinds.items():
+        if name in given:
+            arrays[name] = _cast(name, given[name], kind)
             continue
         try:
-            arrays[tensor.name] = plain_values(shapes[tensor.name], kind, first, random)
+            arrays[name] = plain_values(shapes[name], kind, first, random)
         except ValueError as error:
             # numpy computes the bytes of an empty array without its dimension 0.
-            raise UserError(f"{option}: {tensor.name}: {first_line(error)}; give it smaller sizes") from error
+            raise UserError(f"{option}: {name}: {first_line(error)}; give it smaller sizes") from error
     call = Call({name: array.shape for name, array in arrays.items()}, attrs=attrs)
     return {
-        name: array if name in given else valid_values(spec, name, array, call, random, is_even=True)
+        name: array if name in given else valid_values(spec, parameter_of(name), array, call, random, is_even=True)
         for name, array in arrays.items()
     }
 

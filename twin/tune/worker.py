@@ -22,6 +22,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.generate import write_project
 from opforge.codegen.printing import first_line
 from opforge.codegen.project import Project
+from opforge.codegen.spec.call import with_lists
 from opforge.codegen.spec.loader import load_project
 from opforge.codegen.spec.model import OpSpec
 from opforge.twin.compiler.folder import locked
@@ -153,9 +154,9 @@ def _compile_error(text: str) -> str:
     return f"the plan does not compile: {found.rpartition('error:')[2].strip()[:200]}"
 
 
-def _calls(spec: OpSpec, job: Job) -> Iterable[tuple[str, Mapping[str, Array], Mapping[str, Any]]]:
+def _calls(spec: OpSpec, job: Job) -> Iterable[tuple[str, Mapping[str, Array | list[Array]], Mapping[str, Any]]]:
     for name, shapes, attrs in job.cases:
-        yield name, make_inputs(spec, shapes, attrs, job.dtype), attrs
+        yield name, with_lists(make_inputs(spec, shapes, attrs, job.dtype)), attrs
 
 
 def _results(project: Project, spec: OpSpec, job: Job) -> dict[str, str]:
@@ -173,11 +174,12 @@ def _results(project: Project, spec: OpSpec, job: Job) -> dict[str, str]:
     return results
 
 
-def _digest(outputs: Mapping[str, Array]) -> str:
+def _digest(outputs: Mapping[str, Array | list[Array]]) -> str:
     total = hashlib.sha256()
     for name in sorted(outputs):
-        array = outputs[name]
-        total.update(f"{name} {array.dtype} {array.shape}\n".encode() + array.tobytes())
+        of = outputs[name]
+        for array in of if isinstance(of, list) else [of]:
+            total.update(f"{name} {array.dtype} {array.shape}\n".encode() + array.tobytes())
     return total.hexdigest()[:16]
 
 
