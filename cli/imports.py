@@ -15,7 +15,7 @@ from .options import JSON, ReadsModel, answering, file_argument, path_option
 
 if TYPE_CHECKING:
     from opforge.codegen.importers.draft import OperatorDraft
-    from opforge.codegen.importers.kernel import ImportedKernel
+    from opforge.codegen.importers.kernel.entry import ImportedKernel
     from opforge.codegen.importers.sources import Imported
 
 app = typer.Typer()
@@ -150,7 +150,7 @@ def _write(
 def _read_kernel(kernel: Path, root: Path | None, drafts: list[OperatorDraft]) -> ImportedKernel:
     from opforge.codegen.errors import UserError
     from opforge.codegen.files import is_file
-    from opforge.codegen.importers.kernel import read_kernel
+    from opforge.codegen.importers.kernel.entry import read_kernel
     from opforge.twin.build import header_folders
 
     if len(drafts) != 1:

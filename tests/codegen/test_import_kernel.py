@@ -10,7 +10,7 @@ import pytest
 from imported_kernel import ADDER, ENTRY, SOURCE, TYPES, opforge, write_source
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.importers.kernel import read_kernel
+from opforge.codegen.importers.kernel.entry import read_kernel
 from opforge.codegen.importers.sources import read_sources
 
 NESTED = """

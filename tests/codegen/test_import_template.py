@@ -10,7 +10,7 @@ import pytest
 from imported_kernel import ADDER, SOURCE, TYPES, opforge, write_source
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.importers.kernel import read_kernel
+from opforge.codegen.importers.kernel.entry import read_kernel
 from opforge.codegen.importers.sources import read_sources
 from opforge.codegen.importers.tiling.structures import described_structures
 from opforge.codegen.importers.tiling.template import TemplateKey, UnknownTemplateError, template_keys

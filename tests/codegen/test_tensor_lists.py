@@ -420,6 +420,6 @@ def test_python_examples_run(project, specs, op_type, monkeypatch, capsys):
     exec(compile(call, "page", "exec"), {})  # noqa: S102  # the page tells the reader to run it
     assert "[(40, 300), (7,), (3, 5, 11)]" in (out := capsys.readouterr().out) or "[(4, 300), (1, 300)" in out
     names = {}
-    exec(compile(made, "page", "exec"), names)  # noqa: S102
+    exec(compile(made, "page", "exec"), names)  # noqa: S102  # as above
     found = named_inputs(specs[op_type], names["node"])
     assert {"x[2]": "x_2", "y[0]": "y_0", "alpha": "alpha"}.items() <= found.items() or found["biases[2]"] == "biases_2"

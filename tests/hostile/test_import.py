@@ -8,7 +8,7 @@ import pytest
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.importers.cpp_tree import Source
-from opforge.codegen.importers.kernel import read_kernel
+from opforge.codegen.importers.kernel.entry import read_kernel
 from opforge.codegen.importers.op_def import drafts
 from opforge.codegen.importers.sources import MOST_BYTES, read_file, read_sources
 from opforge.codegen.importers.spec_text import spec_of

@@ -11,10 +11,9 @@ from pathlib import Path, PurePosixPath
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import open_inside, read_regular
+from opforge.codegen.importers.sources import MOST_BYTES, decoded
+from opforge.codegen.importers.tiling.structures import code_of
 from opforge.codegen.printing import path_text, shown
-
-from .sources import MOST_BYTES, decoded
-from .tiling.structures import code_of
 
 MOST_KERNEL_FILES, _MOST_INCLUDES, _MOST_FOLDERS, _MOST_NAMES = 200, 1000, 100_000, 20
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"\n]+)"', re.MULTILINE)

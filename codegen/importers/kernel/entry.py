@@ -11,15 +11,15 @@ from pathlib import Path, PurePosixPath
 from opforge.codegen.data.names import snake_case
 from opforge.codegen.errors import UserError
 from opforge.codegen.escape import Code, commas
+from opforge.codegen.importers.draft import OperatorDraft
+from opforge.codegen.importers.tiling.constants import Names, UnknownTemplateError
+from opforge.codegen.importers.tiling.structures import Field, code_of, header_of, plain_structure
+from opforge.codegen.importers.tiling.template import MOST_KEYS, TemplateKey, template_keys
 from opforge.codegen.printing import path_text, shown
 from opforge.codegen.render import printed
 from opforge.codegen.spec.field_types import TASK_TYPES
 
-from .draft import OperatorDraft
-from .kernel_sources import INCLUDE, KernelSources
-from .tiling.constants import Names, UnknownTemplateError
-from .tiling.structures import Field, code_of, header_of, plain_structure
-from .tiling.template import MOST_KEYS, TemplateKey, template_keys
+from .includes import INCLUDE, KernelSources
 
 _TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"?', re.DOTALL)
 _ENTRY = re.compile(r"__global__\s+__aicore__\s+void\s+(\w+)\s*\(([^();]{0,10000})\)")

@@ -1,0 +1,1 @@
+"""Copy the kernel of an imported operator."""
