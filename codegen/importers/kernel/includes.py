@@ -76,7 +76,10 @@ class KernelSources:
                     continue
                 file, text = found
                 if len(self._texts) == MOST_KERNEL_FILES:
-                    raise UserError(f"includes more than {MOST_KERNEL_FILES} files, expected fewer; import a smaller kernel", self._place)
+                    raise UserError(
+                        f"includes more than {MOST_KERNEL_FILES} files, expected fewer; import a smaller kernel",
+                        self._place,
+                    )
                 if file in self._places:
                     there = os.path.relpath(self._places[file], PurePosixPath(location).parent)
                     self._texts[location] = f'#include "{there}"\n'
