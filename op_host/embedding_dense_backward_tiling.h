@@ -142,6 +142,7 @@ inline constexpr int64_t kMaxTableCores = 64;
 inline constexpr int64_t kMaxTableRowBytes = 1024;  // in float32
 inline constexpr int64_t kMaxFrequent = 8;
 inline constexpr int64_t kRecordWords = 32;
+inline constexpr int64_t kSamples = 64;  // indices of the sample of the list
 inline constexpr int64_t kBitsPerWord = 32;
 // Estimated cycles: of the scan for a chunk of indices, and for 64 words of it; of a part of the table; of a row of
 // grad; of a barrier and the records. Those of the sums of sorted rows: for a row, and for the merge and the gaps.
@@ -196,7 +197,8 @@ constexpr Table TableOf(const EmbeddingDenseBackwardProblem& problem, const Plat
     const int64_t mostRows = std::min(kMaxBatchRows, kChunkBytes / rowBytes);
     table.batchRows = RoundDown(std::min(kBatchBytes / sumBytes, mostRows), 2);
     table.loadRows = problem.gradDtype == DataType::kBfloat16 ? table.batchRows : RoundDown(mostRows, 2);
-    const int64_t queueBytes = kTableLoadBuffers * kChunkBytes + kTableStoreBuffers * kTableStoreBytes;
+    const int64_t queueBytes =
+        kTableLoadBuffers * kChunkBytes + kTableStoreBuffers * kTableStoreBytes + kSamples * indexWords * kFloatBytes;
     // The rows of a batch as floats. Vector instructions add half and float rows to floats.
     const int64_t batchBytes = table.batchRows * sumBytes;
     const int64_t tableBatchBytes = problem.gradDtype == DataType::kBfloat16 ? batchBytes : 0;

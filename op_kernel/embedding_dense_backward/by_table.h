@@ -42,6 +42,7 @@ public:
         pipe->InitBuffer(loads_, kLoadBuffers, static_cast<uint32_t>(Scan::kChunkBytes));
         pipe->InitBuffer(stores_, kStoreBuffers, static_cast<uint32_t>(tiling.tableStoreBytes));
         pipe->InitBuffer(buffer_, static_cast<uint32_t>(tiling.tableBytes));
+        pipe->InitBuffer(samples_, 1, static_cast<uint32_t>(kSampleRuns * kSampleRun * sizeof(I)));
         const AscendC::LocalTensor<int32_t> all = buffer_.template Get<int32_t>();
         const uint32_t listWords = static_cast<uint32_t>(tiling.listWords) + kListTail;
         list_ = all;
@@ -61,7 +62,14 @@ public:
         if (tiling_.padding >= 0) {
             scan.Exclude(tiling_.padding);
         }
+        LoadSample();
+        scan.Start({0, tiling_.rows}, loads_);
+        if (IsConcentrated()) {
+            scan.Stop(loads_);
+            return false;
+        }
         scan.Run(owned_, {0, tiling_.rows}, loads_, *this);
+        isFull_ = isFull_ || count_ > kMostEvenRows * tiling_.evenRows;
         StoreRecord();
         SplitList();
         AscendC::SyncAll();
@@ -108,7 +116,6 @@ public:
         const int64_t even = tiling_.evenRows * scan_->Scanned();
         if (count_ >= 2 * lastCount_ && count_ * tiling_.rows > even) {
             ShareFrequentRows();
-            isFull_ = count_ * tiling_.rows > kMostEvenRows * even;
         }
         for (int64_t index = 0; index < frequentRows_; ++index) {
             if (!isExcluded_[index] && frequent_[index].begin <= scan_->Scanned()) {
@@ -155,6 +162,14 @@ private:
     static constexpr int64_t kPieceWords = 32;
     static constexpr int64_t kSampleWords = kPieces * kPieceWords;
     static constexpr int64_t kProbeStep = 16;
+    // A sample of all indices has kSampleRuns times kSampleRun indices, in pieces of kSamplePiece.
+    static constexpr uint8_t kEvenElements = 1;
+    static constexpr int64_t kSampleRuns = 2;
+    static constexpr int64_t kSampleRun = 32;
+    static constexpr int64_t kSamplePiece = 8;
+    static constexpr int64_t kTailSamples = 4;        // samples of a run that may be outside of the part
+    static constexpr int64_t kLeastDistinct = 4;      // otherwise the indices are a few frequent rows
+    static constexpr int64_t kConcentratedParts = 4;  // the table / the largest part that counts as small
 
     /// A row with many indices.
     struct Frequent {
@@ -176,6 +191,69 @@ private:
         words += blocks_ * kFields;
         partials_.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(words),
                                   static_cast<uint64_t>((2 * kMaxFrequent + 1) * blocks_ * tiling_.columns));
+    }
+
+    /// Loads a sample of all indices. The pieces of a run are from all parts of the list.
+    __aicore__ inline void LoadSample()
+    {
+        constexpr int64_t words = static_cast<int64_t>(sizeof(I) / sizeof(int32_t));
+        constexpr int64_t pieces = kSampleRun / kSamplePiece;
+        const int64_t distance = kernel::RoundDown(tiling_.rows / pieces / kSampleRuns, kSamplePiece);
+        AscendC::LocalTensor<int32_t> sample = samples_.template AllocTensor<int32_t>();
+        AscendC::DataCopyExtParams params;
+        params.blockCount = static_cast<uint16_t>(pieces);
+        params.blockLen = static_cast<uint32_t>(kSamplePiece * sizeof(I));
+        params.srcStride = static_cast<uint32_t>((kSampleRuns * distance - kSamplePiece) * sizeof(I));
+        for (int64_t run = 0; run < kSampleRuns; ++run) {
+            AscendC::DataCopyPad(sample[static_cast<uint32_t>(run * kSampleRun * words)],
+                                 indices_[static_cast<uint64_t>(run * distance * words)], params,
+                                 AscendC::DataCopyPadExtParams<int32_t>());
+        }
+        samples_.EnQue(sample);
+    }
+
+    /// Returns whether most indices are in a small part of the table, but not in a few rows. All cores have the same
+    /// sample.
+    __aicore__ inline bool IsConcentrated()
+    {
+        constexpr int64_t words = static_cast<int64_t>(sizeof(I) / sizeof(int32_t));
+        constexpr int64_t count = kSampleRuns * kSampleRun;
+        AscendC::LocalTensor<int32_t> sample = samples_.template DeQue<int32_t>();
+        const AscendC::LocalTensor<int32_t> lows = parts_;
+        const AscendC::LocalTensor<float> rows = parts_[static_cast<uint32_t>(count)].template ReinterpretCast<float>();
+        const AscendC::LocalTensor<float> runs =
+            parts_[static_cast<uint32_t>(2 * count)].template ReinterpretCast<float>();
+        if constexpr (words > 1) {
+            AscendC::GatherMaskParams once;
+            once.repeatTimes = 1;
+            uint64_t kept = 0;
+            AscendC::GatherMask(lows, sample, kEvenElements, true, static_cast<uint32_t>(count * words), once, kept);
+        } else {
+            AscendC::DataCopy(lows, sample, static_cast<uint32_t>(count));
+        }
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Cast(rows, lows, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(count));
+        AscendC::PipeBarrier<PIPE_V>();
+        AscendC::Sort32<float>(runs, rows, lows.template ReinterpretCast<uint32_t>(),
+                               static_cast<int32_t>(kSampleRuns));
+        samples_.FreeTensor(sample);
+        kernel::Order<AscendC::HardEvent::V_S>();
+        bool isConcentrated = true;
+        for (int64_t run = 0; run < kSampleRuns; ++run) {
+            const int64_t first = run * kSampleRun + kTailSamples;
+            const float highest = runs.GetValue(static_cast<uint32_t>(2 * first));
+            float last = highest;
+            int64_t distinct = 1;
+            for (int64_t next = kTailSamples; next <= kSampleRun - 2 * kTailSamples; next += kTailSamples) {
+                const float row = runs.GetValue(static_cast<uint32_t>(2 * (first + next)));
+                distinct += row < last ? 1 : 0;
+                last = row;
+            }
+            const float part = static_cast<float>(tiling_.weights / kConcentratedParts);
+            isConcentrated = isConcentrated && distinct >= kLeastDistinct && highest - last < part;
+        }
+        kernel::Order<AscendC::HardEvent::S_V>();
+        return isConcentrated;
     }
 
     /// Writes fillers behind `count` words of the list. The caller puts a barrier before it writes these words.
@@ -631,6 +709,7 @@ private:
                                                 shared.begin + (both.end - part.begin) * length / shared.rows};
                 Clear(1);
                 count_ = 0;
+                scan.Start(positions, loads_);
                 scan.Run({shared.row, shared.row + 1}, positions, loads_, *this);
                 SumList();
                 StorePartial(PartialOf(index, block_), 0);
@@ -746,6 +825,7 @@ private:
     AscendC::GlobalTensor<float> partials_;
     AscendC::TQue<AscendC::TPosition::VECIN, 2> loads_;
     AscendC::TQue<AscendC::TPosition::VECOUT, 1> stores_;
+    AscendC::TQue<AscendC::TPosition::VECIN, 1> samples_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> buffer_;
     AscendC::LocalTensor<int32_t> list_;   // words of the indices in the range of this core
     AscendC::LocalTensor<int32_t> parts_;  // the same words by ranges of rows; words of one frequent row

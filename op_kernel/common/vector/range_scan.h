@@ -105,11 +105,11 @@ public:
     /// Returns the position behind the current chunk.
     __aicore__ inline int64_t Scanned() const { return scanned_; }
 
-    /// Adds the words of the indices in `rows` at some positions of the list to `sink`. The rows of the words begin
-    /// with 0.
-    template <typename Queue, typename Sink>
-    __aicore__ inline void Run(const Span& rows, const Span& positions, Queue& queue, Sink& sink)
+    /// Loads the first indices of some positions of the list for Run.
+    template <typename Queue>
+    __aicore__ inline void Start(const Span& positions, Queue& queue)
     {
+        Load(queue, positions.begin, positions.end);
         AscendC::PipeBarrier<PIPE_V>();
         Order<AscendC::HardEvent::V_S>();
         AscendC::CreateVecIndex<int16_t>(places_, int16_t{0}, static_cast<uint32_t>(kChunkWords));
@@ -117,7 +117,20 @@ public:
         AscendC::PipeBarrier<PIPE_V>();
         AscendC::Muls<int16_t>(places_, places_, static_cast<int16_t>(sizeof(int32_t)),
                                static_cast<int32_t>(kChunkWords));
-        Load(queue, positions.begin, positions.end);
+    }
+
+    /// Frees the indices of Start instead of Run.
+    template <typename Queue>
+    __aicore__ inline void Stop(Queue& queue)
+    {
+        AscendC::LocalTensor<int32_t> chunk = queue.template DeQue<int32_t>();
+        queue.FreeTensor(chunk);
+    }
+
+    /// Adds the words of the indices in `rows` at the positions of Start to `sink`. The rows of the words begin with 0.
+    template <typename Queue, typename Sink>
+    __aicore__ inline void Run(const Span& rows, const Span& positions, Queue& queue, Sink& sink)
+    {
         for (int64_t first = positions.begin; first < positions.end; first += kChunkIndices) {
             if (first + kChunkIndices < positions.end) {
                 Load(queue, first + kChunkIndices, positions.end);
