@@ -127,8 +127,11 @@ constexpr Budget BudgetOf(const EmbeddingDenseBackwardProblem& problem, const Gr
 // and of the scan; rows of a batch and of the table in UB; words of the list of a core, and behind it.
 inline constexpr int64_t kChunkBytes = 32768;
 inline constexpr int64_t kTableLoadBuffers = 2;
+inline constexpr int64_t kRowBuffers = 4;
+inline constexpr int64_t kRowBufferBytes = 8192;
+inline constexpr int64_t kMaxLoadRows = 16;
 inline constexpr int64_t kTableStoreBuffers = 2;
-inline constexpr int64_t kTableStoreBytes = 8192;
+inline constexpr int64_t kTableStoreBytes = 1024;
 inline constexpr int64_t kScanWords = 11776;
 inline constexpr int64_t kBatchBytes = 16384;
 inline constexpr int64_t kMaxBatchRows = 128;
@@ -194,24 +197,23 @@ constexpr Table TableOf(const EmbeddingDenseBackwardProblem& problem, const Plat
         return Table();
     }
     const int64_t listBytes = 2 * (kListWords + kListTail) * (kFloatBytes * kBitsPerWord + kFloatBytes) / kBitsPerWord;
-    const int64_t mostRows = std::min(kMaxBatchRows, kChunkBytes / rowBytes);
-    table.batchRows = RoundDown(std::min(kBatchBytes / sumBytes, mostRows), 2);
-    table.loadRows = problem.gradDtype == DataType::kBfloat16 ? table.batchRows : RoundDown(mostRows, 2);
-    const int64_t queueBytes =
-        kTableLoadBuffers * kChunkBytes + kTableStoreBuffers * kTableStoreBytes + kSamples * indexWords * kFloatBytes;
-    // The rows of a batch as floats. Vector instructions add half and float rows to floats.
-    const int64_t batchBytes = table.batchRows * sumBytes;
-    const int64_t tableBatchBytes = problem.gradDtype == DataType::kBfloat16 ? batchBytes : 0;
-    const int64_t left = platform.ubBytes - queueBytes - listBytes - tableBatchBytes;
-    const int64_t most = std::min({left / sumBytes - kSecondSums, kMaxTableRows, ownedRows});
+    table.batchRows = RoundDown(std::min({kBatchBytes / sumBytes, kMaxBatchRows, kChunkBytes / rowBytes}), 2);
+    table.loadRows = RoundDown(std::min(kMaxLoadRows, kRowBufferBytes / rowBytes), 2);
+    const int64_t otherBytes = listBytes + kTableStoreBuffers * kTableStoreBytes + kSamples * indexWords * kFloatBytes;
+    // The buffers of the search and of the sums share memory. Vector instructions add half and float rows to floats.
+    const int64_t searchBytes =
+        kTableLoadBuffers * kChunkBytes + kScanWords * kFloatBytes + (table.batchRows + 1) * sumBytes;
+    const int64_t widened = problem.gradDtype == DataType::kBfloat16 ? table.loadRows : 0;
+    const int64_t rowBuffers = kRowBuffers * table.loadRows * rowBytes + (widened + kSecondSums) * sumBytes;
+    const int64_t left = (platform.ubBytes - otherBytes - rowBuffers) / (sumBytes + rowBytes);
+    const int64_t most = std::min({left, kMaxTableRows, ownedRows});
     if (most < kMaxFrequent) {
         return Table();
     }
     const int64_t parts = CeilDiv(ownedRows, most);
     table.rows = std::max(CeilDiv(ownedRows, parts), kMaxFrequent);
-    table.tableBytes = listBytes + std::max(kScanWords * kFloatBytes + batchBytes + sumBytes,
-                                            tableBatchBytes + (table.rows + kSecondSums) * sumBytes);
-    table.ubBytes = queueBytes + table.tableBytes;
+    table.tableBytes = std::max(searchBytes, rowBuffers + table.rows * (sumBytes + rowBytes));
+    table.ubBytes = otherBytes + table.tableBytes;
     table.workspaceBytes = cores * (kRecordWords + (2 * kMaxFrequent + 1) * problem.E) * kFloatBytes;
     if (table.ubBytes > platform.ubBytes || parts > kMaxTableParts) {
         return Table();

@@ -5,6 +5,7 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
+#include "common/memory/load_ring.h"
 #include "common/vector/merge_runs.h"
 #include "common/order.h"
 #include "common/vector/range_scan.h"
@@ -39,19 +40,17 @@ public:
         gradWeight_.SetGlobalBuffer(reinterpret_cast<__gm__ T*>(gradWeight),
                                     static_cast<uint64_t>(tiling.weights * tiling.columns));
         LayOutWorkspace(workspace + tiling.tableOffset);
-        pipe->InitBuffer(loads_, kLoadBuffers, static_cast<uint32_t>(Scan::kChunkBytes));
         pipe->InitBuffer(stores_, kStoreBuffers, static_cast<uint32_t>(tiling.tableStoreBytes));
-        pipe->InitBuffer(buffer_, static_cast<uint32_t>(tiling.tableBytes));
         pipe->InitBuffer(samples_, 1, static_cast<uint32_t>(kSampleRuns * kSampleRun * sizeof(I)));
-        const AscendC::LocalTensor<int32_t> all = buffer_.template Get<int32_t>();
         const uint32_t listWords = static_cast<uint32_t>(tiling.listWords) + kListTail;
+        pipe->InitBuffer(lists_, 2 * (listWords + listWords / kBitsPerWord) * static_cast<uint32_t>(sizeof(int32_t)));
+        const AscendC::LocalTensor<int32_t> all = lists_.template Get<int32_t>();
         list_ = all;
         parts_ = all[listWords];
         bits_ = all[2 * listWords].template ReinterpretCast<uint8_t>();
         otherBits_ = bits_[listWords / kBitsPerByte];
-        scratch_ = all[2 * listWords + 2 * listWords / kBitsPerWord];
-        work_ = scratch_.template ReinterpretCast<float>();
-        table_ = work_[static_cast<uint32_t>(kAddsToFloats<T> ? 0 : tiling.batchRows * tiling.columns)];
+        pipe->InitBuffer(buffer_, static_cast<uint32_t>(tiling.tableBytes));
+        OpenSearch();
     }
 
     /// Returns false if the indices are in the ranges of few cores, so that another algorithm is faster.
@@ -66,21 +65,42 @@ public:
         scan.Start({0, tiling_.rows}, loads_);
         if (IsConcentrated()) {
             scan.Stop(loads_);
+            loads_.Close();
             return false;
         }
         scan.Run(owned_, {0, tiling_.rows}, loads_, *this);
         isFull_ = isFull_ || count_ > kMostEvenRows * tiling_.evenRows;
-        StoreRecord();
         SplitList();
+        loads_.Close();
+        OpenSums();
+        // The other cores wait for those with frequent rows, which scan longer.
+        if (frequentRows_ == 0 && !isFull_) {
+            LoadFirstRows();
+            AddParts(tiling_.rows / blocks_ * kEarlyShare / kShares);
+        }
+        StoreRecord();
+        kernel::Order<AscendC::HardEvent::V_MTE2>();
         AscendC::SyncAll();
-        if (!ReadRecords()) {
+        // The words of list_ are in parts_ now.
+        AscendC::DataCopy(list_, records_, static_cast<uint32_t>(blocks_ * kFields));
+        if (loadedBatches_ == 0) {
+            LoadFirstRows();
+        }
+        AddParts(tiling_.rows);
+        rows_.Close();
+        ReadRecords();
+        if (!doListsFit_) {
+            AscendC::SyncAll();  // the sort writes the same rows
             return false;
         }
-        SumOwned();
         if (sharedRows_ > 0) {
+            kernel::Order<AscendC::HardEvent::MTE3_MTE2>();
+            kernel::Order<AscendC::HardEvent::MTE3_V>();
+            OpenSearch();
             SumShared();
             AscendC::SyncAll();
             MergeShared();
+            loads_.Close();
         }
         return true;
     }
@@ -113,7 +133,9 @@ public:
         if (isSharing_ || isFull_) {
             return;
         }
-        const int64_t even = tiling_.evenRows * scan_->Scanned();
+        // A core with frequent rows adds none of its rows before the first barrier.
+        const int64_t share = frequentRows_ > 0 ? kShares - kEarlyShare : kShares;
+        const int64_t even = tiling_.evenRows * share / kShares * scan_->Scanned();
         if (count_ >= 2 * lastCount_ && count_ * tiling_.rows > even) {
             ShareFrequentRows();
         }
@@ -130,7 +152,7 @@ private:
 
     /// The record of a core for the other cores: a sector.
     enum Field : uint32_t {
-        kCount,  // indices that only this core sums; -1: they do not fit into its list
+        kCount,  // indices that only this core sums, after the barrier; -1: they do not fit into its list
         kRows,   // number of frequent rows
         kFirst,  // frequent rows: the row in its range, the cost of its shared indices, and their first position
         kFields = 32,
@@ -139,6 +161,8 @@ private:
     static constexpr int64_t kElementBytes = static_cast<int64_t>(sizeof(T));
     static constexpr int32_t kLoadBuffers = 2;
     static constexpr int32_t kStoreBuffers = 2;
+    static constexpr int32_t kRowBuffers = 4;
+    static constexpr int64_t kMaxLoadRows = 16;
     static constexpr int64_t kBlockWords = 8;
     static constexpr uint32_t kListTail = 256;  // words behind the list
     static constexpr int32_t kFillers = 72;     // fillers there
@@ -146,7 +170,6 @@ private:
     static constexpr uint32_t kBitsPerByte = 8;
     static constexpr int64_t kBitsPerShort = 16;
     static constexpr int64_t kMaxBlocks = 64;
-    static constexpr int64_t kMaxBatchRows = 128;
     static constexpr int64_t kMaxTableRows = 512;
     static constexpr int64_t kMaxParts = 128;
     static constexpr int64_t kSecondSums = 8;      // of rows that are often added without a barrier in between
@@ -155,7 +178,10 @@ private:
     static constexpr uint32_t kFrequentFields = 3;
     static constexpr int64_t kPositionsPerRow = 128;  // positions that are scanned in the time of a row
     static constexpr int64_t kMostEvenRows = 3;       // a core with more times the indices of others is too slow
-    static constexpr int64_t kLeastShare = 2;         // a row is frequent with 1 / kLeastShare of the indices of a core
+    // Rows of grad that a core without frequent rows adds before the first barrier: a part of the mean of all cores.
+    static constexpr int64_t kEarlyShare = 2;
+    static constexpr int64_t kShares = 8;
+    static constexpr int64_t kLeastShare = 4;  // a row is frequent with 1 / kLeastShare of the indices of a core
     static constexpr int64_t kMaxGapBytes = 4294967295;
     // A sample of the list has kPieces pieces of kPieceWords.
     static constexpr int64_t kPieces = 8;
@@ -181,6 +207,29 @@ private:
     __aicore__ inline kernel::Span RowsOf(int64_t block) const
     {
         return kernel::PartOf(tiling_.weights, blocks_, block);
+    }
+
+    /// Gives the memory of buffer_ to the search, and to the sums of shared rows.
+    __aicore__ inline void OpenSearch()
+    {
+        const AscendC::LocalTensor<uint8_t> memory = buffer_.template Get<uint8_t>();
+        loads_.Open(memory, static_cast<uint32_t>(Scan::kChunkBytes));
+        scratch_ = memory[static_cast<uint32_t>(kLoadBuffers * Scan::kChunkBytes)].template ReinterpretCast<int32_t>();
+        work_ = scratch_[static_cast<uint32_t>(Scan::kBufferWords)].template ReinterpretCast<float>();
+        table_ = work_[static_cast<uint32_t>(tiling_.batchRows * tiling_.columns)];
+    }
+
+    /// Gives the memory of buffer_ to the sums of the rows of this core.
+    __aicore__ inline void OpenSums()
+    {
+        const AscendC::LocalTensor<uint8_t> memory = buffer_.template Get<uint8_t>();
+        const uint32_t batch = static_cast<uint32_t>(tiling_.loadRows * tiling_.columns);
+        const uint32_t bytes = batch * static_cast<uint32_t>(kElementBytes);
+        rows_.Open(memory, bytes);
+        work_ = memory[static_cast<uint32_t>(kRowBuffers) * bytes].template ReinterpretCast<float>();
+        table_ = work_[kAddsToFloats<T> ? 0 : batch];
+        const int64_t sums = (tiling_.tableRows + kSecondSums) * tiling_.columns;
+        outputs_ = table_[static_cast<uint32_t>(sums)].template ReinterpretCast<T>();
     }
 
     /// Layout: [records][sums of the parts of the shared rows].
@@ -275,7 +324,9 @@ private:
         }
         if (frequent > 0) {
             const int64_t others = count_ * tiling_.rows / scan_->Scanned() - frequent;
-            const int64_t kept = kernel::Larger(tiling_.rows / blocks_ - others, 0) * tiling_.rows / frequent;
+            const int64_t kept =
+                kernel::Larger(tiling_.rows / blocks_ * (kShares - kEarlyShare) / kShares - others, 0) * tiling_.rows /
+                frequent;
             const int64_t begin = kept <= scan_->Scanned() ? 0 : kernel::RoundUp(kept, Scan::kChunkIndices);
             for (int64_t index = known; index < frequentRows_; ++index) {
                 frequent_[index].begin = static_cast<int32_t>(begin);
@@ -411,7 +462,14 @@ private:
         const AscendC::LocalTensor<int32_t> record = otherBits_.template ReinterpretCast<int32_t>();
         AscendC::Duplicate<int32_t>(record, 0, static_cast<int32_t>(kFields));
         kernel::Order<AscendC::HardEvent::V_S>();
-        record.SetValue(kCount, static_cast<int32_t>(isFull_ ? -1 : count_));
+        int64_t left = 0;
+        for (int64_t part = nextPart_; part < partCount_; ++part) {
+            left += kernel::Size(partEnds_[part]);
+        }
+        if (isPartOpen_) {
+            left -= nextWord_ - partEnds_[nextPart_].begin;
+        }
+        record.SetValue(kCount, static_cast<int32_t>(isFull_ ? -1 : left));
         if (frequentRows_ > 0) {
             record.SetValue(kRows, static_cast<int32_t>(frequentRows_));
             for (uint32_t index = 0; index < frequentRows_; ++index) {
@@ -427,22 +485,21 @@ private:
         StoreWords(records_[static_cast<uint64_t>(block_ * kFields)], record, kFields);
     }
 
-    /// Reads the numbers of indices and the shared rows of all cores. Returns false if a list does not fit.
-    __aicore__ inline bool ReadRecords()
+    /// Reads the numbers of indices and the shared rows of all cores, once.
+    __aicore__ inline void ReadRecords()
     {
-        AscendC::LocalTensor<int32_t> records = loads_.template AllocTensor<int32_t>();
-        AscendC::DataCopy(records, records_, static_cast<uint32_t>(blocks_ * kFields));
-        loads_.EnQue(records);
-        records = loads_.template DeQue<int32_t>();
+        if (level_ >= 0) {
+            return;
+        }
+        const AscendC::LocalTensor<int32_t> records = list_;
         kernel::Order<AscendC::HardEvent::MTE2_S>();
         const AscendC::LocalTensor<int64_t> pairs = records.template ReinterpretCast<int64_t>();
         int64_t total = 0;
-        bool fits = true;
         for (int64_t block = 0; block < blocks_; ++block) {
             const int64_t record = block * kFields / 2;
             const int64_t counts = pairs.GetValue(static_cast<uint32_t>(record));
             ownCounts_[block] = static_cast<int32_t>(counts);
-            fits = fits && ownCounts_[block] >= 0;
+            doListsFit_ = doListsFit_ && ownCounts_[block] >= 0;
             total += ownCounts_[block];
             if (block == block_) {
                 firstShared_ = sharedRows_;
@@ -458,9 +515,7 @@ private:
             }
         }
         level_ = kernel::CeilDiv(total, blocks_);
-        kernel::Order<AscendC::HardEvent::S_MTE2>();
-        loads_.FreeTensor(records);
-        return fits;
+        kernel::Order<AscendC::HardEvent::S_V>();
     }
 
     /// Returns the shared indices that a core can sum until all cores have the same number.
@@ -482,26 +537,88 @@ private:
         }
     }
 
-    /// Writes the sums of the rows of this core.
-    __aicore__ inline void SumOwned()
+    /// Loads the first batches of the rows of this core.
+    __aicore__ inline void LoadFirstRows()
     {
-        for (int64_t part = 0; part < partCount_; ++part) {
-            const int64_t first = part * tiling_.tableRows;
-            const int64_t rows = kernel::Smaller(tiling_.tableRows, kernel::Size(owned_) - first);
+        loadWord_ = partEnds_[0].begin;
+        for (int64_t batch = 0; batch < kRowBuffers; ++batch) {
+            LoadNextRows();
+        }
+    }
+
+    /// Loads the next batch of the rows of this core, if there is one.
+    __aicore__ inline void LoadNextRows()
+    {
+        while (loadPart_ < partCount_ && loadWord_ == partEnds_[loadPart_].end) {
+            ++loadPart_;
+            loadWord_ = loadPart_ < partCount_ ? partEnds_[loadPart_].begin : 0;
+        }
+        if (loadPart_ < partCount_) {
+            const int64_t count = kernel::Smaller(tiling_.loadRows, partEnds_[loadPart_].end - loadWord_);
+            LoadRows(rows_, loadWord_, count, loadPart_ * tiling_.tableRows, tableRows_[loadedBatches_ % kRowBuffers]);
+            loadWord_ += count;
+            ++loadedBatches_;
+        }
+    }
+
+    __aicore__ inline kernel::Span RowsOfPart(int64_t part) const
+    {
+        const int64_t first = part * tiling_.tableRows;
+        return {first, kernel::Smaller(first + tiling_.tableRows, kernel::Size(owned_))};
+    }
+
+    /// Sums at most `most` rows of grad of the next parts, and writes the complete parts.
+    __aicore__ inline void AddParts(int64_t most)
+    {
+        while (nextPart_ < partCount_) {
+            most -= AddPart(most);
+            if (nextWord_ < partEnds_[nextPart_].end) {
+                return;
+            }
+            StorePart();
+            ++nextPart_;
+            isPartOpen_ = false;
+        }
+    }
+
+    /// Adds at most `most` rows of grad to the sums of the next part. Returns their number.
+    __aicore__ inline int64_t AddPart(int64_t most)
+    {
+        if (nextPart_ == partCount_) {
+            return 0;
+        }
+        const kernel::Span words = partEnds_[nextPart_];
+        if (!isPartOpen_) {
             Clear(tiling_.tableRows + kSecondSums);
-            for (int64_t row = 0; row < rows; ++row) {
+            for (int64_t row = 0; row < tiling_.tableRows; ++row) {
                 conflicts_[row] = 0;
             }
-            for (int64_t word = partEnds_[part].begin; word < partEnds_[part].end; word += tiling_.loadRows) {
-                const int64_t count = kernel::Smaller(tiling_.loadRows, partEnds_[part].end - word);
-                LoadRows(word, count, first);
-                AddRows(count);
-            }
-            AscendC::PipeBarrier<PIPE_V>();
-            AddSecondSums();
-            StoreKept({first, first + rows});
-            StoreTable(owned_.begin + first, rows);
+            nextWord_ = words.begin;
+            isPartOpen_ = true;
         }
+        int64_t added = 0;
+        while (nextWord_ < words.end && added < most) {
+            const int64_t count = kernel::Smaller(tiling_.loadRows, words.end - nextWord_);
+            AddRows(count);
+            LoadNextRows();
+            nextWord_ += count;
+            added += count;
+        }
+        return added;
+    }
+
+    /// Writes the sums of the next part.
+    __aicore__ inline void StorePart()
+    {
+        const kernel::Span rows = RowsOfPart(nextPart_);
+        AscendC::PipeBarrier<PIPE_V>();
+        AddSecondSums();
+        StoreKept(rows);
+        const int64_t elements = kernel::Size(rows) * tiling_.columns;
+        kernel::Order<AscendC::HardEvent::MTE3_V>();
+        Round(outputs_, table_, elements);
+        kernel::Order<AscendC::HardEvent::V_MTE3>();
+        CopyOut(outputs_, owned_.begin + rows.begin, elements);
     }
 
     /// Sets the sums of some rows to zero.
@@ -519,10 +636,12 @@ private:
         ++step_;
     }
 
-    /// Loads the rows of grad of some words of parts_. `firstRow`: the row of the first sum in UB.
-    __aicore__ inline void LoadRows(int64_t first, int64_t count, int64_t firstRow)
+    /// Loads the rows of grad of some words of parts_. Stores the numbers of their sums in `tableRows` unless it is
+    /// null. `firstRow`: the row of the first sum in UB.
+    template <typename Queue>
+    __aicore__ inline void LoadRows(Queue& queue, int64_t first, int64_t count, int64_t firstRow, int32_t* tableRows)
     {
-        AscendC::LocalTensor<T> rows = loads_.template AllocTensor<T>();
+        AscendC::LocalTensor<T> rows = queue.template AllocTensor<T>();
         const AscendC::LocalTensor<int64_t> pairs = parts_.template ReinterpretCast<int64_t>();
         kernel::RowBurst burst(kMaxGapBytes / kElementBytes / tiling_.columns);
         int64_t slot = 0;
@@ -536,7 +655,9 @@ private:
                 pair = parts_.GetValue(static_cast<uint32_t>(first + index));
             }
             const int32_t word = static_cast<int32_t>(pair);
-            tableRows_[index] = static_cast<int32_t>(words_.Row(word) - firstRow);
+            if (tableRows != nullptr) {
+                tableRows[index] = static_cast<int32_t>(words_.Row(word) - firstRow);
+            }
             const int64_t row = words_.Position(word);
             if (!burst.Take(row)) {
                 CopyIn(rows[static_cast<uint32_t>(slot * tiling_.columns)], burst);
@@ -545,7 +666,7 @@ private:
             }
         }
         CopyIn(rows[static_cast<uint32_t>(slot * tiling_.columns)], burst);
-        loads_.EnQue(rows);
+        queue.EnQue(rows);
     }
 
     __aicore__ inline void CopyIn(const AscendC::LocalTensor<T>& rows, const kernel::RowBurst& burst)
@@ -563,9 +684,10 @@ private:
     }
 
     /// Converts the loaded rows to floats.
-    __aicore__ inline void Widen(int64_t count)
+    template <typename Queue>
+    __aicore__ inline void Widen(Queue& queue, int64_t count)
     {
-        AscendC::LocalTensor<T> rows = loads_.template DeQue<T>();
+        AscendC::LocalTensor<T> rows = queue.template DeQue<T>();
         const uint32_t elements = static_cast<uint32_t>(count * tiling_.columns);
         AscendC::PipeBarrier<PIPE_V>();
         if constexpr (sizeof(T) == sizeof(float)) {
@@ -574,21 +696,23 @@ private:
             AscendC::Cast(work_, rows, AscendC::RoundMode::CAST_NONE, elements);
         }
         NextStep();
-        loads_.FreeTensor(rows);
+        queue.FreeTensor(rows);
     }
 
     /// Adds a batch of rows of grad to their sums.
     __aicore__ inline void AddRows(int64_t count)
     {
         const int32_t columns = static_cast<int32_t>(tiling_.columns);
+        const int32_t* tableRows = tableRows_[addedBatches_ % kRowBuffers];
+        ++addedBatches_;
         AscendC::LocalTensor<T> rows;
         if constexpr (!kAddsToFloats<T>) {
-            Widen(count);
+            Widen(rows_, count);
         } else {
-            rows = loads_.template DeQue<T>();
+            rows = rows_.template DeQue<T>();
         }
         for (int64_t index = 0; index < count; ++index) {
-            const int64_t row = FreeSum(tableRows_[index]);
+            const int64_t row = FreeSum(tableRows[index]);
             const AscendC::LocalTensor<float> sum = table_[static_cast<uint32_t>(row * columns)];
             const uint32_t first = static_cast<uint32_t>(index * columns);
             if constexpr (!kAddsToFloats<T>) {
@@ -600,7 +724,7 @@ private:
             }
         }
         if constexpr (kAddsToFloats<T>) {
-            loads_.FreeTensor(rows);
+            rows_.FreeTensor(rows);
         }
     }
 
@@ -646,7 +770,7 @@ private:
     /// Adds a batch of rows of grad to one sum.
     __aicore__ inline void AddToOne(int64_t count)
     {
-        Widen(count);
+        Widen(loads_, count);
         while (count > 1) {
             const int64_t half = count / 2;
             count -= half;
@@ -658,30 +782,23 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
-    /// Writes `rows` sums to the table from row `first` on.
-    __aicore__ inline void StoreTable(int64_t first, int64_t rows)
+    /// Rounds sums to the dtype of the table.
+    __aicore__ inline void Round(const AscendC::LocalTensor<T>& values, const AscendC::LocalTensor<float>& sums,
+                                 int64_t elements)
     {
-        const int64_t longest = tiling_.tableStoreBytes / kElementBytes / tiling_.columns;
-        for (int64_t done = 0; done < rows; done += longest) {
-            const int64_t count = kernel::Smaller(longest, rows - done) * tiling_.columns;
-            StoreSums(table_[static_cast<uint32_t>(done * tiling_.columns)], first + done, count);
-        }
-    }
-
-    __aicore__ inline void StoreSums(const AscendC::LocalTensor<float>& sums, int64_t row, int64_t elements)
-    {
-        AscendC::LocalTensor<T> values = stores_.template AllocTensor<T>();
         if constexpr (sizeof(T) == sizeof(float)) {
             AscendC::DataCopy(values, sums, static_cast<uint32_t>(elements));
         } else {
             AscendC::Cast(values, sums, AscendC::RoundMode::CAST_RINT, static_cast<uint32_t>(elements));
         }
-        stores_.EnQue(values);
-        values = stores_.template DeQue<T>();
+    }
+
+    /// Writes elements to the table from a row on.
+    __aicore__ inline void CopyOut(const AscendC::LocalTensor<T>& values, int64_t row, int64_t elements)
+    {
         AscendC::DataCopyExtParams burst;
         burst.blockLen = static_cast<uint32_t>(elements * kElementBytes);
         AscendC::DataCopyPad(gradWeight_[static_cast<uint64_t>(row * tiling_.columns)], values, burst);
-        stores_.FreeTensor(values);
     }
 
     /// Sums the part of the shared indices of this core: a sum for each shared row with such indices.
@@ -689,8 +806,6 @@ private:
     {
         isSharing_ = true;
         kernel::Order<AscendC::HardEvent::S_V>();  // parts_ has been read
-        work_ = scratch_[static_cast<uint32_t>(Scan::kBufferWords)].template ReinterpretCast<float>();
-        table_ = work_[static_cast<uint32_t>(tiling_.batchRows * tiling_.columns)];
         Scan scan(indices_, words_, scratch_);
         kernel::Span mine{0, 0};
         for (int64_t block = 0; block < block_; ++block) {
@@ -725,7 +840,7 @@ private:
             const int64_t found = Select(parts_, count_);
             for (int64_t first = 0; first < found; first += tiling_.batchRows) {
                 const int64_t length = kernel::Smaller(tiling_.batchRows, found - first);
-                LoadRows(first, length, 0);
+                LoadRows(loads_, first, length, 0, nullptr);
                 AddToOne(length);
             }
             kernel::Order<AscendC::HardEvent::S_V>();  // parts_ has been read
@@ -739,6 +854,7 @@ private:
         for (int64_t index = 0; index < frequentRows_; ++index) {
             const int64_t row = frequent_[index].row;
             if (frequent_[index].begin > 0 && row >= rows.begin && row < rows.end) {
+                ReadRecords();
                 StorePartial(KeptOf(firstShared_ + index), (row - rows.begin) * tiling_.columns);
             }
         }
@@ -813,7 +929,12 @@ private:
             AscendC::PipeBarrier<PIPE_V>();
             loads_.FreeTensor(sums);
         }
-        StoreSums(table_, shared_[index].row, tiling_.columns);
+        AscendC::LocalTensor<T> values = stores_.template AllocTensor<T>();
+        Round(values, table_, tiling_.columns);
+        stores_.EnQue(values);
+        values = stores_.template DeQue<T>();
+        CopyOut(values, shared_[index].row, tiling_.columns);
+        stores_.FreeTensor(values);
     }
 
     EmbeddingDenseBackwardTilingData tiling_;
@@ -823,25 +944,30 @@ private:
     AscendC::GlobalTensor<T> gradWeight_;
     AscendC::GlobalTensor<int32_t> records_;
     AscendC::GlobalTensor<float> partials_;
-    AscendC::TQue<AscendC::TPosition::VECIN, 2> loads_;
+    kernel::LoadRing<kLoadBuffers> loads_;
+    kernel::LoadRing<kRowBuffers> rows_;
     AscendC::TQue<AscendC::TPosition::VECOUT, 1> stores_;
     AscendC::TQue<AscendC::TPosition::VECIN, 1> samples_;
-    AscendC::TBuf<AscendC::TPosition::VECCALC> buffer_;
-    AscendC::LocalTensor<int32_t> list_;   // words of the indices in the range of this core
-    AscendC::LocalTensor<int32_t> parts_;  // the same words by ranges of rows; words of one frequent row
+    AscendC::TBuf<AscendC::TPosition::VECCALC> lists_;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> buffer_;  // of loads_ or rows_, and what follows them
+    AscendC::LocalTensor<int32_t> list_;                 // words of the indices in the range of this core
+    AscendC::LocalTensor<int32_t> parts_;                // the same words by ranges of rows; words of one frequent row
     AscendC::LocalTensor<uint8_t> bits_;
     AscendC::LocalTensor<uint8_t> otherBits_;
     AscendC::LocalTensor<int32_t> scratch_;
     AscendC::LocalTensor<float> work_;   // rows of grad as floats
     AscendC::LocalTensor<float> table_;  // sums
+    AscendC::LocalTensor<T> outputs_;    // rounded sums
     kernel::Span owned_;
     int64_t block_ = 0;
     int64_t blocks_ = 0;
     Scan* scan_ = nullptr;
     int64_t count_ = 0;                     // words in the list
     int64_t lastCount_ = kSampleWords / 2;  // words after the last search for frequent rows
-    int64_t level_ = 0;                     // indices of a core if all cores have the same number
+    int64_t level_ = -1;                    // indices of a core if all cores have the same number; -1: not read
     int64_t partCount_ = 0;
+    int64_t nextPart_ = 0;  // the next part to sum, and its next word
+    int64_t nextWord_ = 0;
     int64_t frequentRows_ = 0;
     int64_t sharedRows_ = 0;
     int64_t firstShared_ = 0;                          // the first shared row of this core
@@ -850,12 +976,18 @@ private:
     Frequent shared_[kMaxBlocks * kMaxFrequent] = {};  // frequent rows of all cores
     int32_t ownCounts_[kMaxBlocks] = {};
     kernel::Span partEnds_[kMaxParts];
-    int32_t tableRows_[kMaxBatchRows] = {};
-    int32_t steps_[kMaxTableRows + kSecondSums] = {};  // by sum: the value of step_ at its last addition
-    uint8_t conflicts_[kMaxTableRows] = {};            // by row: how often its sum was not free
+    int32_t tableRows_[kRowBuffers][kMaxLoadRows] = {};  // sums of the rows of loaded batches
+    int32_t steps_[kMaxTableRows + kSecondSums] = {};    // by sum: the value of step_ at its last addition
+    uint8_t conflicts_[kMaxTableRows] = {};              // by row: how often its sum was not free
     int32_t secondRows_[kSecondSums] = {-1, -1, -1, -1, -1, -1, -1, -1};
     bool isExcluded_[kMaxFrequent] = {};
+    int64_t loadPart_ = 0;  // the next batch to load
+    int64_t loadWord_ = 0;
+    int64_t loadedBatches_ = 0;
+    int64_t addedBatches_ = 0;
     bool isFull_ = false;
+    bool doListsFit_ = true;   // those of all cores
+    bool isPartOpen_ = false;  // UB has sums of the next part
     bool isSharing_ = false;
 };
 

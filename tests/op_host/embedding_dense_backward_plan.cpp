@@ -145,19 +145,21 @@ void CheckTable(const Drawn& drawn, const EmbeddingDenseBackwardTilingData& data
     Expect(data.evenRows * blocks >= data.rows, "cores share the rows of full cores only", drawn);
     Expect(data.listWords % 256 == 0 && data.evenRows + 1024 + 8 * chunks <= data.listWords,
            "the indices of a core fit into its list", drawn);
-    Expect(data.batchRows >= 2 && data.batchRows % 2 == 0 && data.batchRows <= data.loadRows &&
-               data.loadRows % 2 == 0 && data.loadRows <= 128,
-           "rows are read as pairs of indices", drawn);
-    Expect(data.loadRows * rowBytes <= chunkBytes && data.batchRows * sumBytes <= chunkBytes, "a buffer has a batch",
-           drawn);
-    Expect(isWidened ? data.loadRows == data.batchRows : true, "there are floats for a batch", drawn);
-    Expect(data.tableStoreBytes % 32 == 0 && rowBytes <= data.tableStoreBytes, "an output buffer has a row", drawn);
+    for (const int64_t rows : {int64_t{data.batchRows}, int64_t{data.loadRows}}) {
+        Expect(rows >= 2 && rows % 2 == 0, "rows are read as pairs of indices", drawn);
+    }
+    Expect(data.loadRows <= 16, "there are row numbers for a load", drawn);
+    Expect(data.batchRows * rowBytes <= chunkBytes, "a buffer has a batch", drawn);
+    Expect(data.tableStoreBytes % 32 == 0 && sumBytes <= data.tableStoreBytes, "an output buffer has a row", drawn);
     const int64_t words = data.listWords + 256;
     const int64_t lists = 2 * words * 4 + 2 * words / 8;
-    const int64_t sums = (data.tableRows + 8 + (isWidened ? data.batchRows : 0)) * sumBytes;
-    Expect(data.tableBytes >= lists + std::max(sums, scanBytes + (data.batchRows + 1) * sumBytes),
-           "the lists and the sums, or the scan, fit", drawn);
-    const int64_t ubBytes = 2 * chunkBytes + 2 * int64_t{data.tableStoreBytes} + data.tableBytes;
+    const int64_t widened = isWidened ? data.loadRows : 0;
+    const int64_t sums =
+        4 * data.loadRows * rowBytes + (widened + data.tableRows + 8) * sumBytes + data.tableRows * rowBytes;
+    Expect(data.tableBytes >= 2 * chunkBytes + scanBytes + (data.batchRows + 1) * sumBytes, "the search fits", drawn);
+    Expect(data.tableBytes >= sums, "the rows, the sums and the outputs fit", drawn);
+    const int64_t samples = 64 * SizeOf(drawn.problem.indicesDtype);
+    const int64_t ubBytes = lists + 2 * int64_t{data.tableStoreBytes} + samples + data.tableBytes;
     Expect(ubBytes <= data.plannedUbBytes && ubBytes <= drawn.platform.ubBytes, "the buffers of the sums fit into UB",
            drawn);
     const int64_t sorted = data.rows * 16 + (data.rows + data.rowBlocks) * 8 + data.rowBlocks * 32 +

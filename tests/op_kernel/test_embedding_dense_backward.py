@@ -160,6 +160,24 @@ def test_narrow_rows_are_read_once(spread):
 
 
 # Tails, exact fits, several tiles of columns.
+@pytest.mark.parametrize("index_dtype", INDEX_DTYPES)
+@pytest.mark.parametrize("part", [4, 8])
+def test_concentrated_narrow_rows_are_sorted_without_a_search(part, index_dtype):
+    indices = uniform(12000, 5000 // part, index_dtype) + 5000 // 2
+    report = agree(values((12000, 64), np.float16), indices, 5000).report
+    # A search reads all indices with each core.
+    assert report.gm_bytes_read < 48 * indices.nbytes + report.minimal_bytes
+
+
+@pytest.mark.parametrize("index_dtype", INDEX_DTYPES)
+@pytest.mark.parametrize("spread", ["uniform", "zipf", "all_equal", "ascending", "two_of_a_core"])
+def test_other_narrow_rows_are_not_sorted(spread, index_dtype):
+    indices = TABLE_SPREADS[spread](12000, 5000).astype(index_dtype)
+    report = agree(values((12000, 64), np.float16), indices, 5000).report
+    # The sort writes lists and gaps to the workspace.
+    assert report.gm_bytes_written < 1.1 * 5000 * 64 * 2 + 48 * 3 * 256 * 4
+
+
 @pytest.mark.parametrize("columns", [1, 2, 7, 8, 15, 16, 17, 31, 64, 100, 257, 1024, 4096, 4097, 8191])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_every_width(columns, dtype):
