@@ -24,6 +24,7 @@ from opforge.twin.compiler.units import compiler
 from opforge.twin.runtime.isolation import run_command
 
 _MOST_STATE_BYTES = 256 << 20
+_ENTRY = '{"key": "'  # start of a line of results
 Job = TypeVar("Job")
 Row = TypeVar("Row")
 
@@ -132,10 +133,14 @@ class State(Generic[Row]):
                 raise UserError(f"{path_text(path)}: got more than {_MOST_STATE_BYTES} bytes of results; remove it")
             self._file = path.open("a+", encoding="utf-8", errors="replace")
             self._file.seek(0)
-            for line in self._file:
-                self._add(line)
+            lines = list(self._file)
         except OSError as error:
             raise self._unwritable(error) from error
+        if lines and not any(line.startswith(_ENTRY) for line in lines):
+            expected = "expected results of earlier runs or no file; select another one with --state"
+            raise UserError(f"{path_text(path)}: got a file without results, {expected}")
+        for line in lines:
+            self._add(line)
 
     def _unwritable(self, error: OSError) -> UserError:
         expected = "expected a writable file; select another one with --state"

@@ -53,6 +53,8 @@ SPREADS: dict[str, Callable[[int, int], Array]] = {
 
 # A DMA loads rows at equal distances, so it loads two rows of these spreads.
 UNORDERED = ("uniform", "Zipf", "one per row")
+# A row of the table has more indices than the mean of all cores, so several cores sum it.
+FREQUENT = ("Zipf", "all equal")
 
 
 def _case(
@@ -68,7 +70,12 @@ def _case(
         },
         attrs={"num_weights": weights, "scale_grad_by_freq": scale},
         target=TARGET if has_target else None,
-        floor=Floor(dmas=rows // 2 if spread in UNORDERED else 0, loads=2),
+        floor=Floor(
+            dmas=rows // 2 if spread in UNORDERED else 0,
+            loads=3 if spread in FREQUENT else 2,
+            stores=2 if spread in FREQUENT else 1,
+            barriers=1 if spread in FREQUENT else 0,
+        ),
         quick=rows < 5000,
     )
 

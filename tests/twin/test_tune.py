@@ -141,14 +141,18 @@ def test_an_interrupt_ends_the_search_and_keeps_the_state(project, first):
         (("ScaledAdd", "--shape", "x=4,y=5"), "does not run with the values of the spec"),
         (("ScaledAdd", "--shape", "x=4", "--executor", "cloud"), "expected 'local' or 'dask:ADDRESS'"),
         (("ScaledAdd", "--shape", "x=4", "--state", "op_proto"), "expected a writable file"),
+        (("ScaledAdd", "--shape", "x=4", "--state", "op_proto/scaled_add.yaml"), "expected results of earlier runs"),
         (("ScaledAdd", "--shape", "x=4", "--json", "op_proto/scaled_add.yaml"), "the command also uses"),
     ],
 )
 def test_wrong_input_is_one_message(project, first, words, message):
+    spec = project / "op_proto" / "scaled_add.yaml"
+    before = spec.read_bytes()
     result = tune(project, *words)
     assert result.returncode == 2, result.stdout
     assert message in result.stderr
     assert "Traceback" not in result.stderr
+    assert spec.read_bytes() == before
 
 
 def test_a_plan_without_constants_is_named(tmp_path):
