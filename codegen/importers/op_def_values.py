@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _MOST_DEPTH, _MOST_CHAIN, _MOST_ITEMS, _MOST_CALLS = 8, 64, 4096, 2000
 _TENSORS = ("Input", "Output")
+# A configuration with kernels of opforge.
+_KERNELS = "ascend910b"
 # Methods of a configuration that describe the build.
 _FLAGS = {
     "DynamicCompileStaticFlag", "DynamicFormatFlag", "DynamicRankSupportFlag", "DynamicShapeSupportFlag",
@@ -109,6 +111,7 @@ def class_calls(source: Source) -> Iterator[tuple[str, Calls]]:
         walker.calls.line = line_of(node)
         if constructor := methods.get(name):
             walker.run(constructor, 0)
+        walker.read_configurations()
         yield name, walker.calls
 
 
@@ -235,6 +238,7 @@ class _Walker:
         self._functions = functions
         self._followed = 0
         self._configs: dict[str, dict[str, dict[str, Value]]] = {}
+        self._products: list[tuple[str, dict[str, dict[str, Value]]]] = []
         # Names of the operator itself: functions receive it as an argument.
         self._own = {"", "this", "(*this)"}
 
@@ -357,10 +361,27 @@ class _Walker:
                 arguments = node.child_by_field_name("arguments")
                 names = [self._source.of(child) for child in arguments.named_children] if arguments else []
                 changed = self._configs.get(names[1], {}) if len(names) > 1 else {}
-                for name, entry in changed.items():
-                    dtypes = entry.get("DataType") or entry.get("DataTypeList")
-                    if dtypes is not None:
-                        text = f"{product} has other dtypes of {name}: {dtypes.shown}"
-                        self.calls.limits.append((dtypes.line, text))
+                # The next statements may change the configuration.
+                self._products.append((product, {name: dict(entry) for name, entry in changed.items()}))
             elif method not in _FLAGS and not method.startswith("Set"):
                 self.calls.notes.append((value.line, f"{core}: {method}({value.shown})"))
+
+    def read_configurations(self) -> None:
+        """Note other dtypes of configurations. Without tensors of the operator, those of a configuration are read."""
+        tensors: dict[str, dict[str, Value]] = {}
+        if not self.calls.inputs and not self.calls.outputs:
+            found = {product: changed for product, changed in self._products if changed}
+            tensors = found.get(_KERNELS) or next(iter(found.values()), {})
+        for key, entry in tensors.items():
+            group = self.calls.inputs if key.startswith("Input ") else self.calls.outputs
+            group[entry["name"].text] = dict(entry)
+        for product, changed in self._products:
+            for name, entry in changed.items():
+                dtypes, known = _dtypes(entry), _dtypes(tensors.get(name, {}))
+                if dtypes is not None and (known is None or dtypes.words != known.words):
+                    text = f"{product} has other dtypes of {name}: {dtypes.shown}"
+                    self.calls.limits.append((dtypes.line, text))
+
+
+def _dtypes(entry: dict[str, Value]) -> Value | None:
+    return entry.get("DataType") or entry.get("DataTypeList")

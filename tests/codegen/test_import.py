@@ -420,3 +420,34 @@ def test_command_writes_checks_and_refuses(tmp_path):
     assert (other.returncode, "attribute alpha: only the spec has it" in other.stdout) == (1, True)
     again = opforge("op.json", "-o", "made")
     assert (again.returncode, "Traceback" in again.stderr) == (2, False)
+
+
+CONFIGURED = """
+class Take : public OpDef {
+public:
+    explicit Take(const char* name) : OpDef(name)
+    {
+        OpAICoreConfig config;
+        config.Input("x").ParamType(REQUIRED).DataType({ge::DT_INT8}).Format({ge::FORMAT_ND});
+        config.Output("y").ParamType(REQUIRED).DataType({ge::DT_INT8}).Format({ge::FORMAT_ND});
+        this->AICore().AddConfig("ascend950", config);
+        config.Input("x").DataType({ge::DT_FLOAT16});
+        config.Output("y").DataType({ge::DT_FLOAT16});
+        this->AICore().AddConfig("ascend910b", config);
+        this->AICore().AddConfig("ascend910_93", config);
+    }
+};
+OP_ADD(Take);
+"""
+
+
+def test_tensors_of_a_configuration_are_read_if_the_operator_has_none(draft, tmp_path):
+    found = draft(CONFIGURED, "take_def.cpp")
+    assert [(tensor.name, tensor.dtypes) for tensor in found.tensors] == [("x", ("float16",)), ("y", ("float16",))]
+    assert [note.text for note in found.limits] == [
+        "ascend950 has other dtypes of Input x: {ge::DT_INT8}",
+        "ascend950 has other dtypes of Output y: {ge::DT_INT8}",
+    ]
+    write_project([found], tmp_path / "made")
+    (spec,) = load_specs([tmp_path / "made" / "op_proto" / "take.yaml"])
+    assert not spec.declared_only
