@@ -11,6 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from planted import Planted, kernels_of
 
 from opforge.twin.build import INCLUDE
 
@@ -717,6 +718,56 @@ def test_an_early_read_of_an_asynchronous_result(mixed_forms):
     arrays = matrices(128, 64, 96, "half", "float")
     report = mixed_forms.launch("all_too_early", *arrays, tiling=tiling(128, 64, 96), task_type="MIX_AIC_1_1")
     assert "race" in {finding["kind"] for finding in report["findings"]}
+
+
+# Names of the toolkit's headers that public kernels use without a document.
+INNER_NAMES = """
+extern "C" __global__ __aicore__ void NAME(GM_ADDR c, GM_ADDR, GM_ADDR)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_1);
+    if ASCEND_IS_AIC {
+        NotifyEvent<PIPE_FIX>(3);
+        return;
+    }
+    WaitEvent(3);
+    blockNumber = 7;
+    GlobalTensor<int32_t> gm;
+    gm.SetGlobalBuffer((__gm__ int32_t*)c);
+    const uint32_t length = 100;
+    gm.SetValue(0, CeilDiv(length, 32));
+    gm.SetValue(1, CeilAlign(length, 32));
+    gm.SetValue(2, blockNumber + SYNC_AIC_FLAG);
+    DataCacheCleanAndInvalid<int32_t, CacheLine::SINGLE_CACHE_LINE>(gm);
+}
+"""
+PLANTED_NAMES = [
+    Planted("names_not_notified", "NotifyEvent<PIPE_FIX>(3);", "", "deadlock", "nothing will set it"),
+    Planted("names_long", "CeilDiv(length, 32)", "CeilDiv(70000, 32)", "field_range", "num1"),
+    Planted("names_by_zero", "CeilDiv(length, 32)", "CeilDiv(length, 0)", "field_range", "num2"),
+]
+
+
+@pytest.fixture(scope="module")
+def names(compile_kernels):
+    return compile_kernels(
+        HEADER
+        + "__BLOCK_LOCAL__ inline int32_t blockNumber;"
+        + "".join(kernels_of(INNER_NAMES, "names", PLANTED_NAMES))
+    )
+
+
+def test_names_of_the_headers(names):
+    c = np.zeros(16, np.int32)
+    names.run("names", c, task_type="MIX_AIC_1_1")
+    assert c[:3].tolist() == [4, 128, 18]
+
+
+@pytest.mark.parametrize("planted", PLANTED_NAMES, ids=lambda planted: planted.name)
+def test_planted_mistakes_of_names(names, record_planted, planted):
+    findings = names.launch(planted.name, np.zeros(16, np.int32), task_type="MIX_AIC_1_1")["findings"]
+    found = [found for found in findings if found["kind"] == planted.kind and planted.message in found["message"]]
+    assert found, findings
+    record_planted(planted.name, found[0])
 
 
 PLANTED = """

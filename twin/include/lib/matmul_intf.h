@@ -18,6 +18,21 @@ template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE = C_TYPE, co
 using Matmul =
     twin::MatmulObject<A_TYPE, B_TYPE, C_TYPE, BIAS_TYPE, MM_CFG, MM_CB, kComputesHere, twin::TriangleOf<POLICY>()>;
 
+// Functions of the headers of Matmul that public kernels call.
+template <typename T, typename U>
+T CeilAlign(T num1, U num2)
+{
+    return Ceil(num1, num2) * num2;
+}
+
+OPFORGE_API inline uint16_t CeilDiv(int64_t num1, int64_t num2)
+{
+    const twin::Call call{"CeilDiv", twin::Here()};
+    twin::Field("num1", num1, 0, twin::kFieldMax16, call);
+    twin::Field("num2", num2, 1, twin::kFieldMax16, call);
+    return static_cast<uint16_t>((num1 + num2 - 1) / num2);
+}
+
 }  // namespace AscendC
 
 #endif  // LIB_MATMUL_MATMUL_INTF_H

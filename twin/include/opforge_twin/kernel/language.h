@@ -51,6 +51,8 @@ constexpr T abs(const T value)
 #define __gm__ volatile
 #define __ubuf__
 #define __cbuf__
+// A variable of each block.
+#define __BLOCK_LOCAL__ thread_local
 #define __ca__
 #define __cb__
 #define __cc__

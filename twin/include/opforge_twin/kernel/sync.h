@@ -166,6 +166,12 @@ OPFORGE_API void IBWait(const GlobalTensor<int32_t>& gmWorkspace, const LocalTen
     twin::WaitGmFlag(gmWorkspace.View(), ubWorkspace.View(), blockIdx, eventID, {"IBWait", twin::Here()});
 }
 
+/// Flags between cores that SyncAll uses.
+inline constexpr uint16_t SYNC_AIC_FLAG = 11;
+inline constexpr uint16_t SYNC_AIV_FLAG = 12;
+inline constexpr uint16_t SYNC_AIC_AIV_FLAG = 13;
+inline constexpr uint16_t SYNC_AIV_ONLY_ALL = 14;
+
 enum class PipeMode : uint8_t { SCALAR_MODE = 0, MTE3_MODE = 1, MAX };
 
 /// Vector cores of one group wait for those of another one.
@@ -229,6 +235,12 @@ template <uint8_t modeId, pipe_t pipe>
 OPFORGE_API void NotifyEvent(uint16_t flagId)
 {
     twin::SetCrossCore(modeId, pipe, flagId, {"NotifyEvent", twin::Here()});
+}
+
+template <pipe_t pipe>
+OPFORGE_API void NotifyEvent(uint16_t flagId)
+{
+    twin::SetCrossCore(2, pipe, flagId, {"NotifyEvent", twin::Here()});
 }
 
 template <uint8_t modeId = 0, pipe_t pipe = PIPE_S>

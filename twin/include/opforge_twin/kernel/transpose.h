@@ -18,8 +18,8 @@ struct TransDataTo5HDParams {
     twin::Given16 srcRepStride = 0;
 
     TransDataTo5HDParams() = default;
-    TransDataTo5HDParams(const bool dstHigh, const bool srcHigh, const twin::Given8 repeats,
-                         const twin::Given16 dstStride, const twin::Given16 srcStride)
+    constexpr TransDataTo5HDParams(const bool dstHigh, const bool srcHigh, const twin::Given8 repeats,
+                                   const twin::Given16 dstStride, const twin::Given16 srcStride)
         : dstHighHalf(dstHigh),
           srcHighHalf(srcHigh),
           repeatTimes(repeats),
