@@ -270,6 +270,8 @@ def test_tiling_follows_the_settings(choose):
     assert (t["singleCoreM"], t["singleCoreN"], t["usedCoreNum"]) == (512, 64, 2)
     _, t, _ = choose(32, 32, 4096, cores=8, split_k=1, base_m=32, base_n=32)
     assert t["singleCoreK"] * t["usedCoreNum"] >= 4096 > t["singleCoreK"]
+    _, t, _ = choose(512, 512, 128, cores=2)
+    assert (t["singleCoreM"], t["singleCoreN"]) == (256, 512)  # equal traffic: parts of M
     assert choose(512, 512, 512, base_m=512, base_n=512)[0] == -2
     assert choose(0, 16, 16)[0] == -1
 

@@ -57,7 +57,8 @@ int32_t MatmulApiTilingBase::PartOf(int32_t total, int32_t parts, int32_t base, 
     return std::min(total, Limited(part, least, most));
 }
 
-/// The fewest base blocks that the busiest core has; with a free choice of the base block, the least traffic.
+/// The fewest base blocks that the busiest core has; with a free choice of the base block, the least traffic,
+/// then the most parts of M.
 bool MatmulApiTilingBase::ChooseParts()
 {
     const int32_t m = shape_.m > 0 ? shape_.m : orgM_;
@@ -85,7 +86,8 @@ bool MatmulApiTilingBase::ChooseParts()
             }
             const int64_t work = int64_t{opforge::twin::CeilDiv(partM, unitM)} * opforge::twin::CeilDiv(partN, unitN);
             const int64_t traffic = isFixed ? usedM : int64_t{partM} + partN;
-            if (leastWork < 0 || work < leastWork || (work == leastWork && traffic < leastTraffic)) {
+            const bool isBetter = traffic < leastTraffic || (traffic == leastTraffic && !isFixed);
+            if (leastWork < 0 || work < leastWork || (work == leastWork && isBetter)) {
                 leastWork = work;
                 leastTraffic = traffic;
                 tiling_.singleCoreM = partM;
