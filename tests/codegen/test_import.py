@@ -451,3 +451,20 @@ def test_tensors_of_a_configuration_are_read_if_the_operator_has_none(draft, tmp
     write_project([found], tmp_path / "made")
     (spec,) = load_specs([tmp_path / "made" / "op_proto" / "take.yaml"])
     assert not spec.declared_only
+
+
+HTML = """<html><body><h1>aclnnAdd</h1><pre><code>aclnnStatus aclnnAddGetWorkspaceSize(const aclTensor *self,
+ aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor)</code></pre>
+<table><tr><th>参数名</th><th>输入/输出</th><th>描述</th><th>数据类型</th></tr>
+<tr><td>self</td><td>输入</td><td>x</td><td>FLOAT、FLOAT16</td></tr>
+<tr><td>out</td><td>输出</td><td>y</td><td>FLOAT、FLOAT16</td></tr></table></body></html>
+"""
+
+
+def test_page_in_html_is_read(draft):
+    found = draft(HTML, "aclnnAdd.html")
+    assert (found.op_type, found.function) == ("Add", "aclnnAdd")
+    assert [(t.name, t.dtypes) for t in found.tensors] == [
+        ("self", ("float32", "float16")),
+        ("out", ("float32", "float16")),
+    ]
