@@ -204,7 +204,8 @@ constexpr Table TableOf(const EmbeddingDenseBackwardProblem& problem, const Plat
     const int64_t searchBytes =
         kTableLoadBuffers * kChunkBytes + kScanWords * kFloatBytes + (table.batchRows + 1) * sumBytes;
     const int64_t widened = problem.gradDtype == DataType::kBfloat16 ? table.loadRows : 0;
-    const int64_t rowBuffers = kRowBuffers * table.loadRows * rowBytes + (widened + kSecondSums) * sumBytes;
+    // The output buffers have one row more than the table if its number of rows is odd.
+    const int64_t rowBuffers = kRowBuffers * table.loadRows * rowBytes + (widened + kSecondSums) * sumBytes + rowBytes;
     const int64_t left = (platform.ubBytes - otherBytes - rowBuffers) / (sumBytes + rowBytes);
     const int64_t most = std::min({left, kMaxTableRows, ownedRows});
     if (most < kMaxFrequent) {

@@ -5,7 +5,7 @@
 
 #include "kernel_operator.h"
 #include "common/arithmetic.h"
-#include "common/memory/load_ring.h"
+#include "common/memory/buffer_ring.h"
 #include "common/vector/merge_runs.h"
 #include "common/order.h"
 #include "common/vector/range_scan.h"
@@ -88,6 +88,7 @@ public:
         }
         AddParts(tiling_.rows);
         rows_.Close();
+        outputs_.Close();
         ReadRecords();
         if (!doListsFit_) {
             AscendC::SyncAll();  // the sort writes the same rows
@@ -95,7 +96,6 @@ public:
         }
         if (sharedRows_ > 0) {
             kernel::Order<AscendC::HardEvent::MTE3_MTE2>();
-            kernel::Order<AscendC::HardEvent::MTE3_V>();
             OpenSearch();
             SumShared();
             AscendC::SyncAll();
@@ -149,6 +149,8 @@ public:
 
 private:
     using Scan = kernel::RangeScan<I>;
+    template <int32_t kBuffers>
+    using Loads = kernel::BufferRing<kBuffers, AscendC::HardEvent::MTE2_V, AscendC::HardEvent::V_MTE2>;
 
     /// The record of a core for the other cores: a sector.
     enum Field : uint32_t {
@@ -229,7 +231,8 @@ private:
         work_ = memory[static_cast<uint32_t>(kRowBuffers) * bytes].template ReinterpretCast<float>();
         table_ = work_[kAddsToFloats<T> ? 0 : batch];
         const int64_t sums = (tiling_.tableRows + kSecondSums) * tiling_.columns;
-        outputs_ = table_[static_cast<uint32_t>(sums)].template ReinterpretCast<T>();
+        outputs_.Open(table_[static_cast<uint32_t>(sums)].template ReinterpretCast<uint8_t>(),
+                      static_cast<uint32_t>(OutputRows() * tiling_.columns * kElementBytes));
     }
 
     /// Layout: [records][sums of the parts of the shared rows].
@@ -614,12 +617,20 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
         AddSecondSums();
         StoreKept(rows);
-        const int64_t elements = kernel::Size(rows) * tiling_.columns;
-        kernel::Order<AscendC::HardEvent::MTE3_V>();
-        Round(outputs_, table_, elements);
-        kernel::Order<AscendC::HardEvent::V_MTE3>();
-        CopyOut(outputs_, owned_.begin + rows.begin, elements);
+        const int64_t most = OutputRows();
+        for (int64_t row = rows.begin; row < rows.end; row += most) {
+            const int64_t elements = kernel::Smaller(most, rows.end - row) * tiling_.columns;
+            AscendC::LocalTensor<T> values = outputs_.template AllocTensor<T>();
+            Round(values, table_[static_cast<uint32_t>((row - rows.begin) * tiling_.columns)], elements);
+            outputs_.EnQue(values);
+            values = outputs_.template DeQue<T>();
+            CopyOut(values, owned_.begin + row, elements);
+            outputs_.FreeTensor(values);
+        }
     }
+
+    /// Returns the rows of an output buffer: all buffers have a part.
+    __aicore__ inline int64_t OutputRows() const { return kernel::CeilDiv(int64_t{tiling_.tableRows}, kStoreBuffers); }
 
     /// Sets the sums of some rows to zero.
     __aicore__ inline void Clear(int64_t rows)
@@ -944,8 +955,9 @@ private:
     AscendC::GlobalTensor<T> gradWeight_;
     AscendC::GlobalTensor<int32_t> records_;
     AscendC::GlobalTensor<float> partials_;
-    kernel::LoadRing<kLoadBuffers> loads_;
-    kernel::LoadRing<kRowBuffers> rows_;
+    Loads<kLoadBuffers> loads_;
+    Loads<kRowBuffers> rows_;
+    kernel::BufferRing<kStoreBuffers, AscendC::HardEvent::V_MTE3, AscendC::HardEvent::MTE3_V> outputs_;  // rounded sums
     AscendC::TQue<AscendC::TPosition::VECOUT, 1> stores_;
     AscendC::TQue<AscendC::TPosition::VECIN, 1> samples_;
     AscendC::TBuf<AscendC::TPosition::VECCALC> lists_;
@@ -957,7 +969,6 @@ private:
     AscendC::LocalTensor<int32_t> scratch_;
     AscendC::LocalTensor<float> work_;   // rows of grad as floats
     AscendC::LocalTensor<float> table_;  // sums
-    AscendC::LocalTensor<T> outputs_;    // rounded sums
     kernel::Span owned_;
     int64_t block_ = 0;
     int64_t blocks_ = 0;
