@@ -296,6 +296,11 @@ def test_loads_of_whole_requests():
     agree(*problem(16, 8, (256, 384), 3, dtype=F32))
 
 
+def test_right_operands_of_several_steps():
+    # Operands of different steps use the same buffer of L1.
+    agree(*problem(200, 16, (64, 64), 9, 4))
+
+
 def test_products_with_other_slots_in_l1():
     agree(*problem(100, 4, (100, 500), 5, 2, dtype=F32))
 

@@ -7,8 +7,8 @@
 namespace opforge {
 namespace kernel {
 
-/// A queue from the first pipe of `filled` to the first pipe of `freed`. Its memory belongs to the caller. It has event
-/// ids between Open and Close only.
+/// A queue between two pipes, with the events of its filled and of its free buffers. Its memory belongs to the caller.
+/// It has event ids between Open and Close only.
 template <int32_t kBuffers, AscendC::HardEvent filled, AscendC::HardEvent freed>
 class BufferRing {
 public:
