@@ -301,6 +301,11 @@ def test_right_operands_of_several_steps():
     agree(*problem(200, 16, (64, 64), 9, 4))
 
 
+def test_slots_of_l0c_with_several_cells_are_used_again():
+    # A core has many tiles of several cells, and two slots.
+    agree(*problem(20, 2, (130, 256), 255, 127))
+
+
 def test_products_with_other_slots_in_l1():
     agree(*problem(100, 4, (100, 500), 5, 2, dtype=F32))
 
