@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from opforge.codegen.data.products import DEFAULT_SOC, SOCS
+
 from .cpp_tree import Source, line_of, nodes
 from .draft import number_of
 
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
 
 _MOST_DEPTH, _MOST_CHAIN, _MOST_ITEMS, _MOST_CALLS = 8, 64, 4096, 2000
 _TENSORS = ("Input", "Output")
-# A configuration with kernels of opforge.
-_KERNELS = "ascend910b"
+# The configuration that is read first.
+_KERNELS = SOCS[DEFAULT_SOC].dir
 # Methods of a configuration that describe the build.
 _FLAGS = {
     "DynamicCompileStaticFlag", "DynamicFormatFlag", "DynamicRankSupportFlag", "DynamicShapeSupportFlag",

@@ -153,7 +153,7 @@ def test_names_that_the_encoding_does_not_have_are_escaped(tmp_path, encoding):
 def test_a_process_without_memory_is_one_message(folder, command):
     """The limit is reached while modules are imported."""
     done = subprocess.run(
-        ["bash", "-c", f"ulimit -d 17000; '{OPFORGE}' {command}"],
+        ["bash", "-c", f"ulimit -d 13000; '{OPFORGE}' {command}"],
         cwd=folder,
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,

@@ -12,7 +12,7 @@ import pytest
 from opforge.twin import launch
 
 COMMON = Path(__file__).resolve().parents[2] / "op_kernel" / "common"
-INCLUDE = re.compile(r'#include "common/(\w+\.h)"\n')
+INCLUDE = re.compile(r'#include "common/([\w/]+\.h)"\n')
 
 KERNEL = """
 struct SortTiling {
@@ -56,7 +56,7 @@ def with_includes(name):
 
 def source_for(dtype):
     """Return the headers and a kernel as one text."""
-    return with_includes("index_sort.h") + KERNEL.replace("INDEX", f"{np.dtype(dtype).name}_t")
+    return with_includes("vector/index_sort.h") + KERNEL.replace("INDEX", f"{np.dtype(dtype).name}_t")
 
 
 def sort(indices, limit, unwanted=-1, chunk=32, blocks=1):
