@@ -16,6 +16,7 @@ from opforge.codegen.streams import OutputError, guard_streams, print_error
 
 from .python_path import hidden_text
 
+_RESERVE = bytearray(1 << 19)  # memory for the message of a process that has no other memory left
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -53,6 +54,7 @@ def main() -> None:
     except ModuleNotFoundError:
         raise
     except (ImportError, MemoryError, SystemError) as error:  # also from a library that is not completely loaded
+        _RESERVE.clear()
         _require_current_folder()  # without it, an import fails in one of these ways
         reason = f"{type(error).__name__}: {first_line(error)}"
         _stop(f"opforge: got '{reason}', expected more memory; raise the limit of the process", UserError.exit_code)
