@@ -689,7 +689,7 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanByOwner(const Shape& shape, int64_
     const int64_t ubBytes =
         2 * (data.burstBytes + kStageElements * 2) + 2 * kReadBytes + data.workBytes + kSumBytes + panels * kPanelBytes;
     data.plannedUbBytes = static_cast<int32_t>(ubBytes);
-    const int64_t l1Bytes = 2 * 2 * (kWindowRows + kOwnerDepth + cube::kFractal) * kMaxSide;
+    const int64_t l1Bytes = int64_t{4} * (kWindowRows + kOwnerDepth + cube::kFractal) * kMaxSide;
     if (ubBytes > platform.ubBytes || l1Bytes > platform.l1Bytes) {
         plan.refusal = ubBytes > platform.ubBytes ? Refusal{"bytes of the unified buffer", ubBytes, platform.ubBytes}
                                                   : Refusal{"bytes of L1", l1Bytes, platform.l1Bytes};
