@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -54,15 +55,21 @@ def main() -> None:
     except ModuleNotFoundError:
         raise
     except (ImportError, MemoryError, SystemError) as error:  # also from a library that is not completely loaded
-        _RESERVE.clear()
-        _require_current_folder()  # without it, an import fails in one of these ways
-        reason = f"{type(error).__name__}: {first_line(error)}"
-        _stop(f"opforge: got '{reason}', expected more memory; raise the limit of the process", UserError.exit_code)
+        _stop_without_memory(error)
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            _stop_without_memory(error)
         place = f"{path_text(Path(os.fsdecode(error.filename)))}: " if isinstance(error.filename, str | bytes) else ""
         _stop(f"{place}the operating system reports: {error.strerror or first_line(error)}", UserError.exit_code)
     finally:
         _ignore_signals()
+
+
+def _stop_without_memory(error: Exception) -> NoReturn:
+    _RESERVE.clear()
+    _require_current_folder()  # without it, an import fails in one of these ways
+    reason = f"{type(error).__name__}: {first_line(error)}"
+    _stop(f"opforge: got '{reason}', expected more memory; raise the limit of the process", UserError.exit_code)
 
 
 def _require_current_folder() -> None:
