@@ -197,7 +197,7 @@ void CheckSlotSize(const Drawn& drawn, int64_t floats, int64_t cellFloats, int64
 {
     const int64_t slotCells = floats / cellFloats;
     Expect(slotCells >= 1 && (cells + slotCells - 1) / slotCells * floats * 4 <= data.l0cBytes,
-           "the slots of L0C have room for the cells of a tile", drawn);
+           "the slots of L0C can contain the cells of a tile", drawn);
 }
 
 void CheckL1(const Drawn& drawn, int64_t windows, int64_t window, int64_t panels, int64_t panel, int64_t bytes)
