@@ -268,7 +268,7 @@ def _item(values: Sequence[int | EvaluationError] | None, index: int | None) -> 
 
 def _divisors(number: int) -> list[int]:
     if not 1 <= number <= MAX_DIVIDED:
-        raise EvaluationError(f"divisors: got {number}, expected an integer from 1 to {MAX_DIVIDED}")
+        raise EvaluationError(f"{number} as argument of divisors, which accepts 1 to {MAX_DIVIDED}")
     small = [divisor for divisor in range(1, math.isqrt(number) + 1) if number % divisor == 0]
     return sorted({*small, *(number // divisor for divisor in small)})
 

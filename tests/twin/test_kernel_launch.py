@@ -271,7 +271,7 @@ def test_launches_that_cannot_start(kernels):
     for options, message in [
         ({"soc": "Ascend999"}, "tables.json"),
         ({"soc": "Ascend910A"}, "architecture 1001"),
-        ({"blocks": 0}, "blockNum is 0"),
+        ({"blocks": 0}, "got blockNum 0"),
     ]:
         found = kernels.launch("endless", y, **options)["findings"]
         assert [found[0]["kind"], message in found[0]["message"]] == ["launch", True]

@@ -38,8 +38,7 @@ const SocFigures& CurrentSoc()
 bool SetSoc(const std::string& name, std::string& problem)
 {
     if (FindSoc(name) == nullptr) {
-        problem =
-            kernel::Text("soc: got '", name, "', expected a chip of codegen/data/tables.json, as ", DefaultSoc().name);
+        problem = kernel::Text("option soc: got '", name, "', expected a chip, as in ", DefaultSoc().name);
         return false;
     }
     const std::lock_guard<std::mutex> guard(lock);

@@ -94,27 +94,28 @@ const kernel::TaskType* TaskTypeOf(const LaunchRequest& request, const SocFigure
 std::string Refusal(const LaunchRequest& request, const SocFigures* soc, const kernel::TaskType* type)
 {
     if (soc == nullptr) {
-        return Text("soc is '", request.soc, "', expected a chip of codegen/data/tables.json");
+        return Text("got '", request.soc, "' as SoC, expected a chip, as in ", DefaultSoc().name);
     }
     if (const int64_t arch = request.arch != 0 ? request.arch : DefaultSoc().arch; soc->arch != arch) {
         return Text("got ", request.soc, " of architecture ", soc->arch, ", expected a chip of architecture ", arch,
                     ", for which the kernel is compiled");
     }
     if (type == nullptr) {
-        return Text("task type is '", request.taskType,
-                    "', expected AIV_ONLY, AIC_ONLY, MIX_AIV_1_0, MIX_AIC_1_0, MIX_AIC_1_1 or MIX_AIC_1_2");
+        return Text(
+            "got '", request.taskType,
+            "' as task type, expected AIV_ONLY, AIC_ONLY, MIX_AIV_1_0, MIX_AIC_1_0, MIX_AIC_1_1 or MIX_AIC_1_2");
     }
     if (request.function == nullptr && !request.body) {
-        return "the kernel function is a null pointer";
+        return "got a null pointer as kernel function, expected a function";
     }
     if (request.blockNum == 0) {
-        return "blockNum is 0, expected at least 1";
+        return "got blockNum 0, expected at least 1";
     }
     const auto passed =
         static_cast<size_t>(std::count_if(request.arguments.begin(), request.arguments.end(),
                                           [](const GmArgument& argument) { return !argument.isMember; }));
     if (passed + 2 > kMaxArguments && !request.body) {
-        return Text("the kernel has ", passed, " arguments, the twin passes at most ", kMaxArguments - 2);
+        return Text("got ", passed, " kernel arguments, expected at most ", kMaxArguments - 2);
     }
     return {};
 }
