@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ from opforge.codegen.project import BUILTIN_ROOT, Project, user_cache
 from .cache import digest, is_current, publish, record_path
 from .folder import locked
 from .npu_model import TWIN, tables
-from .units import HOST_FLAGS, WARNINGS, Library, Progress, Unit, build, compiler, is_gnu
+from .units import HOST_FLAGS, WARNINGS, Library, Progress, Unit, build, compiler, is_gnu, no_space
 
 INCLUDE = TWIN / "include"
 # Only in the wheel of a platform, see setup.py.
@@ -87,14 +88,21 @@ def _content(home: Path, units: Sequence[Unit]) -> list[str]:
 
 
 def _copied(name: str, scratch: Path, command: Sequence[str]) -> Path | None:
-    """Copy the library of the wheel or of the user's cache to `scratch`; None if neither matches this compiler."""
+    """Copy the library of the wheel or of the user's cache to `scratch`; None if neither matches this compiler.
+
+    Raises:
+        CompileError: There is no space for the copy.
+    """
     for folder, key in _stores():
-        with suppress(OSError):  # without a copy, the library is compiled
+        try:
             if is_current(folder / name, key, command):
                 for path in (folder / name, record_path(folder / name)):
                     shutil.copyfile(path, scratch / path.name)
                 if is_current(scratch / name, key, command):
                     return scratch / name
+        except OSError as error:  # without a copy, the library is compiled, for which a full disk has no space either
+            if error.errno == errno.ENOSPC:
+                raise no_space(_WHAT, scratch, "") from error
     return None
 
 

@@ -162,6 +162,14 @@ def _ask(path: str, *question: str) -> Ended:
     return ended
 
 
+def no_space(label: str, scratch: Path, output: str) -> CompileError:
+    """Return the error for a full disk: what was written to a temporary folder, and the output of the compiler."""
+    return CompileError(
+        f"{label}: got '{_NO_SPACE}', expected free space in {path_text(scratch.parent)}; "
+        f"free some, or set OPFORGE_BUILD_DIR to another disk\n{output}"
+    )
+
+
 def _no_compiler(got: str) -> MissingToolError:
     return MissingToolError(
         f"C++ compiler: got {got}, expected g++ >= 11 or clang++; set CXX to one, "
@@ -218,10 +226,7 @@ class _Run:
         except OSError as error:
             raise _no_compiler(f"'{error.strerror}' when starting {command[0]!r}") from error
         if _NO_SPACE in ended.text:
-            raise CompileError(
-                f"{label}: got '{_NO_SPACE}', expected free space in {path_text(self.scratch.parent)}; "
-                f"free some, or set OPFORGE_BUILD_DIR to another disk\n{ended.text}"
-            )
+            raise no_space(label, self.scratch, ended.text)
         if ended.status:
             raise CompileError(f"{label}: the compiler rejected it\n{ended.text}")
 
