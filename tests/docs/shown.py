@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from opforge.twin.build import build_runtime
+
 _FENCE = re.compile(
     r"(?:^(?:Save this file as|Change) `(?P<path>[\w./-]+)`:\n\n)?"
     r"^```(?P<language>\w+)(?: exit=(?P<code>\d))?\n(?P<text>.*?)^```$",
@@ -112,6 +114,7 @@ def follow_in_clone(page: Path, home: Path) -> int:
         page: A page of this repository.
         home: An empty folder, the home folder of the reader.
     """
+    build_runtime(report=lambda _line: None)  # otherwise the first command prints that the twin is compiled
     clone = home / "clone"
     clone.mkdir()
     (clone / "examples").symlink_to(Path(__file__).resolve().parents[2] / "examples")
