@@ -72,8 +72,9 @@ def render(spec: OpSpec, *, has_plan: bool = True, has_kernel: bool = True) -> l
         f"op_host/{op.name}_check.h": _text("check.h.j2", op),
         f"op_host/{op.name}_infershape.cpp": _text("infershape.cpp.j2", op),
         f"op_kernel/{op.source_name}_tiling_data.h": _text("tiling_data.h.j2", op),
-        f"op_plugin/{op.name}_onnx_plugin.cpp": _text("onnx_plugin.cpp.j2", op),
     }
+    if spec.outputs:
+        files[f"op_plugin/{op.name}_onnx_plugin.cpp"] = _text("onnx_plugin.cpp.j2", op)
     if has_plan:
         files[f"op_host/{op.name}_tiling.cpp"] = _text("tiling.cpp.j2", op)
     if has_plan and has_kernel:

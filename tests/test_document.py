@@ -16,9 +16,9 @@ from opforge.codegen.data.dtypes import DTYPES, FORMATS
 from opforge.codegen.data.products import DEFAULT_SOC, SOCS
 from opforge.codegen.project import find_project
 from opforge.codegen.spec.call import shapes_of_test
-from opforge.codegen.spec.document import call_as_test, calls_of
 from opforge.codegen.spec.loader import load_specs
 from opforge.codegen.spec.section_parts import CallSpec
+from opforge.codegen.spec.validate_uses import call_as_test, calls_of
 from opforge.codegen.views.facts import aclnn_signature
 from opforge.twin import run
 from opforge.twin.build import build_project

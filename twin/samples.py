@@ -63,7 +63,7 @@ def calls_of(spec: OpSpec) -> list[SpecCall]:
     for test in spec.tests.shapes:
         shapes = spec.program.case(test.case).shapes
         names = [tensor.name for tensor in spec.inputs if tensor.name in shapes]
-        rows = zip(*(columns[name] for name in names), strict=True)
+        rows = zip(*(columns[name] for name in names), strict=True) if names else [()]
         calls += [SpecCall(spec, test, dict(zip(names, row, strict=True))) for row in dict.fromkeys(rows)]
     return calls
 
@@ -83,7 +83,7 @@ def test_inputs(
     inputs = {t.name for t in spec.inputs if t.name in test.values or not t.host_values}
     given = [name for name in shapes if parameter_of(name) in inputs]
     call = Call({name: shapes[name] for name in given}, attrs=test.attrs)
-    first = shapes[given[0]]
+    first = shapes[given[0]] if given else ()
     kinds = {name: np.dtype(dtypes[parameter_of(name)]) for name in given}
     size = sum(prod(shapes[name]) * kind.itemsize for name, kind in kinds.items())
     require_memory(f"{spec.op_type}: tests.shapes ({test.note or test.case})", size, "use smaller sizes")

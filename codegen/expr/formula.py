@@ -1,10 +1,11 @@
 """Parse the formula of an operator, equations in Python's grammar with a whitelist, and print it as LaTeX.
 
 `grad_bias[g, h] = sum(grad_y[i, h], start(g) <= i < end(g))`; several equations are separated by `;`. The left side is
-an output. `sum(term, over, ..)` has indices or conditions as further arguments; other words are `+ - * / // % **`,
-comparisons, `and or not`, `a if c else b`, `min max floor ceil exp log sqrt abs`, and functions of one letter or more
-that the description explains, as in `count(v)`. Names are inputs, outputs, attributes and symbols of the spec, and
-single letters for indices.
+an output. An operator without outputs and overwritten inputs has an expression instead. `sum(term, over, ..)` has
+indices or conditions as further arguments; other words are `+ - * / // % **`, comparisons, `and or not`,
+`a if c else b`, `min max floor ceil exp log sqrt abs`, and functions of one letter or more that the description
+explains, as in `count(v)`. Names are inputs, outputs, attributes and symbols of the spec, and single letters for
+indices.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _FENCES: Mapping[str, tuple[str, str]] = {
     "sqrt": (r"\sqrt{", "}"),
 }
 _KNOWN_FUNCTIONS: Mapping[str, str] = {name: rf"\{name}" for name in ("min", "max", "exp", "log")}
+_WITH_ARGUMENTS = {"sum", *_FENCES, *_KNOWN_FUNCTIONS}
 
 
 class FormulaError(ValueError):
@@ -84,6 +86,8 @@ class _Printer:
                     return text
                 rows = r" \\ & ".join(lines)
                 return rf"\begin{{split}} {self._text(left)} = {{}} & {rows} \end{{split}}"
+            case ast.Expr(value=value) if not self._names.outputs:
+                return self._text(value)
             case _:
                 raise FormulaError(f"got {ast.unparse(statement)!r}, expected an equation, as in 'y[i] = 2 * x[i]'")
 
@@ -136,7 +140,9 @@ class _Printer:
             case ast.IfExp(test=test, body=body, orelse=other):
                 rows = rf"{self._text(body)} & \text{{if }} {self._text(test)} \\ {self._text(other)} & \text{{else}}"
                 return rf"\begin{{cases}} {rows} \end{{cases}}", ATOM
-            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if arguments:
+            case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if (
+                arguments or name not in _WITH_ARGUMENTS
+            ):
                 return self._call(name, arguments)
             case _:
                 return self._operation(node)

@@ -10,6 +10,7 @@ from opforge.codegen.data.names import snake_case
 from opforge.codegen.data.products import PRODUCTS
 from opforge.codegen.errors import UserError
 from opforge.codegen.expr.attr_kinds import SCALAR_TYPE
+from opforge.codegen.expr.program import MAX_RANK
 
 from .draft import DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, RuleDraft, TensorDraft, dtype_word
 from .page_tables import Table, tables_of
@@ -202,11 +203,14 @@ class _Page:
     def _rules(self, inputs: list[TensorDraft], attrs: list[AttrDraft]) -> list[RuleDraft]:
         """Return the statements with one meaning: ranks of inputs, and ranges of integer attributes."""
         rules = []
-        for number, tensor in enumerate(inputs, 1):
-            if tensor.ranks and tensor.ranks[0] < tensor.ranks[1]:
-                low, high = tensor.ranks
-                check = f"len(S{number}) >= {low} and len(S{number}) <= {high}"
+        for tensor in inputs:
+            low, high = tensor.ranks or (0, MAX_RANK)
+            of = "len({}[I])" if tensor.option == DYNAMIC else "len({})"
+            limits = [f"{of} >= {low}"] * (low > 0) + [f"{of} <= {high}"] * (high < MAX_RANK)
+            if limits and low < high:
+                check = " and ".join(limits)
                 check = f"not present({{}}) or ({check})" if tensor.option == OPTIONAL else check
+                check = f"all({check} for I in indices({{}}))" if tensor.option == DYNAMIC else check
                 text = f"{tensor.c_name}: {self._facts[tensor.c_name][3]}"
                 rules.append(RuleDraft(check, tensor.name, f"{low} to {high} dimensions", tensor.line, text))
         for attr in attrs:
@@ -248,4 +252,4 @@ def _ranks(text: str) -> tuple[int, int] | None:
     if found is None:
         return None
     low, high = (int(found[3]),) * 2 if found[3] else (int(found[1]), int(found[2]))
-    return (low, high) if 0 <= low <= high <= 8 else None
+    return (low, high) if 0 <= low <= high <= MAX_RANK else None

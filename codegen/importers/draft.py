@@ -48,6 +48,7 @@ class TensorDraft:
         formats: Its storage format in each combination.
         is_value_dependent: Whether the host needs the values.
         scalar: `one` or `list`: aclnn functions pass it as aclScalar or aclScalarList; else empty.
+        is_overwritten: Whether an operator without outputs overwrites it.
         ranks: The minimum and the maximum number of dimensions, if the source states them.
         line: Its line.
         description: A text for the page.
@@ -60,6 +61,7 @@ class TensorDraft:
     formats: tuple[str, ...] = ()
     is_value_dependent: bool = False
     scalar: str = ""
+    is_overwritten: bool = False
     ranks: tuple[int, int] | None = None
     line: int = 0
     description: str = ""
@@ -129,6 +131,7 @@ class OperatorDraft:
         rules: Sentences that became constraints.
         notes: Statements that did not become a part of the draft.
         limits: The notes about statements that no spec can express.
+        is_partial: Whether statements of the source were not read, so that it may have more tensors.
     """
 
     op_type: str
@@ -149,6 +152,7 @@ class OperatorDraft:
     rules: tuple[RuleDraft, ...] = ()
     notes: tuple[Note, ...] = ()
     limits: tuple[Note, ...] = ()
+    is_partial: bool = False
 
     @property
     def tensors(self) -> tuple[TensorDraft, ...]:
@@ -162,9 +166,19 @@ class OperatorDraft:
         return {tensor.name: tensor for tensor in self.inputs if tensor.name in outputs}
 
     @property
+    def overwritten(self) -> set[str]:
+        """The names of the inputs that the operator overwrites, with or without an output."""
+        return {*self.in_place, *(tensor.name for tensor in self.inputs if tensor.is_overwritten)}
+
+    @property
+    def results(self) -> tuple[TensorDraft, ...]:
+        """The outputs, or the overwritten inputs of an operator without outputs."""
+        return self.outputs or tuple(tensor for tensor in self.inputs if tensor.is_overwritten)
+
+    @property
     def declared_reason(self) -> str:
         """Return why a spec can only declare the operator; empty: it can describe the operator completely."""
-        if not self.inputs or not self.outputs:
+        if self.is_partial and not (self.inputs and self.outputs):
             return f"no {'outputs' if self.inputs else 'inputs'} were read from the source"
         sources = self.in_place
         return next(filter(None, (_difference(o, sources[o.name]) for o in self.outputs if o.name in sources)), "")

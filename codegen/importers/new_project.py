@@ -91,13 +91,15 @@ def project_files(drafts: Sequence[OperatorDraft]) -> tuple[dict[str, str], dict
         if f"op_proto/{name}.yaml" in files:
             raise UserError(f"got the operator {shown(draft.op_type)} again; import one of the files", draft.place)
         specs[draft.op_type] = spec = spec_of(draft)
+        prefix = "output " if draft.outputs else ""
+        results = [spec.names[f"{prefix}{tensor.name}"] for tensor in draft.results]
         words = {
             "op_type": draft.op_type,
             "name": name,
             "inputs": ", ".join(spec.names[tensor.name] for tensor in draft.inputs),
             # Public kernels leave some synchronization to the compiler (--cce-auto-sync).
             "level": ', level="device"' if draft.tiling else "",
-            "outputs": ", ".join(spec.names[f"output {tensor.name}"] for tensor in draft.outputs),
+            "outputs": ", ".join(results) or "none",
         }
         files[f"op_proto/{name}.yaml"] = spec.text
         if not draft.is_declared:

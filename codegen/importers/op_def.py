@@ -74,6 +74,7 @@ def _draft(source: Source, name: str, calls: Calls) -> OperatorDraft:
         tuple(dict.fromkeys(calls.products)),
         notes=tuple(notes),
         limits=limits,
+        is_partial=calls.is_partial,
     )
 
 

@@ -81,7 +81,7 @@ class _Text(str):
 
 @dataclass
 class Calls:
-    """The calls of one OpDef class: methods with their arguments, by parameter."""
+    """The calls of one OpDef class: methods with their arguments, by parameter; partial, if others were not read."""
 
     line: int = 0
     inputs: dict[str, dict[str, Value]] = field(default_factory=dict)
@@ -90,6 +90,7 @@ class Calls:
     products: list[str] = field(default_factory=list)
     notes: list[tuple[int, str]] = field(default_factory=list)
     limits: list[tuple[int, str]] = field(default_factory=list)
+    is_partial: bool = False
 
 
 def class_calls(source: Source) -> Iterator[tuple[str, Calls]]:
@@ -252,6 +253,7 @@ class _Walker:
 
     def _note(self, node: Node, text: str) -> None:
         self.calls.notes.append((line_of(node), f"{text}: {' '.join(self._source.of(node).split())[:120]}"))
+        self.calls.is_partial = True
 
     def _statement(self, node: Node, depth: int) -> None:
         if node.type == "declaration":

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from opforge.codegen.data.names import snake_case
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import read_regular
 from opforge.codegen.printing import path_text, shown
@@ -81,8 +82,13 @@ def _joined(first: OperatorDraft, second: OperatorDraft) -> OperatorDraft:
         first, second = second, first
     names = {tensor.name for tensor in first.tensors} | {attr.name for attr in first.attrs}
     rules = tuple(rule for rule in second.rules if rule.subject in names)
+    overwritten = {snake_case(name) for name in second.in_place} if not first.outputs else set()
     return replace(
         first,
+        inputs=tuple(
+            replace(tensor, is_overwritten=tensor.is_overwritten or snake_case(tensor.name) in overwritten)
+            for tensor in first.inputs
+        ),
         summary=first.summary or second.summary,
         products=first.products or second.products,
         rules=first.rules or rules,

@@ -97,6 +97,7 @@ class _Writer:
         if tensor.option != REQUIRED:
             parts.append(f"{tensor.option}: true")
         parts += [f"scalar: {tensor.scalar}"] if tensor.scalar else []
+        parts += ["overwritten: true"] if tensor.is_overwritten else []
         if self._is_counted(tensor):
             parts.append("count: 1")
             self._note(tensor.line, f"tensor {tensor.name}: replace the number of tensors, 1 (key 'count')")
@@ -141,9 +142,11 @@ class _Writer:
             self._note(
                 0, f"no product of the source has kernels of opforge; add {_USUAL_PRODUCT} to run a kernel on the twin"
             )
+        is_declared = draft.is_declared
+        if draft.inputs and not (is_declared or draft.outputs or any(t.is_overwritten for t in draft.inputs)):
+            self._note(0, "no outputs: write 'overwritten: true' for each input that the kernel overwrites")
         names = [self._name(tensor) for tensor in draft.tensors]
         dtypes = DtypeKeys(draft, names, self._note)
-        is_declared = draft.is_declared
         if is_declared and draft.function:
             self._note(0, f"function {draft.function}: a spec with 'declared_only: true' has no functions")
         if is_declared:
@@ -160,9 +163,9 @@ class _Writer:
             f"products: [{', '.join(products)}]",
             *([f"configs: [{', '.join(configs)}]"] if configs else []),
             "",
-            *(["inputs:", *inputs] if inputs else []),
+            *(["inputs:", *inputs] if inputs else ["inputs: []"]),
             *(["attrs:", *attrs] if attrs else []),
-            *(["outputs:", *outputs] if outputs else []),
+            *(["outputs:", *outputs] if outputs else ["outputs: []"]),
             *dtypes.combinations,
             "",
         ]
@@ -172,12 +175,13 @@ class _Writer:
         return SpecDraft(text, self._notes, self._names)
 
     def _formula(self) -> str:
-        """Return a function with the name of the operator, of all inputs or, for a long line, of the first one."""
-        names = [self._name(tensor) for tensor in self._draft.inputs]
-        results = [self._names[_key(self._draft, output)] for output in self._draft.outputs]
+        """Return a function of all inputs, else of all attributes; for a long line, of the first one."""
+        names = [self._name(tensor) for tensor in self._draft.inputs] or [self._name(attr) for attr in self._attrs]
+        results = [self._names[_key(self._draft, result)] for result in self._draft.results]
         name = f"{snake_case(self._draft.op_type)}_result"
         for arguments in (names, names[:1]):
-            text = "; ".join(f"{result} = {name}({', '.join(arguments)})" for result in results)
+            call = f"{name}({', '.join(arguments)})"
+            text = "; ".join(f"{result} = {call}" for result in results) or call
             if len(text) < _MOST_FORMULA:
                 break
         return text
@@ -275,8 +279,14 @@ class _Writer:
         entries = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
         comment = "# These are the shapes of the shape inference of the source."
         if unknown:
-            comment = f"# The source states no shape of {', '.join(unknown)}: replace it. Now it is that of an input."
-        return [_cut(comment), "cases:", f"  - {{name: every, shapes: {{{entries}}}}}"]
+            kind = "that of an input" if first_list or plain else "[1]"
+            comment = f"# The source states no shape of {', '.join(unknown)}: replace it. Now it is {kind}."
+
+        return [
+            *([_cut(comment)] if self._draft.outputs else []),
+            "cases:",
+            f"  - {{name: every, shapes: {{{entries}}}}}",
+        ]
 
     def _constraints(self) -> list[str]:
         lines = ["constraints:"]
@@ -317,7 +327,7 @@ class _Writer:
         name = lower_camel(self._name(parameter))
         if any(parameter is output for output in self._draft.outputs):
             return "out" if len(self._draft.outputs) == 1 else f"{name}Out"
-        if parameter.name in self._draft.in_place:
+        if parameter in self._draft.inputs and parameter.name in self._draft.overwritten:
             return f"{name}Ref"
         is_optional = isinstance(parameter, TensorDraft) and parameter.option == OPTIONAL
         return f"{name}Optional" if is_optional else name

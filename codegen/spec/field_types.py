@@ -38,6 +38,8 @@ RULE_STATUSES = {"required": 161001, "dtypes": 161002, "formats": 161002, "ranks
 TASK_TYPES = ("AIV_ONLY", "AIC_ONLY", "MIX_AIV_1_0", "MIX_AIC_1_0", "MIX_AIC_1_1", "MIX_AIC_1_2")
 SCALARS = {name: DTYPES[name] for name in ("int32", "uint32", "float32", "int64", "uint64")}
 TILING_DATA_BYTES = 2048
+# The tiling data that the sources of a kernel define.
+STRUCTURE_BYTES = 16384
 TENSOR_TYPES = ("aclTensor *", "const aclTensor *")
 TENSOR_LIST_TYPES = ("aclTensorList *", "const aclTensorList *")
 SCALAR_LIST_TYPE = "const aclScalarList *"

@@ -117,7 +117,7 @@ class OpSpec(SpecData):
         dims = [dim for case in self.cases for shape in case.shapes.values() for dim in shape if isinstance(dim, str)]
         symbols = {dim.removeprefix("*") for dim in dims if dim.removeprefix("*").isalnum()}
         parameters = {tensor.name for tensor in self.inputs} | {attr.name for attr in self.attrs}
-        return Names({output.name for output in self.outputs}, parameters | symbols)
+        return Names({tensor.name for tensor in self.results}, parameters | symbols)
 
     @property
     def forward_names(self) -> Names:

@@ -103,6 +103,7 @@ class TensorSpec(ParameterSpec):
         value_depend: Whether the graph engine gives the values to tiling; expressions do not use them.
         host_values: An input that aclnn functions take as a list on the host, and whose values expressions can use.
         may_be_unread: Whether the kernel may leave an input unread; the CPU twin does not warn then.
+        overwritten: Whether an operator without outputs overwrites the input.
     """
 
     name: Name
@@ -120,6 +121,7 @@ class TensorSpec(ParameterSpec):
     value_depend: bool = False
     host_values: bool = False
     may_be_unread: bool = False
+    overwritten: bool = False
 
     @property
     def c_types(self) -> tuple[str, ...]:
@@ -323,9 +325,9 @@ class SpecData(SpecModel):
     builtin: tuple[Line, ...] = ()
     configs: tuple[Directory, ...] = ()
     combinations: dict[Name, Annotated[tuple[DeclaredDtype, ...], Field(min_length=1)]] = {}
-    inputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]
+    inputs: tuple[TensorSpec, ...]
     attrs: tuple[AttrSpec, ...] = ()
-    outputs: Annotated[tuple[TensorSpec, ...], Field(min_length=1)]
+    outputs: tuple[TensorSpec, ...]
     cases: Annotated[tuple[CaseSpec, ...], Field(min_length=1)]
     definitions: dict[Name, Line] = {}
     constraints: Annotated[tuple[ConstraintSpec, ...], Field(min_length=1)]
@@ -347,13 +349,15 @@ class SpecData(SpecModel):
 
     @property
     def extended_tensors(self) -> str:
-        """Name the lists of tensors, scalars and optional outputs; empty: all others are single tensors."""
+        """Name what single tensors as inputs and outputs do not describe: lists, scalars, overwritten inputs."""
         found = {
             "lists of tensors": [tensor.name for tensor in self.tensor_lists],
             "scalars": [tensor.name for tensor in self.inputs if tensor.scalar],
             "optional outputs": [output.name for output in self.outputs if output.optional and not output.dynamic],
+            "overwritten inputs": [tensor.name for tensor in self.overwritten],
         }
-        return ", ".join(f"{what} ({', '.join(names)})" for what, names in found.items() if names)
+        texts = [f"{what} ({', '.join(names)})" for what, names in found.items() if names]
+        return ", ".join([*texts, *(f"no {what}" for what in ("inputs", "outputs") if not getattr(self, what))])
 
     @property
     def list_attrs(self) -> tuple[AttrSpec, ...]:
@@ -375,6 +379,16 @@ class SpecData(SpecModel):
         """The outputs in the memory of an input, with the input: both have one name in the graph IR."""
         inputs = {tensor.ir_name: tensor for tensor in self.inputs}
         return {output.name: inputs[output.ir_name] for output in self.outputs if output.ir_name in inputs}
+
+    @property
+    def overwritten(self) -> tuple[TensorSpec, ...]:
+        """The inputs that an operator without outputs overwrites."""
+        return tuple(tensor for tensor in self.inputs if tensor.overwritten)
+
+    @property
+    def results(self) -> tuple[TensorSpec, ...]:
+        """The outputs, then the overwritten inputs."""
+        return self.outputs + self.overwritten
 
     def tensor(self, name: str) -> TensorSpec:
         """Return the input or output called `name`; KeyError if there is none."""

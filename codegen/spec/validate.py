@@ -10,18 +10,17 @@ from opforge.codegen.data.dtypes import DTYPES
 from opforge.codegen.data.names import lower_camel, own_word_problem, snake_case, suggest
 from opforge.codegen.expr.formula import FormulaError, latex_lines
 
-from .document import check_document
 from .field_types import RULE_STATUSES, SCALARS, STATUSES, TILING_DATA_BYTES
 from .model import MissingSectionError, OpSpec
 from .parts import AttrSpec, ConstraintSpec, FunctionSpec, TensorSpec, TilingSpec
 from .shared_plans import SHARED_PLANS, SharedPlan
+from .validate_tensors import check_in_place, check_lists, check_overwritten
 from .validate_uses import (
     Problems,
     check_attrs,
     check_combinations,
     check_declared,
-    check_in_place,
-    check_lists,
+    check_document,
     check_names_elsewhere,
     check_tests,
     check_unique,
@@ -380,6 +379,7 @@ _CHECKS: tuple[Callable[[OpSpec, Problems], None], ...] = (
     _check_names,
     check_declared,
     check_in_place,
+    check_overwritten,
     check_lists,
     _check_formula,
     _check_dtypes,

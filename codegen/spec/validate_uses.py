@@ -1,4 +1,4 @@
-"""Check the sections of a spec for other tools: names in ONNX, PyTorch and CANN, valid values, tests."""
+"""Check the sections of a spec for other tools: names in ONNX, PyTorch and CANN, valid values, tests, document."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from opforge.codegen.expr.value_text import value_text
 from .call import shapes_of_test
 from .model import DeclaredSpec, OpSpec
 from .onnx_body import body_problems
-from .parts import AttrSpec, TensorSpec, ValuesSpec
-from .section_parts import TestShape, TorchForward, TorchTarget, TorchVariant
+from .parts import AttrSpec, ValuesSpec
+from .section_parts import CallSpec, StatementSpec, TestShape, TorchForward, TorchTarget, TorchVariant
 from .yaml_nodes import KEY, Path
 
 Problems = list[tuple[Path, str]]
+# The calls for a statement about a parameter.
+_SHOWN_BY = {"wider": ("at",), "narrower": ("past",), "different": ("at", "past")}
 # The keys of an operator that is declared only.
 _OF_DECLARED = {
     "op_type", "summary", "formula", "description", "notes", "products", "configs", "combinations", "declared_only",
@@ -197,38 +199,6 @@ def check_combinations(spec: OpSpec, problems: Problems) -> None:
     ]
 
 
-def check_in_place(spec: OpSpec, problems: Problems) -> None:
-    """Check the outputs that are written to the memory of an input: they have its shape and dtype in all cases."""
-    for index, output in enumerate(spec.outputs):
-        source = spec.in_place.get(output.name)
-        if source is None or spec.declared_only:
-            continue
-        path: Path = ("outputs", index)
-        what = f"an output in the memory of {source.name!r}, which has the same IR name"
-        if source.optional or source.host_values or source.scalar or output.optional:
-            problems.append((path, f"got {what}, expected a required tensor; give the output another 'ir'"))
-        if source.dynamic != output.dynamic:
-            problems.append((path, f"got {what}, expected two lists of tensors or none; write 'dynamic' with both"))
-        if any(tensor.casts or tensor.mix for tensor in (source, output)):
-            problems.append((path, f"got {what}, expected no 'casts' and 'mix' with these two"))
-        if not _have_equal_dtypes(spec, source, output):
-            problems.append((path, f"got {what}, expected its dtypes; write 'dtype: {source.dtype or source.name}'"))
-        problems += [
-            (("cases", number, "shapes", output.name), f"got another shape for {what}, expected the shape of the input")
-            for number, case in enumerate(spec.cases)
-            if case.shapes.get(output.name) != case.shapes.get(source.name)
-        ]
-
-
-def _have_equal_dtypes(spec: OpSpec, one: TensorSpec, other: TensorSpec) -> bool:
-    """Return whether two tensors have the same dtype in each combination."""
-    names = one.dtype or one.name, other.dtype or other.name
-    if names[0] == names[1]:
-        return True
-    columns = [spec.combinations.get(name, spec.tensor(name).dtypes) for name in names]
-    return columns[0] == columns[1] and (bool(spec.combinations) or len(columns[0]) == 1)
-
-
 def check_values(spec: OpSpec, problems: Problems) -> None:
     """Check the valid values of inputs: an interval or ranges of rows; the expressions are checked elsewhere."""
     inputs = [tensor.name for tensor in spec.inputs]
@@ -341,50 +311,57 @@ def _check_test_attrs(attrs: Mapping[str, AttrSpec], shape: TestShape, path: Pat
         problems.append((path, f"{unset[0]!r} is missing among its attrs, expected a value: it has no default"))
 
 
-def check_lists(spec: OpSpec, problems: Problems) -> None:
-    """Check the tensors that are not single required tensors."""
-    for section, group in (("inputs", spec.inputs), ("outputs", spec.outputs)):
-        for index, tensor in enumerate(group):
-            problems += [
-                ((section, index, key), message) for key, message in _tensor_problems(tensor, section == "outputs")
-            ]
-    problems += list(_shape_problems(spec))
-    if spec.tensor_lists and spec.torch.forward is not None:
-        message = "got a forward operator, expected none for an operator with lists of tensors"
-        problems.append((("torch", "forward"), message))
+def calls_of(spec: OpSpec) -> Iterator[tuple[Path, CallSpec]]:
+    """Yield every call in the document section with its path."""
+    for index, statement in enumerate(spec.document):
+        for key, calls in (("at", statement.at), ("past", statement.past)):
+            yield from ((("document", index, key, number), call) for number, call in enumerate(calls))
 
 
-def _tensor_problems(tensor: TensorSpec, is_output: bool) -> Iterator[tuple[str, str]]:
-    """Yield the key and the message of each problem."""
-    if tensor.count is not None and not (tensor.dynamic and is_output):
-        yield "count", f"got {tensor.count}, expected it only with an output that has 'dynamic: true'"
-    if tensor.scalar and is_output:
-        yield "scalar", f"got {tensor.scalar!r}, expected no 'scalar' with an output"
-    if not (tensor.dynamic or tensor.scalar):
-        return
-    kind = "dynamic: true" if tensor.dynamic else f"scalar: {tensor.scalar}"
-    beside = {
-        "casts": bool(tensor.casts),
-        "mix": tensor.mix is not None,
-        "host_values": tensor.host_values,
-        "value_depend": tensor.value_depend and tensor.dynamic,
-        "scalar": tensor.dynamic and tensor.scalar is not None,
-        "values": tensor.values.ends_of is not None and tensor.values != ValuesSpec(),
-    }
-    for key, is_given in beside.items():
-        if is_given:
-            yield key, f"got this key, expected none with '{kind}'; remove one of them"
+def call_as_test(spec: OpSpec, call: CallSpec) -> TestShape:
+    """Return the test for a call: the first test of its case, with changes."""
+    first = next((test for test in spec.tests.shapes if call.case in {None, test.case}), None)
+    base = first or TestShape(case=call.case or spec.cases[0].name, symbols={})
+    lists = {tensor.name for tensor in spec.host_lists}
+    values = {name: elements for name, elements in call.values.items() if name in lists}
+    changed = {key: getattr(base, key) | getattr(call, key) for key in ("symbols", "attrs")}
+    return base.model_copy(update={**changed, "values": base.values | values})
 
 
-def _shape_problems(spec: OpSpec) -> Iterator[tuple[Path, str]]:
-    """Yield the problems of scalars in cases: a scalar is one element, a list of scalars has one dimension."""
-    for number, case in enumerate(spec.cases):
-        for tensor in spec.inputs:
-            dims = case.shapes.get(tensor.name)
-            if not tensor.scalar or dims is None:
-                continue
-            path: Path = ("cases", number, "shapes", tensor.name)
-            if tensor.scalar == "one" and dims != (1,):
-                yield path, f"got {len(dims)} dimensions, expected [1] for a scalar"
-            elif len(dims) != 1 or str(dims[0]).startswith("*"):
-                yield path, f"got {len(dims)} dimensions, expected one, as in [N], for a list of scalars"
+def check_document(spec: OpSpec, program: Program, problems: Problems) -> None:
+    """Check the statements of the CANN document: their reasons and their calls."""
+    for index, statement in enumerate(spec.document):
+        _check_statement(spec, statement, ("document", index), problems)
+    for path, call in calls_of(spec):
+        _check_call(spec, call, path, problems)
+        check_test(spec, program, call_as_test(spec, call), path, problems)
+
+
+def _check_statement(spec: OpSpec, statement: StatementSpec, path: Path, problems: Problems) -> None:
+    support = statement.support
+    if support != "implemented" and not statement.reason:
+        problems.append((path, f"'reason' is missing, expected it with 'as: {support}'"))
+    keys = _SHOWN_BY.get(support, ())
+    parameters = {parameter.name for parameter in spec.parameters}
+    if keys and statement.subject in parameters and not any(getattr(statement, key) for key in keys):
+        problems.append((path, f"has no call, expected {' or '.join(map(repr, keys))} with 'as: {support}'"))
+    if support == "implemented" and statement.past and not statement.at:
+        problems.append((path, "'at' is missing, expected a call at the limit with 'past'"))
+
+
+def _check_call(spec: OpSpec, call: CallSpec, path: Path, problems: Problems) -> None:
+    is_refused = path[2] == "past"
+    if (call.status != 0) != is_refused:
+        expected = "the status of the refusal" if is_refused else "0: the call succeeds"
+        problems.append(((*path, "status") if call.status else path, f"got status {call.status}, expected {expected}"))
+    tensors = [tensor.name for tensor in spec.tensors]
+    outputs = [output.name for output in spec.outputs]
+    for key in ("shapes", "dtypes", "formats", "values", "gives", "absent"):
+        known = outputs if key == "gives" else tensors
+        for index, name in enumerate(getattr(call, key)):
+            if name not in known:
+                place = (index,) if key == "absent" else (name, KEY)
+                problems.append(((*path, key, *place), f"unknown tensor {name!r}; {suggest(name, known)}"))
+    functions = [function.function for function in spec.aclnn]
+    if call.function is not None and call.function not in functions:
+        problems.append(((*path, "function"), f"got {call.function!r}; {suggest(call.function, functions)}"))

@@ -164,7 +164,7 @@ class ExampleView:
             for tensor in spec.inputs
             if (names := [name for name in _names(tensor, counts) if name in self.given])
         ]
-        self.outputs = [(output.name, output.dynamic) for output in spec.outputs]
+        self.outputs = [(result.name, result.dynamic) for result in spec.results]
         self.attrs = [(name, Code(repr(value))) for name, value in sorted(test.attrs.items())]
         names = [name if name in self.given else "" for tensor in spec.inputs for name in _names(tensor, counts)]
         while names and not names[-1]:

@@ -39,7 +39,7 @@ class OnnxKey:
 
 
 # `host_list` and `scalar`: an input that the function receives as a list of integers or as scalar objects; `in_place`:
-# an input that the function overwrites with an output.
+# an input that the function overwrites.
 ParamKind: TypeAlias = Literal["input", "output", "attr", "host_list", "scalar", "in_place"]
 
 
@@ -66,7 +66,7 @@ def aclnn_signature(spec: OpSpec, function: str) -> tuple[Param, ...]:
     """
     declared = {candidate.function: candidate for candidate in spec.aclnn}[function]
     inputs = {tensor.name for tensor in spec.inputs}
-    overwritten = {tensor.name for tensor in spec.in_place.values()}
+    overwritten = {tensor.name for tensor in (*spec.in_place.values(), *spec.overwritten)}
     attrs = {attr.name: attr for attr in spec.attrs}
     params = []
     for name, of in declared.params.items():
@@ -111,7 +111,8 @@ def kernel_columns(spec: OpSpec, product: str = "") -> list[tuple[tuple[str, str
     """The dtype combinations of required tensors and of lists, as (IR name, dtype): one kernel is compiled for each."""
     columns = dtype_columns(spec, product)
     required = [tensor for tensor in spec.tensors if not tensor.optional or tensor.dynamic]
-    rows = zip(*(columns[tensor.name] for tensor in required), strict=True)
+    rows: Iterable[tuple[str, ...]] = zip(*(columns[tensor.name] for tensor in required), strict=True)
+    rows = rows if required else [()]
     return [tuple(zip([t.ir_name for t in required], row, strict=True)) for row in dict.fromkeys(rows)]
 
 
@@ -122,6 +123,8 @@ def case_type(spec: OpSpec, case: str) -> str:
 
 def onnx_keys(spec: OpSpec) -> tuple[OnnxKey, ...]:
     """Return the spellings of an operator in ONNX models: one for each domain, and one for each body."""
+    if not spec.outputs:
+        return ()  # ONNX has no operators that change their inputs
     npu_type = f"{NPU_PREFIX}{spec.op_type}"
     once = range(1, 2)
     return (

@@ -12,7 +12,7 @@ from opforge.codegen.escape import Code, cpp_string
 from opforge.codegen.expr.cpp import cpp_expression, int64_literal
 from opforge.codegen.expr.tree import Expr
 from opforge.codegen.expr.value_text import alternatives
-from opforge.codegen.spec.field_types import TILING_DATA_BYTES
+from opforge.codegen.spec.field_types import STRUCTURE_BYTES, TILING_DATA_BYTES
 from opforge.codegen.spec.model import OpSpec
 from opforge.codegen.spec.parts import FunctionSpec, PlanConstant, TilingField
 from opforge.codegen.spec.section_parts import TorchTarget
@@ -37,10 +37,11 @@ class TilingFieldView:
 
 @dataclass(frozen=True)
 class TilingStructureView:
-    """A structure of the kernel sources: its header, its name, and the largest size of tiling data."""
+    """A structure of the kernel sources: its header, its name, the usual and the largest size of tiling data."""
 
     header: str
     name: Code
+    usual_bytes: int
     most_bytes: int
 
 
@@ -269,7 +270,7 @@ class OpView:
         structure = self.spec.tiling.structure
         if structure is None:
             return None
-        return TilingStructureView(structure.header, Code(structure.name), TILING_DATA_BYTES)
+        return TilingStructureView(structure.header, Code(structure.name), TILING_DATA_BYTES, STRUCTURE_BYTES)
 
     def assignment(self, name: str, value: Expr, text: int | str | None) -> AssignmentView:
         """Return the view of a size or field that an expression fills."""
@@ -349,6 +350,7 @@ class FunctionView:
         self.given = [argument for argument in arguments if argument.is_given]
         self.inputs = [argument for argument in arguments if not argument.tensor.is_output]
         self.outputs = [argument for argument in arguments if argument.tensor.is_output]
+        self.overwritten = [argument for argument in self.given if argument.tensor.is_overwritten]
         self.given_attrs = [(attr, by_name[attr.name]) for attr in op.attrs if attr.name in by_name]
         self.has_casts = any(argument.tensor.is_castable for argument in self.given)
         self.dfx_in = [param.name for param in self.params if param.kind != "output"]

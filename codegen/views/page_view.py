@@ -105,6 +105,7 @@ class PageView:
         source = self._spec.in_place.get(tensor.name) if kind == "output" else None
         kind = f"list of {kind}s" if tensor.dynamic else kind
         kind += {"one": ", a scalar", "list": ", a list of scalars"}.get(tensor.scalar or "", "")
+        kind += ", overwritten" * tensor.overwritten
         kind = f"output in the memory of {source.name}" if source else f"{'optional ' * tensor.optional}{kind}"
         return [tensor.name, kind, *taken, kernel, tensor.description]
 
@@ -151,7 +152,8 @@ class PageView:
     def names(self) -> Code:
         """List all names of each parameter."""
         targets = self._spec.torch.targets
-        heads = ["parameter", "graph IR", "ONNX", *(f.function for f in self._spec.aclnn), *(t.target for t in targets)]
+        nodes = ["ONNX"] if self._spec.outputs else []
+        heads = ["parameter", "graph IR", *nodes, *(f.function for f in self._spec.aclnn), *(t.target for t in targets)]
         places: list[tuple[str, TensorSpec | AttrSpec]] = [
             *((f"input {i}", tensor) for i, tensor in enumerate(self._spec.inputs)),
             *(("attribute", attr) for attr in self._spec.attrs),
@@ -160,7 +162,7 @@ class PageView:
         rows = [heads]
         shared = {output: source.name for output, source in self._spec.in_place.items()}
         for place, parameter in places:
-            row = [parameter.name, parameter.ir_name, place]
+            row = [parameter.name, parameter.ir_name, *[place][: len(nodes)]]
             for function in self._spec.aclnn:
                 names = {of: name for name, of in function.params.items()}
                 row.append(names.get(shared.get(parameter.name, parameter.name)) or _in_place(parameter, None))
@@ -190,9 +192,10 @@ class PageView:
         return _table([["label", "status", "constraint"], *rows])
 
     def _sentence(self, constraint: Constraint) -> Code:
+        required = [tensor.name for tensor in self._spec.tensors if not tensor.optional]
         in_case = ", in the first case whose condition is true" if len(self._spec.cases) > 1 else ""
         rules = {
-            "required": f"{_listed([t.name for t in self._spec.tensors if not t.optional])} must not be null",
+            "required": f"{_listed(required) or 'required parameters'} must not be null",
             "dtypes": "the dtypes are those of the table of parameters",
             "formats": "the storage formats are those below the table of parameters",
             "ranks": f"the numbers of dimensions are those of the table of shapes{in_case}",
@@ -298,7 +301,7 @@ def _cast_text(casts: Mapping[str, str], dtype: str) -> str:
 
 
 def _listed(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def _in_place(parameter: TensorSpec | AttrSpec, fixed: AttrValue | None) -> str:

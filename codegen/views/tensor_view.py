@@ -55,6 +55,7 @@ class TensorView:
         source = spec.in_place.get(tensor.name) if is_output else None
         # The input that shares its memory.
         self.in_place = Leader(spec, source) if source else None
+        self.is_overwritten = tensor.overwritten
         self.is_value_dependent = tensor.host_values or tensor.value_depend
         # Enumerators of opforge::DataType; empty: the dtype is that of `leader`.
         self.kernel_dtypes = _plan_dtypes(kernel_dtypes(spec, tensor))

@@ -51,7 +51,10 @@ def suggestion(domain: str, op_type: str, specs: Collection[OpSpec]) -> str:
     is_meant = domain in {OPFORGE_DOMAIN, NPU_DOMAIN} or (not domain and op_type.startswith(NPU_PREFIX))
     if not is_meant or any((domain, op_type) == (key.domain, key.op_type) for s in specs for key in source_keys(s)):
         return ""
-    spelled = {key.op_type: str(key) for key in (onnx_key(spec, domain) for spec in specs)}
+    for spec in specs:
+        if not spec.outputs and op_type.removeprefix(NPU_PREFIX) == spec.op_type:
+            return f"{spec.op_type} has no outputs, so models cannot contain it; call its aclnn function"
+    spelled = {key.op_type: str(key) for key in (onnx_key(spec, domain) for spec in specs if spec.outputs)}
     near = nearest(op_type, spelled)
     return f"did you mean {spelled[near]}?" if near else f"expected one of {', '.join(spelled.values())}"
 

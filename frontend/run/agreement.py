@@ -11,9 +11,12 @@ from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
 from opforge.codegen.data.names import unknown_operator
 from opforge.codegen.project import find_project
+from opforge.codegen.spec.call import named_members
 from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.spec.semantics import Call, infer
 from opforge.codegen.views.facts import NPU_DOMAIN, NPU_PREFIX
 from opforge.frontend.io.arrays import Array
+from opforge.frontend.ir.attributes import LIST_SIZES, counts_in, list_sizes, names_in
 from opforge.frontend.operators import project_specs
 from opforge.frontend.pipeline import convert
 from opforge.twin import run
@@ -72,8 +75,9 @@ def agree(
         raise AssertionError(f"{reference_path(spec)}: got no file, expected the NumPy reference; write it")
     result = run(op_type, inputs, attrs, level=level)
     found = []
+    given = {key: array for name, value in result.items() for key, array in named_members(spec, name, value).items()}
     for name, right in expected.items():
-        got = result[name]
+        got = given[name]
         tolerance = spec.tests.tolerance.get(got.dtype.name)
         labels = (f"in the {REFERENCE}", f"in the {KERNEL}")
         entry = compare(name, *widened(right, got, got.dtype.name), tolerance=tolerance, names=labels)
@@ -100,7 +104,11 @@ def agree_as_node(
         AssertionError: The node is not mapped, a result is missing, or results differ.
     """
     spec = _spec(op_type)
-    given = {name: value for name, value in inputs.items() if value is not None}
+    if not spec.outputs:  # models cannot contain it
+        agree(op_type, {name: value for name, value in inputs.items() if value is not None}, attrs)
+        return
+    members = (named_members(spec, name, value) for name, value in inputs.items() if value is not None)
+    given = {key: array for arrays in members for key, array in arrays.items() if array is not None}
     lists = {tensor.name for tensor in spec.host_lists}
     conversion = convert(_model(spec, given, attrs or {}, lists))
     if [entry.op for entry in conversion.mapped] != [op_type]:
@@ -121,10 +129,16 @@ def _require_same(found: Sequence[Comparison]) -> None:
 
 def _model(spec: OpSpec, given: Mapping[str, Array], attrs: Mapping[str, Any], lists: set[str]) -> ModelProto:
     """Return a model of one node; host lists are constants."""
-    names = [tensor.name if tensor.name in given else "" for tensor in spec.inputs]
+    counts = counts_in(spec, given)
+    names = [name if name in given else "" for name in names_in(spec.inputs, counts)]
     while names and not names[-1]:
         names.pop()
     outputs = [tensor.name for tensor in spec.outputs]
+    if any(tensor.dynamic for tensor in spec.outputs):  # the inputs determine the number of tensors
+        call = Call({name: array.shape for name, array in given.items()}, attrs=attrs)
+        outputs = list(infer(spec, call, with_checks=False))
+    sizes = list_sizes(spec, counts_in(spec, [*given, *outputs]))
+    attrs = {**attrs, **({LIST_SIZES: sizes} if sizes else {})}
     node = helper.make_node(f"{NPU_PREFIX}{spec.op_type}", names, outputs, _NODE, domain=NPU_DOMAIN, **attrs)
     types = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)

@@ -51,7 +51,7 @@ def numpy_reference(
         results = _function(path, path.stat().st_mtime_ns)(with_lists(inputs), default_attributes(spec) | dict(attrs))
         arrays = {
             name: np.asarray(array)
-            for tensor in spec.outputs
+            for tensor in spec.results
             for name, array in named_members(spec, tensor.name, results[tensor.name]).items()
         }
     except Exception as error:

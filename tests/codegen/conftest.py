@@ -71,5 +71,6 @@ def operators():
 @pytest.fixture(scope="session")
 def spec_of(operators, specimen, row_window):
     paths = ("specimens/pair_product", "specimens/add_to", "lists/add_lists", "lists/split_rows")
+    paths += ("no_outputs/scale_all", "no_outputs/fill_steps")
     others = load_specs([HERE / f"{path}.yaml" for path in paths])
     return {**operators, **{one.name: one for one in (specimen, row_window, *others)}}

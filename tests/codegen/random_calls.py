@@ -51,7 +51,7 @@ class Calls:
         test = self.rng.choice(self.spec.tests.shapes)
         symbols, attrs = dict(test.symbols), self.default_attrs() | test.attrs
         values = {name: list(numbers) for name, numbers in test.values.items()}
-        if self.rng.random() < 0.2:
+        if symbols and self.rng.random() < 0.2:
             symbol = self.rng.choice(list(symbols))
             if isinstance(symbols[symbol], int):
                 symbols[symbol] += self.rng.choice([-1, 1])
@@ -115,7 +115,8 @@ class Calls:
             if tensor not in self.spec.program.lists:
                 shapes[tensor] = self.shape(dims, symbols, attrs)
                 continue
-            number = count if tensor in case.parallel else (counts or {}).get(tensor, self.rng.randrange(1, 6))
+            is_bound = tensor in {*case.parallel, *(binding.tensor for binding in case.members)}
+            number = count if is_bound else (counts or {}).get(tensor, self.rng.randrange(1, 6))
             for index in range(number):
                 own = {symbol: symbols[symbol][index] for symbol in members if index < len(symbols[symbol])}
                 shapes[f"{tensor}[{index}]"] = self.shape(dims, {**symbols, **own, "index": index}, attrs)

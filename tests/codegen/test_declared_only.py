@@ -47,11 +47,14 @@ public:
 };
 OP_ADD(AddToList);
 """
-WITHOUT_TENSORS = """
+UNREAD_TENSORS = """
 class Wait : public OpDef {
 public:
     explicit Wait(const char* name) : OpDef(name)
     {
+        if (HasState()) {
+            this->Input("state").ParamType(REQUIRED).DataType({ge::DT_INT32});
+        }
         this->Attr("cycles").AttrType(REQUIRED).Int();
         this->AICore().AddConfig("ascend910b");
     }
@@ -114,7 +117,7 @@ def test_refused(load, old, new, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("source", [OP_DEF, WITHOUT_TENSORS])
+@pytest.mark.parametrize("source", [OP_DEF, UNREAD_TENSORS])
 def test_imported_op_def_is_generated_again(source, tmp_path):
     (draft,) = drafts(source, "source.cpp")
     write_project([draft], tmp_path / "made")
@@ -126,9 +129,9 @@ def test_imported_op_def_is_generated_again(source, tmp_path):
     assert any((tmp_path / "made" / "tests").rglob("reference/*.py")) != spec.declared_only
 
 
-def test_kernel_of_an_operator_without_tensors_is_refused(tmp_path, monkeypatch):
+def test_kernel_of_an_operator_with_unread_tensors_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "source.cpp").write_text(WITHOUT_TENSORS)
+    (tmp_path / "source.cpp").write_text(UNREAD_TENSORS)
     (tmp_path / "kernel.cpp").write_text("")
     result = CliRunner().invoke(app, ["import", "source.cpp", "--kernel", "kernel.cpp"])
     assert "--kernel: got Wait, which a spec can only declare" in str(result.exception)
@@ -137,7 +140,7 @@ def test_kernel_of_an_operator_without_tensors_is_refused(tmp_path, monkeypatch)
 
 def test_project_compiles_and_packs_without_it(tmp_path, monkeypatch):
     root = tmp_path / "made"
-    (draft,) = drafts(WITHOUT_TENSORS, "source.cpp")
+    (draft,) = drafts(UNREAD_TENSORS, "source.cpp")
     write_project([draft], root)
     project = Project(root)
     assert load_project(project) == ()

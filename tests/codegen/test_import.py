@@ -281,7 +281,7 @@ def test_page_is_read_in_each_encoding(encoding, draft, tmp_path):
     assert [t.dtypes for t in found.tensors] == [("float16", "float32")] * 3
     text = spec_text(found, tmp_path / "made")
     spec = only_spec(tmp_path / "made")
-    assert [one.check for one in spec.constraints[4:]] == ["len(S1) >= 2 and len(S1) <= 4", "mode >= 0 and mode <= 2"]
+    assert [one.check for one in spec.constraints[4:]] == ["len(x) >= 2 and len(x) <= 4", "mode >= 0 and mode <= 2"]
     assert list(spec.aclnn[0].params) == ["x", "scaleOptional", "mode", "out"]
     line = PAGE.split("\n").index("- 行数不超过4096。") + 1
     assert f"# - line {line}: - 行数不超过4096。" in text

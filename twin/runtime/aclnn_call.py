@@ -156,11 +156,11 @@ class AclnnCall:
 
     def output_arrays(self, dtypes: Mapping[str, Any], given: Mapping[str, Array | None]) -> dict[str, Array | None]:
         """Return the output arrays: given ones, otherwise new ones of the inferred shape and dtype."""
-        names = [output.name for output in self.spec.outputs]
+        names = [result.name for result in self.spec.results]
         if unknown := sorted((set(dtypes) | set(given)) - set(names)):
             raise UserError(f"{self.spec.op_type}: got output {unknown[0]!r}; {suggest(unknown[0], names)}")
         known = {key: array for name, value in given.items() for key, array in self._given(name, value).items()}
-        inferred = self._infer() if set(names) - set(given) else {}
+        inferred = self._infer() if {output.name for output in self.spec.outputs} - set(given) else {}
         arrays: dict[str, Array | None] = {}
         for output in self.spec.outputs:
             source = self.spec.in_place.get(output.name)
@@ -177,6 +177,10 @@ class AclnnCall:
                     for key, (shape, dtype) in inferred.items()
                     if parameter_of(key) == output.name
                 }
+        for tensor in self.spec.overwritten:
+            arrays |= {
+                key: self._in_place(key, known.get(key), self.inputs.get(key)) for key in self._keys(tensor.name)
+            }
         return arrays
 
     def _given(self, name: str, value: Any) -> dict[str, Array | None]:
@@ -267,6 +271,7 @@ class AclnnCall:
         acl = runtime()
         written_by = {output.name: output.name for output in self.spec.outputs}
         written_by |= {source.name: output for output, source in self.spec.in_place.items()}
+        written_by |= {tensor.name: tensor.name for tensor in self.spec.overwritten}
         written: list[tuple[Array, Extent, c_void_p]] = []
         with ExitStack() as stack:
             arguments: list[Any] = []

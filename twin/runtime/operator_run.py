@@ -151,6 +151,7 @@ def run(
         name = level_name(strict, level)
         options: dict[str, str | int] = {"soc": soc, "level": name, "threads": threads, "seed": seed}
         options["unread"] = ",".join(tensor.ir_name for tensor in built.spec.inputs if tensor.may_be_unread)
+        options["overwritten"] = ",".join(tensor.ir_name for tensor in built.spec.overwritten)
         if not isolate:
             opapi = _loaded(built.opapi)
             runtime().call("aclrtSetDevice", 0)  # contexts are per thread

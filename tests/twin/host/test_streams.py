@@ -215,7 +215,7 @@ def test_facts_of_the_device(acl):
         ("soc", "Ascend910Z", "got 'Ascend910Z'"),
         ("strict", "2", "expected 0 to 1"),
         ("threads", "-1", "expected 0 to"),
-        ("speed", "1", "expected soc, level, strict, threads, seed or unread"),
+        ("speed", "1", "expected soc, level, strict, threads, seed, unread or overwritten"),
     ],
 )
 def test_unknown_options_are_refused(acl, name, value, message):

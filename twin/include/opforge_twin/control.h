@@ -10,8 +10,8 @@ extern "C" {
 #endif
 
 /* Names: "soc", "level" ("strict", "device" or "fast"), "strict" ("0": level fast, "1": level strict), "threads",
-   "seed", "unread" (inputs separated by commas). Returns 0 on success; 2 for an unknown name or value, with the message
-   in aclGetRecentErrMsg. */
+   "seed", "unread" and "overwritten" (inputs separated by commas). Returns 0 on success; 2 for an unknown name or
+   value, with the message in aclGetRecentErrMsg. */
 int opforgeTwinSetOption(const char* name, const char* value);
 
 /* Returns the reports of all launches of the process since the last call as a JSON array. Members: op_type, tiling_key,

@@ -174,10 +174,11 @@ enum class Level : uint8_t { kStrict, kDevice, kFast };
 struct Options {
     bool strict = true;  ///< false: no shadow state of on-chip memories; global extents are still checked
     Level level = Level::kStrict;
-    uint32_t threads = 0;  ///< blocks that run at the same time; 0: number of cores of the machine
-    uint64_t seed = 0;     ///< block order and poison pattern; 0: different on each launch
-    bool autoSync = true;  ///< the compiler inserts flags in level device (the check compiler_order)
-    std::string unread{};  ///< inputs that a kernel may leave unread, separated by commas
+    uint32_t threads = 0;          ///< blocks that run at the same time; 0: number of cores of the machine
+    uint64_t seed = 0;             ///< block order and poison pattern; 0: different on each launch
+    bool autoSync = true;          ///< the compiler inserts flags in level device (the check compiler_order)
+    std::string unread{};          ///< inputs that a kernel may leave unread, separated by commas
+    std::string overwritten{"*"};  ///< inputs that an operator without outputs overwrites; *: all of them
 };
 
 /// Runs the kernel on the CPU. Kernel errors become findings of the report; they are not exceptions.

@@ -69,18 +69,20 @@ int opforgeTwinSetOption(const char* name, const char* value)
     if (option == "level") {
         return SetLevel(value) ? 0 : Refuse(Text("option level: got '", value, "', expected strict, device or fast"));
     }
-    if (option != "strict" && option != "threads" && option != "seed" && option != "unread") {
-        return Refuse(Text("option: got '", option, "', expected soc, level, strict, threads, seed or unread"));
+    const bool isNames = option == "unread" || option == "overwritten";
+    if (option != "strict" && option != "threads" && option != "seed" && !isNames) {
+        return Refuse(
+            Text("option: got '", option, "', expected soc, level, strict, threads, seed, unread or overwritten"));
     }
     uint64_t number = 0;
     const uint64_t highest = option == "strict" ? 1 : option == "threads" ? UINT32_MAX : UINT64_MAX;
-    if (option != "unread" && (!ReadNumber(value, number) || number > highest)) {
+    if (!isNames && (!ReadNumber(value, number) || number > highest)) {
         return Refuse(Text("option ", option, ": got '", value, "', expected 0 to ", highest));
     }
     const std::lock_guard<std::mutex> guard(lock);
     opforge::twin::Options options = opforge::twin::ProcessOptions();
-    if (option == "unread") {
-        options.unread = value;
+    if (isNames) {
+        (option == "unread" ? options.unread : options.overwritten) = value;
     } else if (option == "strict") {
         options.strict = number != 0;
         options.level = options.strict ? opforge::twin::Level::kStrict : opforge::twin::Level::kFast;

@@ -34,8 +34,12 @@ struct Definition {
     std::vector<Attribute> attributes;
     std::vector<std::string> socs;  ///< directory names ("ascend910b") the operator is configured for
 
-    /// Returns the number of dtype columns; 0 if unknown (REG_OP).
-    size_t Columns() const { return inputs.empty() ? 0 : inputs.front().dtypes.size(); }
+    /// Returns the number of dtype columns; 0 if unknown (REG_OP). Without tensors, it is 1.
+    size_t Columns() const
+    {
+        const std::vector<Parameter>& tensors = inputs.empty() ? outputs : inputs;
+        return tensors.empty() ? 1 : tensors.front().dtypes.size();
+    }
 };
 
 }  // namespace opforge::twin::host

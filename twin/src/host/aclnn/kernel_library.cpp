@@ -71,7 +71,8 @@ bool FindColumn(const Definition& definition, const CallDtypes& dtypes, std::vec
         for (const Parameter& parameter : *parameters) {
             if (parameter.dtypes.size() != definition.Columns()) {
                 problem = Text("its OpDef has ", parameter.dtypes.size(), " dtypes for ", parameter.name, " and ",
-                               definition.Columns(), " for ", definition.inputs.front().name,
+                               definition.Columns(), " for ",
+                               (definition.inputs.empty() ? definition.outputs : definition.inputs).front().name,
                                "; the lists are columns and need equal lengths");
                 return false;
             }

@@ -262,9 +262,19 @@ void AddLaunchArguments(const std::vector<Parameter>& parameters,
     }
 }
 
-/// An input and an output with the same name are one tensor that is updated in place.
-void MarkUpdated(LaunchRequest& request)
+/// Returns whether an operator without outputs may overwrite an input; a tensor of a list has the name `x[0]`.
+bool IsOverwritten(const std::string& name)
 {
+    const std::string names = ProcessOptions().overwritten;
+    return names == "*" || ("," + names + ",").find("," + name.substr(0, name.find('[')) + ",") != std::string::npos;
+}
+
+/// An input and an output with the same name are one tensor that is updated in place.
+void MarkUpdated(LaunchRequest& request, bool hasOutputs)
+{
+    for (GmArgument& input : request.arguments) {
+        input.isOutput = input.isOutput || (!hasOutputs && !input.isHostList && IsOverwritten(input.name));
+    }
     for (GmArgument& input : request.arguments) {
         for (GmArgument& output : request.arguments) {
             if (input.isInput && output.isOutput && input.name == output.name) {
@@ -378,7 +388,7 @@ aclnnStatus AddAicoreTask(aclOpExecutor* executor, const char* opType, std::init
     std::vector<size_t> holders;
     AddLaunchArguments(definition.inputs, arguments.inputs, false, request, views, holders);
     AddLaunchArguments(definition.outputs, arguments.outputs, true, request, views, holders);
-    MarkUpdated(request);
+    MarkUpdated(request, !definition.outputs.empty());
     uint64_t workspaceBytes = 0;
     for (const size_t bytes : call->tiling.workspaces) {
         workspaceBytes += bytes;

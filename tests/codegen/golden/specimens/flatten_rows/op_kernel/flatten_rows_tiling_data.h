@@ -14,7 +14,7 @@ namespace opforge {
 /// What the plan of FlattenRows hands to its kernel.
 using FlattenRowsTilingData = ::rows::Data;
 static_assert(std::is_trivially_copyable<FlattenRowsTilingData>::value, "tiling data is copied as bytes");
-static_assert(sizeof(FlattenRowsTilingData) <= 2048, "tiling data is too large");
+static_assert(sizeof(FlattenRowsTilingData) <= 16384, "tiling data is too large");
 
 enum FlattenRowsTilingKey : uint64_t {
     FLATTEN_ROWS_NARROW = 1,
