@@ -61,6 +61,19 @@ def clone(tmp_path_factory):
     operator(folder, "own_op", before=OWN_STRUCTURE, start=start, kernel=AGAIN)
     operator(folder, "named_op", before=NAMED_TEST, kernel=NAMED_KERNEL)
     (folder / "math/named_op/tests/ut/op_kernel/named_op_tiling_def.h").write_text(NAMED_HEADER)
+    # The header of the test has no dtypes: those of the definition replace them.
+    before, kernel, header = (
+        text.replace("Named", "Dtype").replace("named", "dtype") for text in (NAMED_TEST, NAMED_KERNEL, NAMED_HEADER)
+    )
+    operator(folder, "dtype_op", before=before, kernel=kernel)
+    header = header.replace("#define DTYPE_X float\n", "")
+    assert "DTYPE_X" not in header
+    (folder / "math/dtype_op/tests/ut/op_kernel/dtype_op_tiling_def.h").write_text(header)
+    operator(
+        folder, "later_op", kernel='#include "kernel_operator.h"\n#include "arch35/later_op.h"\n__global__ void f();\n'
+    )
+    (folder / "math/later_op/op_host/later_op_def.cpp").write_text("OP_ADD(LaterOp);")
+    (folder / "math/later_op/op_kernel/later_op_apt.cpp").unlink()
     operator(
         folder, "unknown_op", kernel='#include "kernel_operator.h"\n__global__ void f() { AscendC::NoSuchCall(1); }\n'
     )
@@ -88,6 +101,7 @@ def test_rows_state_compile_run_and_result_status(first):
     assert facts(rows["wrong_op"]) == (True, True, False)
     assert facts(rows["own_op"]) == (True, True, True), rows["own_op"]
     assert facts(rows["named_op"]) == (True, True, True), rows["named_op"]
+    assert facts(rows["dtype_op"]) == (True, True, True), rows["dtype_op"]
     assert facts(rows["unknown_op"]) == (False, False, None)
     assert facts(rows["passes"]) == (True, True, True)
     assert facts(rows["fails"]) == (True, True, False)
@@ -112,6 +126,7 @@ def test_sources_of_other_chips_are_listed_with_a_reason(first):
     reasons = {Path(entry["path"]).stem: entry["reason"] for entry in first[1]["excluded"]}
     assert "ascend310p" in reasons["other_op"]
     assert "ascend950" in reasons["right_op_apt"]
+    assert "arch35/later_op.h" in reasons["later_op"]
 
 
 def test_page_has_every_row_and_loads_no_files(first):

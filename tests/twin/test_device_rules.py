@@ -137,7 +137,7 @@ RULES: dict[str, dict[str, list[str]]] = {
         "result": ["launch:test_poison_differs_from_launch_to_launch"],
     },
     "the atomic mode has a dtype, one tensor and an end": {
-        "compile error": ["refusals:SetAtomicAdd<int64_t>();"],
+        "compile error": ["refusals:SetAtomicMax<int64_t>();"],
         "atomic_dtype": ["checks:atomic_of_other_dtype"],
         "warning: atomic_second_tensor": ["memory:second_tensor_in_atomic_mode"],
         "atomic_left_on": ["checks:atomic_left_on"],

@@ -263,7 +263,7 @@ CUBE_PLANTED = [
         "expected L0A",
     ),
     Planted("copy_to_l0a", "DataCopy(b1, bGm, 960);", "DataCopy(a2, bGm, 960);", "position", "written by MTE1"),
-    Planted("copy_out_of_l1", "DataCopy(b1, bGm, 960);", "DataCopy(cGm, b1, 480);", "core_kind", "no pipe MTE3"),
+    Planted("copy_out_of_l0a", "DataCopy(b1, bGm, 960);", "DataCopy(cGm, a2, 480);", "position", "MTE3 does not read"),
     Planted("scalar_in_l1", "DataCopy(b1, bGm, 960);", "b1.SetValue(0, half(1));", "position", "pipe S does not write"),
     Planted("vector_instruction", "DataCopy(b1, bGm, 960);", "Adds(b1, b1, half(1), 16);", "core_kind", "no pipe V"),
     Planted(
@@ -307,7 +307,13 @@ CUBE_PLANTED = [
     Planted("small_image", "SetFmatrix(6, 8,", "SetFmatrix(4, 8,", "window", "of a matrix of 32 rows"),
     Planted("padded_image", SET_IMAGE, "padding[1] = 1; " + SET_IMAGE, "field_range", "without padding"),
     Planted("other_convolution", WINDOW, WINDOW + " window.filterW = 2;", "field_range", "windows of matrices"),
-    Planted("bias_without_tensor", SECOND, SECOND.replace("0, false, false", "0, true, false"), "bias", "has no bias"),
+    Planted(
+        "bias_table_too_short",
+        SECOND,
+        SECOND.replace("24, 48, 0, false, false", "32, 48, 0, true, false"),
+        "uninitialised_read",
+        "bias",
+    ),
     Planted("bias_and_zero", FIRST, FIRST.replace("false, false", "false, true"), "field_range", "cmatrixInitVal"),
     Planted(
         "fractals_of_odd_width",
@@ -413,7 +419,7 @@ MIX_PLANTED = [
     Planted(
         "flag_of_sync_all", "CrossCoreWaitFlag(1);", "CrossCoreWaitFlag(11);", "field_range", "SyncAll uses 11..14"
     ),
-    Planted("pipe_of_others", SET, "CrossCoreSetFlag<2, PIPE_MTE3>(0);", "core_kind", "AIC cores have no pipe MTE3"),
+    Planted("pipe_of_others", SET, "CrossCoreSetFlag<2, PIPE_V>(0);", "core_kind", "AIC cores have no pipe V"),
     Planted(
         "mode_one_on_cube",
         "CrossCoreSetFlag<0, PIPE_FIX>(2);",

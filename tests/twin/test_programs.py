@@ -624,6 +624,28 @@ def test_level_device_ignores_buffers_of_other_cores():
     assert [finding.kind for finding in findings] == ["core_kind"]
 
 
+OTHER_TENSORS = """#include "kernel_operator.h"
+extern "C" __global__ __aicore__ void kernel(GM_ADDR x)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_1);
+    AscendC::LocalTensor<float> rows(AscendC::TPosition::VECCALC, 0, 64), left(AscendC::TPosition::A1, 0, 64);
+    (void)x;
+    USE
+}
+"""
+
+
+def test_level_device_ignores_tensors_of_other_cores():
+    """A tensor at an address in a memory of the other cores is only an error if an instruction uses it."""
+    x = np.zeros(64, np.float32)
+    for level, kinds in (("strict", {"core_kind"}), ("fast", {"core_kind"}), ("device", set())):
+        findings = launch(OTHER_TENSORS.replace("USE", ""), "kernel", 1, [x], level=level, lint=False)
+        assert {finding.kind for finding in findings} == kinds
+    use = "if ASCEND_IS_AIC { rows.SetValue(0, 1.0f); }"
+    findings = launch(OTHER_TENSORS.replace("USE", use), "kernel", 1, [x], level="device", lint=False)
+    assert findings, "the use of a tensor without memory is not found"
+
+
 @pytest.mark.parametrize(
     ("code", "word"),
     [

@@ -186,14 +186,15 @@ def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
         return _other(source, "contains no kernel")
     if place := _OTHER_FOLDERS.search(f"/{path}"):
         return _other(source, f"in a folder for other architectures or experiments: {place[0].strip('/')}")
-    definitions = [
-        found
-        for name in tree.below(f"{home}/op_host")
-        if name.endswith("_def.cpp") and (found := read_definition(tree.text(name))) is not None
-    ]
-    definition = definitions[0] if definitions else None
+    definition = _definition(tree, path, home)
     if definition and (reason := _not_for_chip(definition, stem, home)):
         return _other(source, reason)
+    names = [name for name in _INCLUDED.findall(code) if _OTHER_FOLDERS.search(f"/{name}")]
+    others = [name for name in _INCLUDED.findall(code) if name not in names and not name.startswith("kernel_")]
+    if names and not others and not (definition and set(_CHIPS) & set(definition.chips)):
+        return _other(source, f"includes only headers for other architectures: {names[0]}")
+    if "/opgen/template/" in f"/{path}":
+        return _other(source, "a template of a generator with placeholders")
     if not definition and stem.endswith(("_apt", "_310p", "_arch35")):
         return _other(source, f"its name ends in {stem[stem.rindex('_') :]}: for other architectures")
     op_type = definition.op_type if definition else stem.title().replace("_", "")
@@ -224,6 +225,15 @@ def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
     source.test_defines = list(dict.fromkeys(re.findall(r"-D(\w+(?:=[\w.]+)?)", " ".join(added[:1]))))
     source.include_dirs = list(dict.fromkeys(_operator_folders(tree, home, tests)))
     return source
+
+
+def _definition(tree: Tree, path: str, home: str) -> Definition | None:
+    """Return the definition of a kernel's operator; a folder `op_host` may have several operators in folders."""
+    names = [name for name in tree.below(f"{home}/op_host") if name.endswith(".cpp")]
+    own = f"{home}/op_host/{PurePosixPath(path).parent.name}/"
+    chosen = [name for name in names if name.endswith("_def.cpp")] or [name for name in names if name.startswith(own)]
+    found = (read_definition(tree.text(name)) for name in chosen)
+    return next((definition for definition in found if definition is not None), None)
 
 
 def structures(text: str) -> set[str]:

@@ -15,7 +15,10 @@ from opforge.twin.cpp_text import printed
 _TYPES = {dtype.ge: dtype.kernel for dtype in CANN_DTYPES if dtype.kernel}
 # A kernel compares the numbers of the enumerators in preprocessor conditions.
 _NUMBERS = {dtype.ge: dtype.number for dtype in CANN_DTYPES if dtype.ge in _TYPES}
-_NUMBERS |= {f"FORMAT_{name}": number for name, number in FORMATS.items()}
+_FORMATS = {f"FORMAT_{name}": number for name, number in FORMATS.items()}
+# Formats of convolutions, which specs do not have.
+_FORMATS |= {"FORMAT_NDC1HWC0": 32, "FORMAT_FRACTAL_Z_3D": 33}
+_NUMBERS |= _FORMATS
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,11 @@ def has_auto_sync(cmake: str, config: str, op_type: str, chip: str) -> bool:
 def number_header(names: Iterable[str] = _NUMBERS) -> str:
     """Return the macros of the enumerators of dtypes and formats, which unit tests may define again."""
     return printed("macros.h.j2", macros=[(name, _NUMBERS[name]) for name in names])
+
+
+def format_header() -> str:
+    """Return the macros of the enumerators of formats."""
+    return number_header(_FORMATS)
 
 
 def dtype_header(definition: Definition | None) -> str:

@@ -25,7 +25,7 @@ from .compile import Options, compile_example, compile_kernels
 from .compiler_text import first_error
 from .confine import restrict_files
 from .discover import Source, structures
-from .op_sources import number_header
+from .op_sources import format_header, number_header
 from .program_run import REPORT, Place, Result, copy_folder, read_beginning
 
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/proc", "/sys", "/dev")
@@ -176,7 +176,7 @@ def _example(source: Source, made: Path, place: Place, settings: dict[str, Any],
 def _operator(source: Source, made: Path, place: Place, settings: dict[str, Any], row: Row) -> None:
     trial = Row(row.path, row.kind)
     # A unit test contains the kernel: without errors, the kernel is not compiled again.
-    if not source.tests or not _compile(source, _test_sources(source, made), made / "program", settings, trial):
+    if not source.tests or not _compile_test(source, made, settings, trial):
         kernel = Path(source.root, source.sources[0])
         wrapper = made / f"{kernel.stem}_kernel.cpp"
         wrapper.write_text(_kernel_text(kernel, source.tiling + source.dtypes), encoding="utf-8")
@@ -201,23 +201,35 @@ def _operator(source: Source, made: Path, place: Place, settings: dict[str, Any]
         row.reason = row.reason or ("" if int(found[2]) else "its unit test compares no outputs")
 
 
-def _test_sources(source: Source, made: Path) -> list[Path]:
+def _compile_test(source: Source, made: Path, settings: dict[str, Any], row: Row) -> bool:
+    """Compile the unit test of a kernel; with the dtypes of the definition only if the kernel needs them."""
+    if _compile(source, _test_sources(source, made), made / "program", settings, row):
+        return True
+    if not any(name.startswith(("DT_", "DTYPE_", "ORIG_DTYPE_")) for name in row.missing):
+        return False
+    again = Row(row.path, row.kind)
+    return _compile(source, _test_sources(source, made, source.dtypes), made / "program", settings, again)
+
+
+def _test_sources(source: Source, made: Path, numbers: str | None = None) -> list[Path]:
     """Return the sources of a unit test: kernel and test, each after the header of the tiling data, and main."""
     kernel = Path(source.root, source.sources[0])
     given = [define.partition("=") for define in source.test_defines]
     macros = [(name, _TYPE_NAMES.get(value, value or "1")) for name, _, value in given]
     tiling, dtypes = source.tiling, source.dtypes
+    before = _numbers(source) if numbers is None else numbers
     if source.test_header:
         tiling, dtypes = _test_tiling(source), ""
     elif source.has_lists:
         tiling += printed("test_tiling.h.j2", header="")
     dtypes += printed("macros.h.j2", macros=macros, replaces=True)
-    texts = {"tested": _kernel_text(kernel, _numbers(source) + tiling + dtypes, is_unit_test=True)}
+    texts = {"tested": _kernel_text(kernel, before + tiling + dtypes, is_unit_test=True)}
     for index, test in enumerate(source.tests):
         path = Path(source.root, test)
         texts[f"test{index}"] = printed(
             "unit_test.cpp.j2",
-            macros=number_header(["DT_INT4"] if "DT_INT4" in _header_text(source) else ()),
+            # A unit test may include the kernel.
+            macros=numbers or number_header(["DT_INT4"] if "DT_INT4" in _header_text(source) else ()),
             tiling=tiling,
             has_tiling=source.test_has_tiling,
             path=path,
@@ -229,11 +241,12 @@ def _test_sources(source: Source, made: Path) -> list[Path]:
 
 
 def _numbers(source: Source) -> str:
-    """Return the macros of dtypes if a unit test sets the dtypes of its kernel.
+    """Return the macros of formats, and those of dtypes if a unit test sets the dtypes of its kernel.
 
-    Without them, all preprocessor conditions on dtypes are true, as in other builds of such tests.
+    Without those of dtypes, all preprocessor conditions on dtypes are true, as in other builds of such tests.
     """
-    return number_header() if "ORIG_DTYPE" in _header_text(source) + " ".join(source.test_defines) else ""
+    has_dtypes = "ORIG_DTYPE" in _header_text(source) + " ".join(source.test_defines)
+    return number_header() if has_dtypes else format_header()
 
 
 def _header_text(source: Source) -> str:

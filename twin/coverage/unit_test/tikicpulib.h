@@ -21,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "kernel_operator.h"
 #include "opforge_twin/launch.h"
+#include "securec.h"
 
 /// Unit tests name it in using-directives; it may have no host code.
 namespace optiling {

@@ -49,7 +49,6 @@ inline Product ProductOf(const AscendC::MmadParams& params, const Call& call)
 
 inline ProductStore ProductStoreOf(const AscendC::FixpipeParamsV220& params, bool asRows, const Call& call)
 {
-    Field("ndNum (the twin stores one matrix)", params.ndNum, 1, 1, call);
     Field("isChannelSplit (the twin does not split)", params.isChannelSplit ? 1 : 0, 0, 0, call);
     RequireMultiple("nSize", asRows ? 0 : params.nSize, 16, "columns", "store whole fractals", call);
     return {Field("mSize", params.mSize, 0, asRows ? 8192 : kFieldMax16, call),
@@ -60,6 +59,21 @@ inline ProductStore ProductStoreOf(const AscendC::FixpipeParamsV220& params, boo
             params.reluEn,
             Field("unitFlag", params.unitFlag, 0, 3, call),
             params.deqScalar};
+}
+
+/// Stores matrices of rows: fractals of 16 x 16 sums apart in L0C, elements apart in global memory.
+inline void StoreMatrices(GlobalView dst, LocalView src, const ProductStore& store,
+                          const AscendC::FixpipeParamsV220& params, bool asRows, const Call& call)
+{
+    const bool isOne = !asRows || params.ndNum == 1;
+    const int64_t count = isOne ? 1 : Field("ndNum", params.ndNum, 1, kFieldMax16, call);
+    const int64_t srcStride = isOne ? 0 : Field("srcNdStride", params.srcNdStride, 1, 512, call);
+    const int64_t dstStride = isOne ? 0 : Field("dstNdStride", params.dstNdStride, 1, kFieldMax16, call);
+    for (int64_t matrix = 0; matrix < count; ++matrix) {
+        StoreProduct(dst, src, store, asRows, call);
+        dst.address += static_cast<uint64_t>(dstStride * dst.size);
+        src.address += srcStride * 16 * 16 * src.size;
+    }
 }
 
 }  // namespace opforge::twin::kernel
@@ -196,6 +210,20 @@ OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                      call);
 }
 
+template <typename T>
+OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+                          const LoadData3DParamsV2Pro& loadDataParams)
+{
+    constexpr static IsResetLoad3dConfig imageOfSet{false, false};
+    LoadData<T, imageOfSet>(dst, src, loadDataParams.template Fields<T>());
+}
+
+template <typename T>
+void LoadData(const LocalTensor<T>& /*dst*/, const LocalTensor<T>& /*src*/, const LoadData2DParamsV2& /*params*/)
+{
+    static_assert(sizeof(T) == 0, "LoadData: Ascend 910B does not have LoadData2DParamsV2; use LoadData2DParams");
+}
+
 // Fill: the name since 2026.
 #define OPFORGE_FILL(name)                                                                                      \
     template <typename T>                                                                                       \
@@ -222,7 +250,14 @@ OPFORGE_API void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const
     twin::GateMmad<U>();
     twin::RequireProduct<T, U, S>();
     const twin::Call call{"Mmad", twin::Here()};
-    twin::Multiply(dst.View(), fm.View(), filter.View(), nullptr, twin::ProductOf(mmadParams, call), call);
+    const twin::Product product = twin::ProductOf(mmadParams, call);
+    if (!product.startsAtBias) {
+        return twin::Multiply(dst.View(), fm.View(), filter.View(), nullptr, product, call);
+    }
+    // cmatrixSource: the sums begin with the bias table, from its first byte on.
+    const int64_t bytes = (product.n * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+    const twin::LocalView bias = twin::ViewAt(TPosition::C2, 0, bytes, call);
+    twin::Multiply(dst.View(), fm.View(), filter.View(), &bias, product, call);
 }
 
 template <typename T, typename U, typename S, typename V>
@@ -291,7 +326,8 @@ OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, 
     static_assert(config.format != CO2Layout::COLUMN_MAJOR, "Fixpipe: Ascend 910B has CFG_ROW_MAJOR and CFG_NZ");
     const twin::Call call{"Fixpipe", twin::Here()};
     constexpr bool asRows = config.format == CO2Layout::ROW_MAJOR;
-    twin::StoreProduct(dst.View(), src.View(), twin::ProductStoreOf(intriParams, asRows, call), asRows, call);
+    twin::StoreMatrices(dst.View(), src.View(), twin::ProductStoreOf(intriParams, asRows, call), intriParams, asRows,
+                        call);
 }
 
 /// Stores to L1, always as fractals.
@@ -317,7 +353,7 @@ OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, 
     constexpr bool asRows = config.format == CO2Layout::ROW_MAJOR;
     twin::ProductStore store = twin::ProductStoreOf(intriParams, asRows, call);
     store.quantTensor = &cbufWorkspace.View();
-    twin::StoreProduct(dst.View(), src.View(), store, asRows, call);
+    twin::StoreMatrices(dst.View(), src.View(), store, intriParams, asRows, call);
 }
 
 template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR, typename S = uint64_t>

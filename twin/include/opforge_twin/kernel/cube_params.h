@@ -164,6 +164,59 @@ struct LoadData3DParamsV2 {
     LoadData3DParamsV2() {}
 };
 
+/// The same with combined fields; SetFmatrix and SetLoadDataPaddingValue give the image and the padding.
+struct LoadData3DParamsV2Pro {
+    twin::Given16 channelSize = 0;
+    bool enTranspose = false;
+    bool enSmallK = false;
+    bool filterSizeW = false;
+    bool filterSizeH = false;
+    bool fMatrixCtrl = false;
+    uint64_t extConfig = 0;                 ///< 16 bits each: kExtension, mExtension, kStartPt, mStartPt
+    uint64_t filterConfig = 0x10101010101;  ///< 8 bits each: strides, filter and dilation, each W and H
+
+    LoadData3DParamsV2Pro() {}
+
+    template <typename T>
+    LoadData3DParamsV2<T> Fields() const
+    {
+        const auto word = [](uint64_t value, int index) { return static_cast<uint16_t>(value >> (16 * index)); };
+        const auto byte = [](uint64_t value, int index) { return static_cast<uint8_t>(value >> (8 * index)); };
+        LoadData3DParamsV2<T> fields;
+        fields.channelSize = channelSize;
+        fields.kExtension = word(extConfig, 0);
+        fields.mExtension = word(extConfig, 1);
+        fields.kStartPt = word(extConfig, 2);
+        fields.mStartPt = word(extConfig, 3);
+        fields.strideW = byte(filterConfig, 0);
+        fields.strideH = byte(filterConfig, 1);
+        fields.filterW = byte(filterConfig, 2);
+        fields.filterH = byte(filterConfig, 3);
+        fields.dilationFilterW = byte(filterConfig, 4);
+        fields.dilationFilterH = byte(filterConfig, 5);
+        fields.enTranspose = enTranspose;
+        fields.enSmallK = enSmallK;
+        fields.filterSizeW = filterSizeW;
+        fields.filterSizeH = filterSizeH;
+        fields.fMatrixCtrl = fMatrixCtrl;
+        return fields;
+    }
+};
+
+/// For LoadData of other products; a use is a compile error.
+struct LoadData2DParamsV2 {
+    uint32_t mStartPosition = 0;
+    uint32_t kStartPosition = 0;
+    uint16_t mStep = 0;
+    uint16_t kStep = 0;
+    int32_t srcStride = 0;
+    uint16_t dstStride = 0;
+    bool ifTranspose = false;
+    uint8_t sid = 0;
+
+    LoadData2DParamsV2() {}
+};
+
 /// Blocks of 32 bytes in L1, or 512 bytes in L0A and L0B.
 template <typename T>
 struct InitConstValueParams {

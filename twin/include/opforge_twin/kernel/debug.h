@@ -81,6 +81,16 @@ OPFORGE_API void asc_dump_l1buf(__cbuf__ T* input, uint32_t desc, uint32_t dump_
     twin::DumpLocal(view, {desc, 0, dump_size, 0}, call);
 }
 
+/// The same of L0C.
+template <typename T>
+OPFORGE_API void asc_dump_cbuf(__cc__ T* input, uint32_t desc, uint32_t dump_size)
+{
+    namespace twin = opforge::twin::kernel;
+    const twin::Call call{"asc_dump_cbuf", twin::Here()};
+    const twin::LocalView view = twin::ViewOf(reinterpret_cast<uint64_t>(input), twin::DtypeOf<T>(), sizeof(T), call);
+    twin::DumpLocal(view, {desc, 0, dump_size, 0}, call);
+}
+
 namespace AscendC {
 
 /// Prints `dumpSize` elements from element `countOff` on.

@@ -253,11 +253,6 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
         block->Warn("no_effect", Pipe::kCube, call, "m, n or k is 0: the instruction does nothing");
         return;
     }
-    if (product.startsAtBias && bias == nullptr) {
-        block->Fail("bias", Pipe::kCube, call,
-                    "cmatrixSource selects the bias table, but the call has no bias; use the overload with a bias "
-                    "tensor of TPosition::C2");
-    }
     const int64_t perByte = a.dtype == Dtype::kInt4 ? 2 : 1;
     const int64_t kBytes = CeilDiv(product.k * a.size, perByte);
     const int64_t kFractals = RoundUp(kBytes, product.hasWideK && a.size == 4 ? 2 * kRowBytes : kRowBytes) / kRowBytes;

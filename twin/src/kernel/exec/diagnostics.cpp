@@ -65,7 +65,9 @@ void Diagnostics::Require(CoreKind kind, const Call& call)
 void Diagnostics::RequirePipe(Pipe wanted, const Call& call)
 {
     constexpr PipeSet vector = PipeSet::Of(Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3, Pipe::kAll);
-    constexpr PipeSet cube = PipeSet::Of(Pipe::kScalar, Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kFix, Pipe::kAll);
+    // Cube cores copy from L1 to global memory on MTE3.
+    constexpr PipeSet cube =
+        PipeSet::Of(Pipe::kScalar, Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kMte3, Pipe::kFix, Pipe::kAll);
     constexpr PipeSet both =
         PipeSet::Of(Pipe::kScalar, Pipe::kVector, Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kMte3, Pipe::kAll);
     const bool isCoupled = position_.kind == CoreKind::kCoupled;

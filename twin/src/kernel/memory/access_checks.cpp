@@ -129,7 +129,11 @@ void AccessChecks::Use(const LocalView& view, int64_t bytes, Pipe pipe, AccessKi
     const LocalUnit& unit = local_.UnitOf(buffer.begin);
     CheckUnit(unit, pipe, kind, operand, call);
     CheckState(buffer, pipe, kind, operand, call);
-    if (view.address < view.begin || view.address + bytes > view.end) {
+    // The device does not use the size of a tensor at an address that the kernel chose.
+    const bool isFixed = buffer.isFixed && !kFixedSize.Has(launch_.options.level);
+    const int64_t begin = isFixed ? buffer.begin : view.begin;
+    const int64_t end = isFixed ? buffer.end : view.end;
+    if (view.address < begin || view.address + bytes > end) {
         diagnostics_.Fail(
             unit.rangeKind, pipe, call,
             Text(operand, kind == AccessKind::kRead ? " reads" : " writes", " bytes [", view.address - view.begin, ", ",

@@ -289,16 +289,11 @@ void* LivePipe(const Call& call)
     return block->local.pipe;
 }
 
-namespace {
-
-/// Whether InitBuffer is for a memory of the other cores of a mixed kernel. A later use of the buffer is a finding.
-bool IsIgnored(Block& block, TPosition position)
+bool IsOfOtherCores(Block& block, TPosition position)
 {
     return block.launch.layout.IsMixed() && block.local.UnitAt(position) == nullptr &&
            !kOtherCoreBuffer.Has(block.launch.options.level);
 }
-
-}  // namespace
 
 uint32_t AddQueue(uint32_t pool, TPosition source, TPosition destination, int64_t depth, int64_t buffers, int64_t bytes,
                   const Call& call)
@@ -307,7 +302,7 @@ uint32_t AddQueue(uint32_t pool, TPosition source, TPosition destination, int64_
     RequirePipe(*block, call);
     Field("num", buffers, 1, LocalMemory::kMaxBuffers, call);
     Field("len", bytes, kEmptyBuffer.Has(block->launch.options.level) ? 1 : 0, 4294967295, call);
-    if (IsIgnored(*block, PositionOf(source, destination))) {
+    if (IsOfOtherCores(*block, PositionOf(source, destination))) {
         return NewQueue(block->local, source, destination, depth);
     }
     LocalUnit& unit = ArenaOf(*block, pool, PositionOf(source, destination), buffers, call);
@@ -328,7 +323,7 @@ LocalView AddScratch(uint32_t pool, TPosition position, int64_t bytes, const Cal
     const Entry block(call);
     RequirePipe(*block, call);
     Field("len", bytes, kEmptyBuffer.Has(block->launch.options.level) ? 1 : 0, 4294967295, call);
-    if (IsIgnored(*block, position)) {
+    if (IsOfOtherCores(*block, position)) {
         return {};
     }
     LocalUnit& unit = ArenaOf(*block, pool, position, 1, call);

@@ -49,6 +49,9 @@ LocalView FixedView(Block& block, const LocalUnit& unit, TPosition position, int
 LocalView ViewAt(TPosition position, int64_t address, int64_t bytes, const Call& call)
 {
     const Entry block(call);
+    if (IsOfOtherCores(*block, position)) {
+        return {};
+    }
     const LocalUnit& unit = RequireUnit(*block, position, call);
     if (address % kBlockBytes != 0) {
         block->Fail(

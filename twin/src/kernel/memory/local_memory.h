@@ -154,6 +154,8 @@ private:
 
 /// The memory of a position; ends the block if its core does not have it.
 LocalUnit& RequireUnit(Block& block, AscendC::TPosition position, const Call& call);
+/// Whether a buffer or tensor is in a memory of the other cores of a mixed kernel, and only a use of it is a finding.
+bool IsOfOtherCores(Block& block, AscendC::TPosition position);
 
 }  // namespace opforge::twin::kernel
 
