@@ -101,7 +101,8 @@ def rendered(specs: Sequence[tuple[OpSpec, Path]], *, is_complete: bool) -> Gene
         has_plan = spec.own_plan is None or is_file(root / spec.own_plan)
         has_kernel = is_file(root / spec.kernel)
         if spec.declared_only:
-            left_out.append(f"{spec.op_type}: everything but OpDef and REG_OP; the spec has 'declared_only: true'")
+            declared = "OpDef and REG_OP" if spec.has_op_def else "REG_OP (OpDef has no lists of strings)"
+            left_out.append(f"{spec.op_type}: everything but {declared}; the spec has 'declared_only: true'")
         elif not has_plan:
             left_out.append(f"{spec.op_type}: tiling and kernel entry; {spec.own_plan} is missing")
         elif not has_kernel:

@@ -63,8 +63,9 @@ def render(spec: OpSpec, *, has_plan: bool = True, has_kernel: bool = True) -> l
     files = {
         f"op_proto/{op.name}_proto.h": _text("proto.h.j2", op),
         f"op_proto/{op.name}_proto.cpp": _text("proto.cpp.j2", op),
-        f"op_host/{op.name}_def.cpp": _text("def.cpp.j2", op),
     }
+    if spec.has_op_def:
+        files[f"op_host/{op.name}_def.cpp"] = _text("def.cpp.j2", op)
     if spec.declared_only:
         return sorted(files.items())
     files |= {

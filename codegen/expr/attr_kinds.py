@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 # The type of an attribute that an aclnn function has as a scalar object.
 SCALAR_TYPE = "const aclScalar *"
-AttrValue: TypeAlias = bool | int | float | str | tuple[bool | int | float, ...]
+AttrValue: TypeAlias = bool | int | float | str | tuple[bool | int | float | str, ...]
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class AttrKind:
         name: Its name in specs.
         types: The Python types of a value, or of an item of a list.
         meaning: A value in messages.
-        c_types: Its types in aclnn functions; the first is the usual one.
+        c_types: Its types in aclnn functions; the first is the usual one. Empty: OpDef and aclnn do not have the type.
         cpp: Its type in plans and checks.
         ge: Its name in REG_OP and OpDef.
         getter: Its getter in gert::RuntimeAttrs.
@@ -66,7 +66,7 @@ def _list_of(item: AttrKind, array: str, getter: str, onnx: str, plugin: str) ->
         f"list_{item.name}",
         item.types,
         f"a list, each item {item.meaning}",
-        (f"const {array} *",),
+        (f"const {array} *",) if array else (),
         f"std::vector<{item.cpp}>",
         f"List{item.ge}",
         getter,
@@ -109,7 +109,7 @@ _STRING = AttrKind(
     "string", (str,), "a string", ("char *",), "const char*", "String", "GetStr", "str", "Str", "str", "s", "STRING",
     "GetString",
 )  # fmt: skip
-# OpDef has no lists of texts, and aclnn functions have no lists of lists.
+# OpDef and aclnn have no lists of strings: only REG_OP declares them. Aclnn functions have no lists of lists.
 ATTR_KINDS: Mapping[str, AttrKind] = {
     kind.name: kind
     for kind in (
@@ -120,5 +120,6 @@ ATTR_KINDS: Mapping[str, AttrKind] = {
         _list_of(_INT, "aclIntArray", "GetListInt", "INTS", "GetInts"),
         _list_of(_FLOAT, "aclFloatArray", "GetListFloat", "FLOATS", "GetFloats"),
         _list_of(_BOOL, "aclBoolArray", "GetAttrPointer<gert::TypedContinuousVector<bool>>", "INTS", "GetInts"),
+        _list_of(_STRING, "", "", "STRINGS", ""),
     )
 }

@@ -49,7 +49,7 @@ from .tree import (
 )
 
 # None: unknown. A dtype is its name.
-Value: TypeAlias = int | float | bool | str | tuple[bool | int | float, ...] | None
+Value: TypeAlias = int | float | bool | str | tuple[bool | int | float | str, ...] | None
 
 
 class EvaluationError(ArithmeticError):

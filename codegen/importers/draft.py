@@ -21,8 +21,8 @@ DTYPE_WORDS = {
     **{dtype.ops_info: dtype.name for dtype in CANN_DTYPES if dtype.ops_info},
     **{short: dtype.name for dtype in CANN_DTYPES for short in dtype.short},
 }
-# Types of attributes in REG_OP and OpDef -> types of drafts; specs have no lists of texts.
-ATTR_TYPES = {kind.ge: kind.name for kind in ATTR_KINDS.values()} | {"ListString": "list_string"}
+# Types of attributes in REG_OP and OpDef -> types of specs.
+ATTR_TYPES = {kind.ge: kind.name for kind in ATTR_KINDS.values()}
 # A number; ("dim", input, index); ("attr", index).
 Dim = int | tuple[str, int] | tuple[str, int, int]
 # The input whose shape an output has, or the dimensions.
@@ -74,7 +74,7 @@ class AttrDraft:
 
     Attributes:
         name: Its name in the graph IR.
-        type: A type of specs, or `list_int`, `list_float`, `list_bool`, `list_string`.
+        type: A type of specs.
         default: Its default value; None if it is required.
         line: Its line.
         description: A text for the page.
@@ -180,6 +180,9 @@ class OperatorDraft:
         """Return why a spec can only declare the operator; empty: it can describe the operator completely."""
         if self.is_partial and not (self.inputs and self.outputs):
             return f"no {'outputs' if self.inputs else 'inputs'} were read from the source"
+        strings = [attr.name for attr in self.attrs if attr.type == "list_string"] if self.kind == "REG_OP" else []
+        if strings:
+            return f"{strings[0]} is a list of strings, which OpDef and aclnn functions do not have"
         sources = self.in_place
         return next(filter(None, (_difference(o, sources[o.name]) for o in self.outputs if o.name in sources)), "")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from .draft import (
 from .tiling.structures import described_structures
 
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"?', re.DOTALL)
+_STRING = re.compile(r'"(?:\\.|[^"\\])*"')
 _REG_OP = re.compile(r"\bREG_OP\s*\(\s*(\w+)\s*\)")
 _CLAUSE = re.compile(r"\s*\.\s*(\w+)\s*\(")
 _TENSORS = {
@@ -131,9 +133,10 @@ def _attr(arguments: list[str], line: int, notes: list[Note], *, is_required: bo
     if is_required or len(arguments) < 3:
         return AttrDraft(name, kind, None, line)
     text = ", ".join(arguments[2:])
-    items = [
-        _constant(item.strip(), kind.removeprefix("list_")) for item in text.strip("{}").split(",") if item.strip()
-    ]
+    parts = _STRING.findall(text) if kind in {"string", "list_string"} else text.strip("{}").split(",")
+    items = [_constant(part.strip(), kind.removeprefix("list_")) for part in parts if part.strip()]
+    if kind in {"string", "list_string"} and _STRING.sub("", text).strip("{}, "):
+        items = [None]  # a constant or a macro
     if None in items:
         notes.append(Note(line, f"attribute {name}: the default {text} is not a constant"))
         items = []
@@ -147,7 +150,7 @@ def _attr(arguments: list[str], line: int, notes: list[Note], *, is_required: bo
 def _constant(text: str, kind: str) -> bool | float | str | None:
     try:
         if kind == "string":
-            return text.strip('"')
+            return str(json.loads(text))
         if kind == "bool":
             return {"true": True, "false": False, "True": True, "False": False}[text]
         return number_of(int(text.rstrip("uUlL"), 0) if kind == "int" else float(text.rstrip("fF")), kind)

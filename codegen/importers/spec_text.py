@@ -86,9 +86,9 @@ class _Writer:
         return self._names[_key(self._draft, parameter)]
 
     def _is_known_attr(self, attr: AttrDraft) -> bool:
-        if attr.type in ATTR_KINDS:
+        if ATTR_KINDS[attr.type].c_types or self._draft.is_declared:
             return True
-        self._note(attr.line, f"attribute {attr.name}: specs have no attributes of the type {attr.type}")
+        self._note(attr.line, f"attribute {attr.name}: kernels have no attributes of the type {attr.type}")
         return False
 
     def _tensor(self, tensor: TensorDraft, dtypes: str) -> str:

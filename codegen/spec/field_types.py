@@ -197,9 +197,9 @@ CType = Annotated[
 ]
 Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 # A value of an attribute; with texts of any length, or with texts of one line.
-ListValue = Annotated[tuple[bool | Int64 | float, ...], Field(max_length=64)]
-AnyValue: TypeAlias = bool | Int64 | float | str | ListValue
 _Default = Annotated[str, StringConstraints(max_length=1000), AfterValidator(_one_line)]
+ListValue = Annotated[tuple[bool | Int64 | float | _Default, ...], Field(max_length=64)]
+AnyValue: TypeAlias = bool | Int64 | float | str | ListValue
 AttrDefault = Annotated[bool | int | float | _Default | ListValue, Field(union_mode="left_to_right")]
 
 

@@ -360,6 +360,11 @@ class SpecData(SpecModel):
         return ", ".join([*texts, *(f"no {what}" for what in ("inputs", "outputs") if not getattr(self, what))])
 
     @property
+    def has_op_def(self) -> bool:
+        """Return whether OpDef can declare the operator."""
+        return all(attr.kind.c_types for attr in self.attrs)
+
+    @property
     def list_attrs(self) -> tuple[AttrSpec, ...]:
         """The attributes that are lists."""
         return tuple(attr for attr in self.attrs if attr.kind.is_list)

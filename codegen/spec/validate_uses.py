@@ -53,6 +53,9 @@ def check_attrs(spec: OpSpec, problems: Problems) -> None:
     for index, attr in enumerate(spec.attrs):
         if attr.default is not None:
             check_value(attr, attr.default, ("attrs", index, "default"), problems)
+        if not (attr.kind.c_types or spec.declared_only):
+            expected = "expected it only with 'declared_only: true': OpDef and aclnn functions have no such type"
+            problems.append((("attrs", index, "type"), f"got {attr.type!r}, {expected}"))
 
 
 def check_declared(spec: OpSpec, problems: Problems) -> None:

@@ -1,6 +1,7 @@
 """Test operators with `declared_only`: generated files, rejected specs, and drafts of import."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -153,3 +154,47 @@ def test_project_compiles_and_packs_without_it(tmp_path, monkeypatch):
     assert json.loads(answer.stdout)["left_out"] == [
         "Wait: everything but OpDef and REG_OP; the spec has 'declared_only: true'"
     ]
+
+
+STRINGS = """
+REG_OP(Gate)
+    .INPUT(x, TensorType({DT_FLOAT16, DT_FLOAT}))
+    .OUTPUT(y, TensorType({DT_FLOAT16, DT_FLOAT}))
+    .ATTR(activations, ListString, {"tanh", "a, \\"b\\"", ""})
+    .ATTR(others, ListString, {})
+    .REQUIRED_ATTR(names, ListString)
+    .ATTR(mode, String, "a, {b}")
+    .OP_END_FACTORY_REG(Gate)
+"""
+
+
+def test_lists_of_strings_are_declared_in_the_graph_ir(tmp_path):
+    (draft,) = drafts(STRINGS, "gate_proto.h")
+    assert [attr.default for attr in draft.attrs] == [("tanh", 'a, "b"', ""), (), None, "a, {b}"]
+    write_project([draft], tmp_path / "made")
+    (spec,) = load_project(Project(tmp_path / "made"), declared=True)
+    files = dict(render(spec))
+    assert list(files) == ["op_proto/gate_proto.cpp", "op_proto/gate_proto.h"]  # OpDef has no lists of strings
+    (generated,) = drafts(files["op_proto/gate_proto.h"], "generated.h")
+    assert (generated.attrs, differences(generated, draft)) == (
+        tuple(replace(attr, line=new.line) for attr, new in zip(draft.attrs, generated.attrs, strict=True)),
+        [],
+    )
+
+
+@pytest.mark.parametrize("default", ["NAME", '{NAME, "x"}', '{"\\x41"}'])
+def test_default_that_is_no_string_constant_is_a_note(default):
+    kind = "ListString" if default.startswith("{") else "String"
+    (draft,) = drafts(f"REG_OP(Gate).ATTR(mode, {kind}, {default}).OP_END_FACTORY_REG(Gate)", "gate_proto.h")
+    assert [note.text for note in draft.notes] == [f"attribute mode: the default {default} is not a constant"]
+
+
+def test_complete_spec_with_a_list_of_strings_is_rejected(load):
+    text = SPEC.replace("type: list_int, default: []", "type: list_string, default: [a, 'b c']")
+    assert load(text).attrs[0].default == ("a", "b c")
+    with pytest.raises(SpecError) as caught:
+        load(text.replace("declared_only: true", "formula: y[i] = x[i]"))
+    assert "attrs[0].type: got 'list_string', expected it only with 'declared_only: true'" in str(caught.value)
+    with pytest.raises(SpecError) as caught:
+        load(text.replace("[a, 'b c']", "[a, 1]"))
+    assert "attrs[0].default: got" in str(caught.value)

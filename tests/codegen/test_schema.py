@@ -40,6 +40,7 @@ def test_words_are_offered(schema):
         "list_int",
         "list_float",
         "list_bool",
+        "list_string",
     ]
 
 
