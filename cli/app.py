@@ -16,8 +16,9 @@ from .options import OLD_NAMES, with_joined_values, with_json_values
 
 
 def _usage(argument: Any, ctx: Any) -> list[str]:
+    several = "..." if argument.nargs != 1 else ""
     pieces = type(argument).get_usage_pieces(argument, ctx)
-    return [piece.strip("{}").replace("}...", "...").replace("......", "...") for piece in pieces]
+    return [piece.removesuffix("...").strip("{}") + several for piece in pieces]
 
 
 def _help_record(argument: Any, ctx: Any) -> tuple[str, str] | None:
@@ -38,7 +39,7 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command.
 
-        Its help shows an argument as `MODEL`, without braces and without its Python type, and no old names of options.
+        The help shows an argument as `MODEL`, without braces and Python type. It shows no old names of options.
         """
         command = super().get_command(ctx, cmd_name)
         for parameter in command.params if command else ():

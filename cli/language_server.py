@@ -46,7 +46,7 @@ server = LanguageServer(
 
 
 def _text(uri: str) -> str:
-    """Return the text of a document; a document that is not open is a file, which may not exist."""
+    """Return the text of a document. A document that is not open is read from its file, which may not exist."""
     try:
         text: str = server.workspace.get_text_document(uri).source
     except (OSError, ValueError):

@@ -75,7 +75,7 @@ def convert(
         int | None,
         typer.Option(
             metavar="N",
-            help="Version of ai.onnx for the result, 8 to 18; each node must have an equivalent in it."
+            help="Version of ai.onnx for the result, 8 to 18; each node must have an equivalent in this version."
             " Default: 18, or the version of the model if a node has no equivalent in 18.",
         ),
     ] = None,
@@ -159,7 +159,12 @@ def atc(
     model: Annotated[Path, file_argument("MODEL", "ONNX model, or a graph of GE (.air, .pbtxt, .txt).")],
     out: Annotated[
         Path | None,
-        path_option("-o", "--output", metavar="NAME", text="Output file without .om; default: the name of the model."),
+        path_option(
+            "-o",
+            "--output",
+            metavar="NAME",
+            text="Name of the output file without .om; default: the name of the model.",
+        ),
     ] = None,
     soc: Annotated[str, typer.Option(metavar="CHIP", help="Value of --soc_version of atc.")] = DEFAULT_SOC,
     input_shape: Annotated[

@@ -20,7 +20,7 @@ STDOUT = Path("-")
 
 
 class ReadsModel(TyperCommand):
-    """A command that may read a model: it runs in a child process, which starts after the options are parsed."""
+    """A command that may read a model. It runs in a child process, which starts after the options are parsed."""
 
     def invoke(self, ctx: Any) -> Any:
         """Call the function of the command. The program sets `ctx.obj`; a caller in Python does not."""
@@ -105,7 +105,7 @@ DOMAIN = typer.Option(
 def with_json_values(arguments: Sequence[str], parameters: Iterable[Any]) -> list[str]:
     """Return the arguments of a command with these parameters, with a value after each `--json`.
 
-    The next word is the value if it is `-` or ends in `.json`. Another name is one too if it cannot be an argument.
+    The next word is the value if it is `-`, ends in `.json`, or cannot be an argument.
     """
     names = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
     words: list[str] = []

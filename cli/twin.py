@@ -108,7 +108,7 @@ def cc(
 ) -> None:
     """Compile an Ascend C program for the CPU twin.
 
-    The result is a normal program. It prints findings of the twin to standard error and exits with 1 if there are any.
+    The result is a normal program. It prints findings of the twin to standard error, and exits with 1 after a finding.
     """
     from opforge.twin.program import compile_program, write_cmake_files
 
@@ -222,7 +222,7 @@ def tune(
     """Find the plan constants with the shortest estimated time.
 
     The command tries the choices of tiling.constants of the spec. It accepts a setting only if all cases and all test
-    shapes run without findings and give the same bits. With several cases, the sum of their times is compared.
+    shapes run without findings and give the same bits. With several cases, it compares the sums of their times.
 
     Exit code 1: the operator does not run with the values of its spec.
     """

@@ -173,6 +173,15 @@ def test_help_has_whole_summaries(tmp_path):
     assert "..." not in commands
 
 
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [("lint", "[FILE]..."), ("import", "SOURCE..."), ("new", "NAME [DIR]"), ("check", "MODEL")],
+)
+def test_usage_shows_arguments_that_may_be_repeated(command, usage, tmp_path):
+    shown = opforge(command, "--help", cwd=tmp_path).stdout.splitlines()[0]
+    assert shown == f"Usage: opforge {command} [OPTIONS] {usage}"
+
+
 def test_version(tmp_path):
     shown = opforge("--version", cwd=tmp_path).stdout
     assert re.fullmatch(r"opforge \d+\.\d+\.\d+( \(commit [0-9a-f]{12}\))?\n", shown)

@@ -38,8 +38,8 @@ class Call:
         formats: Storage format per tensor; a missing key is unknown.
         counts: The number of tensors per list, if tensors at its end are null. In the other fields, the tensors of a
             list have the keys `x[0]`, `x[1]` and so on.
-        product: The product of the call; None is unknown, and rules for single products are skipped.
-        cores: Its cores.
+        product: The product of the call; None is unknown. Rules for single products are then skipped.
+        cores: The number of its vector cores.
     """
 
     shapes: Mapping[str, Shape]
@@ -114,7 +114,7 @@ def parameter_of(name: str) -> str:
 
 
 def with_lists(arrays: Mapping[str, T]) -> dict[str, T | list[T]]:
-    """Return arrays by parameter; those of a list of tensors in a list."""
+    """Return arrays by parameter; a list of tensors is a list of arrays."""
     lists: dict[str, list[T]] = {}
     found: dict[str, T | list[T]] = {}
     for key, array in arrays.items():

@@ -37,7 +37,7 @@ def accepted_dtypes(spec: OpSpec, tensor: TensorSpec) -> tuple[str, ...]:
 
 
 def output_dtype(spec: OpSpec, output: TensorSpec, dtypes: Mapping[str, str | None]) -> str | None:
-    """Return the dtype of an output: of its leader, its only one, or that of the first combination of the inputs."""
+    """Return the dtype of an output: that of its leader, its only dtype, or that in the first matching combination."""
     if output.dtype is not None:
         return dtypes.get(output.dtype)
     if len(output.dtypes) == 1:

@@ -55,7 +55,7 @@ class ParameterSpec(SpecModel):
 
     Attributes:
         ir: Its name in the graph IR; empty: `name`.
-        chinese: The term for it in the vendor's documents; for the page, nothing else depends on it.
+        chinese: Its term in the documents of CANN; used only on the operator page.
     """
 
     name: str
@@ -70,13 +70,13 @@ class ParameterSpec(SpecModel):
 
 
 class ValuesSpec(SpecModel):
-    """Valid values of an input, either an interval or ranges of rows; generated inputs have such values.
+    """Valid values of an input: an interval, or ranges of rows. Generated inputs have such values.
 
     Attributes:
         low: The least value; a number or an expression.
-        high: The limit, which is not a value itself.
-        ends_of: The input whose rows the values cut into ranges: ends that ascend up to the number of rows.
-        lengths_when: The condition under which the values are lengths of the ranges instead.
+        high: The limit; it is excluded.
+        ends_of: The input whose rows are divided into ranges; the values are the ascending ends of the ranges.
+        lengths_when: The condition under which the values are the lengths of the ranges.
     """
 
     low: Int64 | float | Line | None = None
@@ -89,20 +89,20 @@ class TensorSpec(ParameterSpec):
     """An input or output.
 
     Attributes:
-        optional: Whether a call may leave it out.
+        optional: Whether it may be absent in a call.
         dynamic: Whether it is a list of tensors with one dtype. An optional list may be empty.
-        count: The number of tensors in an output list; empty: that of the input lists with the same symbols.
+        count: The number of tensors in an output list; empty: the number in the input lists with the same symbols.
         scalar: Whether aclnn functions pass an input as aclScalar (`one`) or aclScalarList (`list`).
-        dtypes: What it accepts. With `dtype`, those of the tensor named there.
+        dtypes: The dtypes of the kernel. With `dtype`, those of the tensor in `dtype`.
         dtype: The tensor whose dtype this one has, or None.
-        casts: What aclnn functions take besides, and to which of `dtypes` they cast it.
-        mix: That aclnn functions take any dtype of the tensor named by `dtype`. `promote`: if these tensors differ, all
-            are cast to float32 (outputs from it); `cast`: it alone is cast to what the others have (an output from it).
-        formats: Storage formats that the rule `formats` accepts; with `any` among them it does not look.
+        casts: Additional dtypes of aclnn functions, with the dtype (one of `dtypes`) of the cast.
+        mix: Whether aclnn functions accept a dtype that differs from the tensor in `dtype`. `promote`: if the
+            dtypes differ, all inputs are cast to float32, and outputs from float32. `cast`: only this tensor is cast.
+        formats: Storage formats that the rule `formats` accepts; `any` disables the check.
         values: Its valid values (inputs only).
         value_depend: Whether the graph engine gives the values to tiling; expressions do not use them.
-        host_values: An input that aclnn functions take as a list on the host, and whose values expressions can use.
-        may_be_unread: Whether the kernel may leave an input unread; the CPU twin does not warn then.
+        host_values: Whether aclnn functions accept an input as a list on the host; expressions can use its values.
+        may_be_unread: Whether the kernel may leave an input unread; the CPU twin then prints no warning.
         overwritten: Whether an operator without outputs overwrites the input.
     """
 
@@ -125,7 +125,7 @@ class TensorSpec(ParameterSpec):
 
     @property
     def c_types(self) -> tuple[str, ...]:
-        """Its types in aclnn functions: that of an output, then that of an input; the only one of an input."""
+        """Its C types in aclnn functions: first as an output, then as an input; one type if it is always an input."""
         if self.host_values:
             return (LIST_TYPE,)
         if self.scalar:
@@ -147,7 +147,7 @@ class AttrSpec(ParameterSpec):
 
     @property
     def kind(self) -> AttrKind:
-        """The row of its type."""
+        """The row of its type in `ATTR_KINDS`."""
         return ATTR_KINDS[self.type]
 
 
@@ -163,8 +163,8 @@ class ConstraintSpec(SpecModel):
     """A labelled rule: either a built-in one (`rule`) or a condition (`check`) about `subject`.
 
     Attributes:
-        case: The case it is limited to.
-        products: The products it is limited to; it is skipped where the product is not known.
+        case: The only case in which the rule applies.
+        products: The only products to which the rule applies; it is skipped if the product is not known.
     """
 
     label: Label
@@ -178,13 +178,13 @@ class ConstraintSpec(SpecModel):
 
 
 class FunctionSpec(SpecModel):
-    """An aclnn function: its parameters in order, each with what of the operator it carries.
+    """An aclnn function and its parameters in order.
 
     Attributes:
         function: Its name.
-        params: C name -> input, attribute or output. Attributes that are not listed take their default.
-        types: C types that differ from the usual ones.
-        const_stream: Whether the document declares the stream of the second phase as const.
+        params: C name -> input, attribute or output. Attributes that are not listed have their default.
+        types: C types that differ from the default.
+        const_stream: Whether the function that starts the kernel declares the stream as const.
     """
 
     function: Annotated[
@@ -199,8 +199,8 @@ class OnnxSpec(SpecModel):
     """The operator in ONNX models.
 
     Attributes:
-        bodies: What a node computes, in standard operators, by case.
-        aliases: Further names of its nodes, in version 1 of their domains.
+        bodies: The computation of a node in standard operators, by case.
+        aliases: Additional names of nodes, in version 1 of their domains.
     """
 
     bodies: dict[str, Text] = {}
@@ -211,7 +211,7 @@ class OnnxSpec(SpecModel):
 
 
 class TilingField(SpecModel):
-    """One field of the tiling data; with `count` an array. `value` is what fills it in place of the plan."""
+    """One field of the tiling data; with `count`, an array. `value` replaces the value of the plan."""
 
     name: Name
     type: ScalarType
@@ -223,7 +223,7 @@ class TilingField(SpecModel):
 class TilingKey(SpecModel):
     """One tiling key and the arguments of the kernel class template it selects.
 
-    The first key whose `when` is true applies. With a hand-written plan, the host code compares it with the key of the
+    The first key whose `when` is true applies. With a private plan, the host code compares it with the key of the
     plan.
     """
 
@@ -234,7 +234,7 @@ class TilingKey(SpecModel):
 
 
 class PlanConstant(SpecModel):
-    """An integer that an own plan reads, and the values of it that `opforge tune` tries."""
+    """An integer of a private plan, and the values that `opforge tune` tries."""
 
     name: Name
     value: Int64
@@ -260,15 +260,15 @@ class TilingStructure(SpecModel):
 
 
 class TilingSpec(SpecModel):
-    """Describe how the work is split, and the tiling data of the kernel.
+    """The split of the work, and the tiling data of the kernel.
 
     Attributes:
         plan: A header of op_host/, or a shared plan (`shared_plans.SHARED_PLANS`); empty: `<op>_tiling.h`.
         work: The sizes that a shared plan needs, as expressions.
         architectures: The architectures (`__NPU_ARCH__`) that plan and kernel support.
         data: The fields of the tiling data; those of a shared plan precede them.
-        structure: The tiling data of an own plan, if a header of the kernel defines it; `data` is empty then.
-        constants: The integers of an own plan that `opforge tune` searches.
+        structure: The tiling data of a private plan, if a header of the kernel defines it; `data` is then empty.
+        constants: The integers of a private plan that `opforge tune` changes.
         own_entry: Whether the kernel header has the entry function, which reads the tiling data and selects a key.
     """
 
@@ -295,20 +295,20 @@ class TilingSpec(SpecModel):
 
 
 class SpecData(SpecModel):
-    """One operator as its spec describes it, without anything derived.
+    """One operator as in its spec, without derived properties.
 
     Attributes:
         formula: Equations in the language of opforge.codegen.expr.formula.
         forward_formula: Equations of the forward operator in this language; their left sides are single letters.
-        determinism: When equal calls give equal bits.
+        determinism: The conditions under which equal calls give equal bits.
         notes: Further facts for its page.
         document: The statements of the CANN document.
-        document_devices: The devices that the CANN document lists; empty if there is no document.
+        document_devices: The product series that the CANN document lists; empty if there is no document.
         definitions: Names of expressions, for constraints and tiling.
-        configs: SoC directories that the OpDef also configures; no kernels are built for them here.
+        configs: SoC directories that the OpDef also configures; opforge builds no kernels for them.
         combinations: The dtypes of the tensors with `dtypes` in each supported combination; empty: all combinations.
-        declared_only: Whether only OpDef and REG_OP are generated; shape inference, tiling and kernel are elsewhere.
-        builtin: The names among op type and functions that CANN has itself; a package hides CANN's.
+        declared_only: Whether only OpDef and REG_OP are generated, without shape inference, tiling and kernel.
+        builtin: The op type and functions that also exist in CANN; a package replaces them.
     """
 
     op_type: OpType
@@ -349,7 +349,7 @@ class SpecData(SpecModel):
 
     @property
     def extended_tensors(self) -> str:
-        """Name what single tensors as inputs and outputs do not describe: lists, scalars, overwritten inputs."""
+        """Name the parts that are not single required tensors: lists, scalars, overwritten inputs; empty: none."""
         found = {
             "lists of tensors": [tensor.name for tensor in self.tensor_lists],
             "scalars": [tensor.name for tensor in self.inputs if tensor.scalar],

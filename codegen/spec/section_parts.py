@@ -27,12 +27,12 @@ from .field_types import (
 
 
 class TorchTarget(SpecModel):
-    """A function of PyTorch that is this operator.
+    """A function of PyTorch that computes this operator.
 
     Attributes:
         target: Namespace, name and overload, as in `aten.gelu_backward.default`.
-        args: Its arguments in the order of its schema, and the parameter of the operator that each of them is.
-        attrs: Attributes that it has no argument for.
+        args: Its arguments in the order of its schema, each with the parameter of the operator.
+        attrs: Attributes without an argument.
     """
 
     target: Annotated[
@@ -48,11 +48,11 @@ class TorchTarget(SpecModel):
 
 
 class TorchVariant(TorchTarget):
-    """A function of PyTorch that is this operator with other arguments; graphs and models with it are mapped.
+    """A function of PyTorch that computes this operator with other arguments. `convert` and `from_fx` map it.
 
     Attributes:
-        fixed: The one supported value of each argument that is no parameter, whose name in `args` is empty.
-        ones: Inputs that it has no argument for and that are [1.0].
+        fixed: The only supported value of each argument without a parameter in `args`.
+        ones: Inputs without an argument, with the value [1.0].
     """
 
     fixed: dict[Name, bool | Int64 | float | Line] = {}
@@ -63,8 +63,8 @@ class TorchInput(SpecModel):
     """A tensor of the forward operator.
 
     Attributes:
-        like: The parameter of the operator that has its shape, and whether it is optional.
-        gradient: The tensor that is its gradient: an output, an input, or a derived one. Empty: it has none.
+        like: The parameter of the operator that has the same shape. Both are optional, or both are required.
+        gradient: The tensor with its gradient: an output, an input, or a derived tensor. Empty: no gradient.
     """
 
     name: Name
@@ -78,10 +78,10 @@ class TorchForward(SpecModel):
     Attributes:
         name: Its name in PyTorch.
         inputs: Its tensors in order.
-        attrs: Attributes of the operator that it has too.
-        result: The input of the operator that is the gradient of its result.
-        shape: The shape of its result; default: that of `result`.
-        derived: Tensors that its Python file computes for the operator, or as gradients.
+        attrs: Attributes of the operator that the operation also has.
+        result: The input of the operator that is the gradient of the result.
+        shape: The shape of the result; default: the shape of the input in `result`.
+        derived: Tensors that the Python file of the operation computes: inputs of the operator, or gradients.
     """
 
     name: Name
@@ -93,7 +93,7 @@ class TorchForward(SpecModel):
 
 
 class TorchSpec(SpecModel):
-    """The functions of PyTorch that are the operator.
+    """The functions of PyTorch that compute the operator.
 
     Attributes:
         names: Names of inputs in PyTorch that differ from those of the operator.
@@ -115,7 +115,7 @@ Elements: TypeAlias = Int64 | float | tuple[Int64 | float, ...]
 
 
 class Tolerance(SpecModel):
-    """An element is right if |got - expected| <= atol + rtol * |expected|."""
+    """An element is correct if |got - expected| <= atol + rtol * |expected|."""
 
     rtol: Annotated[float, Field(ge=0)]
     atol: Annotated[float, Field(ge=0)]
@@ -128,7 +128,8 @@ class TestShape(SpecModel):
     """One test: values for the symbols of a case, attributes, and values of the lists on the host.
 
     Attributes:
-        symbols: The size of a symbol, or the dimensions of one with a star; of the tensors of a list, one for each.
+        symbols: The size of each symbol; for a symbol with a star, its dimensions. A symbol of a list of tensors has
+            one value for each tensor.
         counts: The number of tensors in each input list whose shapes have no symbols of their own.
     """
 
@@ -143,7 +144,7 @@ class TestShape(SpecModel):
 
 
 class TestsSpec(SpecModel):
-    """Describe how results are compared, and with which shapes."""
+    """The tolerances and the calls of the tests."""
 
     __test__ = False
 
@@ -152,13 +153,13 @@ class TestsSpec(SpecModel):
 
 
 class CallSpec(SpecModel):
-    """A call that differs from the first test of its case in what is given here.
+    """A call: the first test of its case, with the following changes.
 
     Attributes:
         case: The case; default: that of the first test.
         values: The elements of tensors, or one number for all of them. A list on the host has its values.
         shapes: Shapes that differ from those of the case.
-        dtypes: Dtypes of tensors; a tensor without one has the first of its input.
+        dtypes: Dtypes of tensors; default: the first dtype of the input.
         absent: Arguments that are null pointers.
         function: The function; default: the first one with a parameter for every attribute.
         product: The product; default: that of the default SoC.
@@ -187,9 +188,9 @@ class StatementSpec(SpecModel):
         subject: The parameter or the topic of the statement.
         says: The statement.
         support: Whether the operator implements it, accepts more, accepts less or differs; the key is `as`.
-        reason: Why the operator differs.
-        at: Calls that succeed: at a limit, or beyond one that the operator does not have.
-        past: Calls that are rejected.
+        reason: The reason for the difference.
+        at: Valid calls that show the statement.
+        past: Calls that contradict the statement and must fail.
     """
 
     subject: Line

@@ -344,7 +344,7 @@ def _check_conditions(tiling: TilingSpec, problems: Problems) -> None:
 
 
 def tiling_layout(spec: OpSpec) -> list[tuple[str, int, int]]:
-    """Member name, offset and size in bytes of each field of the tiling data, naturally aligned."""
+    """Return the member name, the offset and the size in bytes of each field of the tiling data, naturally aligned."""
     layout = []
     offset = 0
     for field in spec.tiling.fields:
@@ -356,7 +356,7 @@ def tiling_layout(spec: OpSpec) -> list[tuple[str, int, int]]:
 
 
 def tiling_bytes(spec: OpSpec) -> int:
-    """Size of the tiling data struct in bytes; an empty struct has one."""
+    """Return the size of the tiling data struct in bytes; an empty struct has one."""
     layout = tiling_layout(spec)
     if not layout:
         return 1

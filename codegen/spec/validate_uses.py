@@ -59,7 +59,7 @@ def check_attrs(spec: OpSpec, problems: Problems) -> None:
 
 
 def check_declared(spec: OpSpec, problems: Problems) -> None:
-    """Check that an operator with rules and kernel elsewhere has no sections that describe them."""
+    """Check that an operator with `declared_only` has no sections about rules and kernels."""
     if not spec.declared_only:
         return
     fields = {name: field for name, field in DeclaredSpec.model_fields.items() if name not in _OF_DECLARED}

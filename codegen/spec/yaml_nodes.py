@@ -59,7 +59,7 @@ class Document:
 
 
 def dotted(path: Path) -> str:
-    """`("inputs", 0, "name")` -> `inputs[0].name`."""
+    """Return a path as text: `("inputs", 0, "name")` -> `inputs[0].name`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part

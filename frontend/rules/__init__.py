@@ -1,1 +1,1 @@
-"""Implement the rewrite engine, and define the rewrite rules in folders by subject, one module for each rule."""
+"""Implement the rewrite engine, and define the rewrite rules: one module for each rule, in folders by subject."""

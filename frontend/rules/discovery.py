@@ -40,7 +40,7 @@ def modules(folder: str) -> tuple[ModuleType, ...]:
 
 
 def facts(name: str) -> dict[Any, Any]:
-    """Return the tables of this name in modules of rules and of `training`, such as `REFERENCE`, as one."""
+    """Return one table: the union of all tables with this name, such as `REFERENCE`, in the modules of the rules."""
     found = (module for folder in (RULES, TRAINING) for module in modules(folder))
     return {key: value for module in found for key, value in getattr(module, name, {}).items()}
 

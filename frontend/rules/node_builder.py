@@ -44,12 +44,12 @@ def whole(dims: Iterable[int | None]) -> list[int] | None:
 
 @dataclass(frozen=True)
 class Value:
-    """A value in a formula; arithmetic adds nodes, a number has the element type of the lowered node.
+    """A value in a formula. Arithmetic adds nodes. A number has the element type of the lowered node.
 
     Attributes:
         builder: Receives the nodes.
         name: Its name.
-        origin: What it is a cast of; "" for any other value.
+        origin: The value before a cast; "" if the value is not a cast.
     """
 
     builder: NodeBuilder

@@ -48,7 +48,7 @@ class Found:
         scope: Graph of the value.
         names: Names of captured values.
         constants: Captured constants.
-        nodes: Numbers of the matched nodes, readers before makers: the first one is the root.
+        nodes: Numbers of the matched nodes, each before the nodes that compute its inputs; the first one is the root.
         parts: The matches of the inputs of `Each`.
     """
 

@@ -174,7 +174,7 @@ class Rule(ABC):
         """Decide whether a match of the pattern is rewritten; create no nodes.
 
         Raises:
-            Unmatched: It is not; the report contains the reason, unless the node is `Unrelated`.
+            Unmatched: It is not rewritten; the report contains the reason, unless the node is `Unrelated`.
         """
 
     def rewrite(self, found: Found, match: Match) -> OperatorCall | ExtraNodes:

@@ -1,4 +1,4 @@
-"""Records of compiled files: a file is current if its bytes and those of all its inputs equal the record."""
+"""Record compiled files: a file is current if its bytes and the bytes of all inputs equal the record."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _digests: dict[_Key, str] = {}
 
 
 def digest(path: str | Path) -> str | None:
-    """SHA-256 of a regular file, which is not read again while its times, size and inode stay; None if there is none.
+    """Return the SHA-256 of a regular file; None if there is none.
 
-    The time of the last status change (ctime) is one of them: no program can set it, so that a change of the bytes is
-    noticed even if it keeps the size and the time of modification.
+    The file is read again only if its times, size or inode changed. One of the times is the last status change (ctime).
+    No program can set it. A change of the bytes is therefore detected even if the size and the other times are equal.
     """
     try:
         if (key := _key(path, Path(path).stat())) in _digests:
@@ -126,7 +126,7 @@ def publish(made: Path, output: Path, compiler: str, command: Sequence[str], inp
 
 
 def _are_unchanged(paths: Sequence[str], started: int) -> bool:
-    """Return whether no file changed since `started`. A later time in the future is from a clock that was set back."""
+    """Return whether no file changed since `started`. A time in the future is from a clock that was set back."""
     try:
         changes = [Path(path).stat().st_ctime_ns for path in paths]
     except FileNotFoundError:

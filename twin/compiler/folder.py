@@ -1,4 +1,4 @@
-"""Lock build folders, and give each build a temporary folder that the next one removes if it was killed."""
+"""Lock build folders, and create the temporary folder of each build. After a kill, the next build removes it."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def require_device_code(library: Path, label: str, runtime: Path) -> None:
         runtime: The runtime library of the twin. If a sanitizer was used for it, kernels may call this sanitizer.
 
     Raises:
-        UserError: The library does so; the message names the functions.
+        UserError: The library contains such calls or code; the message names the functions.
     """
     content = library.read_bytes()
     sections = list(_sections(content))

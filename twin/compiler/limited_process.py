@@ -72,7 +72,7 @@ def run_limited(
     most_text: int = _MOST_TEXT,
     stop: Event | None = None,
 ) -> Ended:
-    """Run a command to its end; its remaining processes end with it if it reaches a limit.
+    """Run a command to its end. If it reaches a limit, its remaining processes are also ended.
 
     Args:
         command: Program and arguments.
@@ -116,7 +116,7 @@ def run_limited(
 
 
 def _text(limits: Limits, variable: str) -> str:
-    """Return why a command ended that reached the limit of an environment variable, and what to do."""
+    """Return the message about a reached limit, with the environment variable to change."""
     reason, value = {
         SECONDS: (f"takes more than {limits.seconds} s", limits.seconds),
         MEMORY: (f"needs more than {limits.memory // MIB} MB of memory", limits.memory // MIB),

@@ -185,11 +185,11 @@ def build_project(
 
     Args:
         project: The project folder.
-        socs: chips of codegen/data/tables.json; one kernel per dtype column and SoC directory.
-        ops: Operator types whose kernels are compiled; default all. Host code is that of all operators.
+        socs: Chips of codegen/data/tables.json. Each dtype combination has one kernel per SoC directory.
+        ops: Operator types whose kernels are compiled; default: all. Host code is always compiled for all operators.
         jobs: Number of parallel compilers; 0 means one per core.
         report: Called with one line per compiled file.
-        plugin: Whether to compile the ONNX plugin too, which no call of an operator uses.
+        plugin: Whether to compile also the ONNX plugin, which calls of operators do not use.
 
     Raises:
         UserError: A spec or an argument is wrong, a source does not compile, or the build folder cannot be written.
@@ -266,7 +266,7 @@ def _publish_headers(project: Project, generated: Sequence[str]) -> None:
 
 
 def application_flags(project: Project) -> list[str]:
-    """Compiler and linker flags for an application that includes acl/acl.h and aclnnop/aclnn_<op>.h."""
+    """Return the compiler and linker flags for an application that includes acl/acl.h and aclnnop/aclnn_<op>.h."""
     vendor = _vendor(project)
     includes = [*header_folders(), vendor / "op_api" / "include", twin_dir(project) / "include"]
     links = (*link_flags(vendor / "op_api" / "lib", "cust_opapi"), *runtime_link("ascendcl", "nnopbase"))

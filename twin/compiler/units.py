@@ -37,8 +37,6 @@ LINE_FLAGS = ("-g1", "-gdwarf-4", "-gz=none", "-fno-optimize-sibling-calls", *_G
 # milliseconds, mostly in the library of the twin, and compile in two thirds of the time of -O2.
 _FRAME_FLAGS = ("-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
 KERNEL_FLAGS = ("-O1", "-fno-math-errno", "-Wcast-qual", *_FRAME_FLAGS, *LINE_FLAGS)
-# The default architecture of the twin's headers.
-_HEADER_ARCH = DEFAULT_ARCH
 # Kernels must also compile with the types of the device's parameter structures (params.h).
 DEVICE_FIELDS = ("-DOPFORGE_TWIN_DEVICE_FIELDS",)
 COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")
@@ -49,12 +47,12 @@ Progress = Callable[[str], None]
 
 def arch_flags(arch: int) -> tuple[str, ...]:
     """Return the flags that compile a kernel for an architecture."""
-    return () if arch == _HEADER_ARCH else (f"-DOPFORGE_TWIN_ARCH={arch}",)
+    return () if arch == DEFAULT_ARCH else (f"-DOPFORGE_TWIN_ARCH={arch}",)
 
 
 def arch_prefix(arch: int) -> str:
     """Return the folder of objects of an architecture, with a slash."""
-    return "" if arch == _HEADER_ARCH else f"{arch}/"
+    return "" if arch == DEFAULT_ARCH else f"{arch}/"
 
 
 # Time limit of a version query.
@@ -137,7 +135,7 @@ def is_gnu() -> bool:
 
 
 def known_flags(flags: Sequence[str]) -> list[str]:
-    """Return the flags without those of g++ only, if the compiler is another one."""
+    """Return the flags that the compiler supports: some flags exist only in g++."""
     return [flag for flag in flags if is_gnu() or flag not in _GNU_FLAGS]
 
 
@@ -184,7 +182,7 @@ def _ccache() -> tuple[str, ...]:
 
 
 def cpu_flags() -> tuple[str, ...]:
-    """Instruction-set flags that this CPU supports; they change speed, never results. A cross-compiler gets none."""
+    """Return the instruction-set flags of this CPU; they change only the speed. A cross-compiler gets none."""
     return _cpu_flags(compiler()[0])
 
 
@@ -208,7 +206,7 @@ class _Run:
     def execute(
         self, command: Sequence[str], folder: Path, label: str, base: Path | None = None, **settings: str
     ) -> None:
-        """Run a compiler; its temporary files go to `folder`, and ccache (`settings`) names files in `base` without it.
+        """Run a compiler. Its temporary files are in `folder`. ccache uses paths relative to `base`.
 
         Raises:
             CompileError: It rejected its input, or reached a limit.
@@ -369,17 +367,14 @@ def build(
     report: Progress | None = None,
     what: str = "compiling",
 ) -> int:
-    """Compile and link outdated files.
+    """Compile and link outdated files; return the number of compiled files.
 
     Args:
-        libraries: What to build; libraries may share units.
+        libraries: The libraries; they may share units.
         scratch: Folder for temporary files, on the file system of the outputs.
         jobs: Number of parallel compilers; 0 means one per core.
         report: Called with one line per compiled file; without it, a terminal shows how many are compiled.
         what: Name of the work on the terminal.
-
-    Returns:
-        The number of files that were compiled.
 
     Raises:
         CompileError: A source does not compile; the first failing one is named.

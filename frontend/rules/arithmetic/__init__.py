@@ -1,1 +1,1 @@
-"""Rules for arithmetic on tensors."""
+"""Define rules for arithmetic on tensors."""

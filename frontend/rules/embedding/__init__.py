@@ -1,1 +1,1 @@
-"""Rules for gradients of embeddings: standard nodes that add rows to a table."""
+"""Define rules for gradients of embeddings: standard nodes that add rows to a table."""

@@ -1,1 +1,1 @@
-"""Rules for sums over groups of rows."""
+"""Define rules for sums over groups of rows."""

@@ -1,1 +1,1 @@
-"""Rules for nodes with the name of an operator or of a PyTorch function."""
+"""Define rules for nodes with the name of an operator or of a PyTorch function."""

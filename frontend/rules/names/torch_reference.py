@@ -22,7 +22,7 @@ def _as_float64(array: Array) -> NDArray[np.float64]:
 def _embedding(
     grad: Array, indices: Array, rows: Array, padding: Array, scaled: Array, _sparse: Array | None = None
 ) -> tuple[Array, ...]:
-    """Gradient of the table of `torch.nn.functional.embedding`; rows outside of the table are skipped."""
+    """Compute the gradient of the table of `torch.nn.functional.embedding`; skip rows outside of the table."""
     count, width = int(rows.item()), grad.shape[-1]
     table = np.zeros((count, width))
     flat = indices.reshape(-1).astype(np.int64)
@@ -54,7 +54,7 @@ def _batch_norm(
 
 
 def _conv_tbc(g: Array, x: Array, w: Array, bias: Array, pad: Array) -> tuple[Array, ...]:
-    """Gradients of `torch.conv_tbc`, one tap at a time."""
+    """Compute the gradients of `torch.conv_tbc`, one tap at a time."""
     border, time, out_time = int(pad.item()), x.shape[0], g.shape[0]
     wide = np.pad(_as_float64(x), ((border, border), (0, 0), (0, 0)))
     dx, dw, dy = np.zeros(wide.shape), np.zeros(w.shape), _as_float64(g)
@@ -65,7 +65,7 @@ def _conv_tbc(g: Array, x: Array, w: Array, bias: Array, pad: Array) -> tuple[Ar
 
 
 def _nsa(g: Array, x: Array, w: Array, block: Array, stride: Array, ends: Array | None = None) -> tuple[Array, ...]:
-    """Gradients of the weighted sums over windows of `npu_nsa_compress`."""
+    """Compute the gradients of the weighted sums over windows of `npu_nsa_compress`."""
     width, step = int(block.item()), int(stride.item())
     limits = [0, *(np.reshape(ends, -1).tolist() if ends is not None else [])]
     if len(limits) == 1:
