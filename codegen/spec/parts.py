@@ -221,11 +221,7 @@ class TilingField(SpecModel):
 
 
 class TilingKey(SpecModel):
-    """One tiling key and the arguments of the kernel class template it selects.
-
-    The first key whose `when` is true applies. With a private plan, the host code compares it with the key of the
-    plan.
-    """
+    """A tiling key and its arguments of the kernel class template. The first key whose `when` is true applies."""
 
     name: Annotated[str, form(r"^[A-Z][A-Za-z0-9]*$", "a name in CamelCase, as in 'FewRows'", 64)]
     key: Annotated[int, Field(ge=0, le=2**63 - 1)]
