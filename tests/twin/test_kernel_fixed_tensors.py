@@ -58,12 +58,12 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR a, GM_ADDR b, GM_ADDR bias,
 FIELDS = {"SIZE": "256", "PLACE": "0", "FILTER": "0x10101010101", "STRIDE": "1"}
 
 
-def _run(level="strict", without="", **fields):
+def _run(level="strict", without="", text=PRODUCTS, **fields):
     random = np.random.default_rng(3)
     a, b = (random.integers(-4, 5, (16, 16)).astype(np.float16) for _ in range(2))
     bias = random.integers(-100, 100, 16).astype(np.float32)
     y, x = np.zeros((2, 16, 16), np.float32), np.zeros((16, 16), np.float16)
-    text = "\n".join(line for line in PRODUCTS.splitlines() if not without or without not in line)
+    text = "\n".join(line for line in text.splitlines() if not without or without not in line)
     for name, value in {**FIELDS, **fields}.items():
         text = text.replace(name, value)
     findings = launch(text, "kernel", 1, [a, b, bias, y, x], level=level, lint=False)
@@ -109,6 +109,23 @@ def test_an_access_after_the_memory_is_a_finding_in_all_levels(level):
     findings, _, _ = _run(level=level, PLACE="131072 - 1024")
     assert findings
     assert {finding.kind for finding in findings} <= {"cube_out_of_range", "cube_budget"}, findings
+
+
+def test_the_parameters_before_v220_store_the_same_rows():
+    """cburstNum columns of fractals of burstLen blocks of 32 bytes; originalNSize columns of rows."""
+    begin = PRODUCTS.index("    FixpipeParamsV220 store")
+    end = PRODUCTS.index("    Fixpipe<")
+    fields = (
+        "    FixpipeParams<float> store(1, 32, 0, 16);\n    store.quantParams = {NoQuant};\n"
+        "    store.nz2ndParams = {true, 2, 1, 256, 16};\n"
+    )
+    text = PRODUCTS[:begin] + fields + PRODUCTS[end:].replace("Fixpipe<float, float, CFG_ROW_MAJOR>", "Fixpipe")
+    findings, (first, second, _), bias = _run(text=text)
+    assert findings == []
+    assert np.array_equal(first, np.broadcast_to(bias, (16, 16)))
+    assert not second.any()
+    findings, _, _ = _run(text=text.replace("{true, 2", "{false, 2"))
+    assert any(finding.kind == "field_range" and "nz2ndEn" in finding.message for finding in findings), findings
 
 
 SUMS_OF_BYTES = """#include "kernel_operator.h"

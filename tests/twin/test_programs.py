@@ -605,6 +605,8 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR x)
     pipe.InitBuffer(out, 1, 256);
     pipe.InitBuffer(left, 512);
     AscendC::InitOutput<float>(to, 64, 3.0f);
+    AscendC::SetHF32Mode(true);
+    AscendC::SetHF32Mode(false);
     USE
 }
 """

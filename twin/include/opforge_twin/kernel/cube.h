@@ -76,6 +76,44 @@ inline void StoreMatrices(GlobalView dst, LocalView src, const ProductStore& sto
     }
 }
 
+/// Loads a window of a matrix; other convolutions are not modeled.
+template <typename T>
+void LoadWindowOf(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
+                  const AscendC::LoadData3DParamsV2<T>& params, const Call& call)
+{
+    GateLoadDataWindow<T>();
+    static_assert(kIsFactor<T> && sizeof(T) > 1, "LoadData: the twin has windows of half, bfloat16_t and float");
+    for (const int64_t one : {params.strideW, params.strideH, params.filterW, params.filterH, params.dilationFilterW,
+                              params.dilationFilterH}) {
+        Field("stride, filter and dilation (the twin loads windows of matrices)", one, 1, 1, call);
+    }
+    const bool isOther = params.enSmallK || params.filterSizeW || params.filterSizeH || params.fMatrixCtrl;
+    Field("enSmallK, filterSizeW, filterSizeH, fMatrixCtrl", isOther ? 1 : 0, 0, 0, call);
+    LoadWindow(dst.View(), src.View(),
+               {0, Field("channelSize", params.channelSize, 1, kFieldMax16, call),
+                Field("mStartPt", params.mStartPt, 0, kFieldMax16, call),
+                Field("mExtension", params.mExtension, 1, kFieldMax16, call),
+                Field("kStartPt", params.kStartPt, 0, kFieldMax16, call),
+                Field("kExtension", params.kExtension, 1, kFieldMax16, call), params.enTranspose},
+               call);
+}
+
+/// The product of Mmad without a bias tensor. With cmatrixSource, the sums begin with the bias table.
+template <typename T, typename U, typename S>
+void MultiplyWithoutBias(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& fm,
+                         const AscendC::LocalTensor<S>& filter, const AscendC::MmadParams& params, const Call& call)
+{
+    GateMmad<U>();
+    RequireProduct<T, U, S>();
+    const Product product = ProductOf(params, call);
+    if (!product.startsAtBias) {
+        return Multiply(dst.View(), fm.View(), filter.View(), nullptr, product, call);
+    }
+    const int64_t bytes = (product.n * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+    const LocalView bias = ViewAt(AscendC::TPosition::C2, 0, bytes, call);
+    Multiply(dst.View(), fm.View(), filter.View(), &bias, product, call);
+}
+
 }  // namespace opforge::twin::kernel
 
 namespace AscendC {
@@ -183,39 +221,22 @@ OPFORGE_API inline void SetLoadDataRepeat(const LoadDataRepeatParam& repeatParam
     twin::Field("repeatTime (the twin loads once)", repeatParams.repeatTime, 1, 1, {"SetLoadDataRepeat", twin::Here()});
 }
 
-/// Loads a window of a matrix; other convolutions are not modeled.
 template <typename T, const IsResetLoad3dConfig& defaultConfig = IS_RESER_LOAD3D_DEFAULT_CONFIG>
 OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                           const LoadData3DParamsV2<T>& loadDataParams)
 {
-    twin::GateLoadDataWindow<T>();
-    static_assert(twin::kIsFactor<T> && sizeof(T) > 1, "LoadData: the twin has windows of half, bfloat16_t and float");
     const twin::Call call{"LoadData", twin::Here()};
-    const LoadData3DParamsV2<T>& params = loadDataParams;
     if constexpr (defaultConfig.isSetFMatrix) {
-        twin::SetImage(params.l1H, params.l1W, params.padList, call);
+        twin::SetImage(loadDataParams.l1H, loadDataParams.l1W, loadDataParams.padList, call);
     }
-    for (const int64_t one : {params.strideW, params.strideH, params.filterW, params.filterH, params.dilationFilterW,
-                              params.dilationFilterH}) {
-        twin::Field("stride, filter and dilation (the twin loads windows of matrices)", one, 1, 1, call);
-    }
-    const bool isOther = params.enSmallK || params.filterSizeW || params.filterSizeH || params.fMatrixCtrl;
-    twin::Field("enSmallK, filterSizeW, filterSizeH, fMatrixCtrl", isOther ? 1 : 0, 0, 0, call);
-    twin::LoadWindow(dst.View(), src.View(),
-                     {0, twin::Field("channelSize", params.channelSize, 1, twin::kFieldMax16, call),
-                      twin::Field("mStartPt", params.mStartPt, 0, twin::kFieldMax16, call),
-                      twin::Field("mExtension", params.mExtension, 1, twin::kFieldMax16, call),
-                      twin::Field("kStartPt", params.kStartPt, 0, twin::kFieldMax16, call),
-                      twin::Field("kExtension", params.kExtension, 1, twin::kFieldMax16, call), params.enTranspose},
-                     call);
+    twin::LoadWindowOf(dst, src, loadDataParams, call);
 }
 
 template <typename T>
 OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                           const LoadData3DParamsV2Pro& loadDataParams)
 {
-    constexpr static IsResetLoad3dConfig imageOfSet{false, false};
-    LoadData<T, imageOfSet>(dst, src, loadDataParams.template Fields<T>());
+    twin::LoadWindowOf(dst, src, loadDataParams.template Fields<T>(), {"LoadData", twin::Here()});
 }
 
 template <typename T>
@@ -247,17 +268,7 @@ template <typename T, typename U, typename S>
 OPFORGE_API void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter,
                       const MmadParams& mmadParams)
 {
-    twin::GateMmad<U>();
-    twin::RequireProduct<T, U, S>();
-    const twin::Call call{"Mmad", twin::Here()};
-    const twin::Product product = twin::ProductOf(mmadParams, call);
-    if (!product.startsAtBias) {
-        return twin::Multiply(dst.View(), fm.View(), filter.View(), nullptr, product, call);
-    }
-    // cmatrixSource: the sums begin with the bias table, from its first byte on.
-    const int64_t bytes = (product.n * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
-    const twin::LocalView bias = twin::ViewAt(TPosition::C2, 0, bytes, call);
-    twin::Multiply(dst.View(), fm.View(), filter.View(), &bias, product, call);
+    twin::MultiplyWithoutBias(dst, fm, filter, mmadParams, {"Mmad", twin::Here()});
 }
 
 template <typename T, typename U, typename S, typename V>
@@ -272,6 +283,14 @@ OPFORGE_API void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const
     twin::Field("cmatrixInitVal (a bias is added with false only)", product.startsAtZero ? 1 : 0, 0, 0, call);
     product.startsAtBias = true;
     twin::Multiply(dst.View(), fm.View(), filter.View(), &bias.View(), product, call);
+}
+
+// The name of Mmad below the documented API that public kernels call.
+template <typename T, typename U, typename S>
+OPFORGE_API void MmadImpl(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter,
+                          const MmadParams& mmadParams)
+{
+    twin::MultiplyWithoutBias(dst, fm, filter, mmadParams, {"Mmad", twin::Here()});
 }
 
 template <int gate = 0>
@@ -328,6 +347,20 @@ OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, 
     constexpr bool asRows = config.format == CO2Layout::ROW_MAJOR;
     twin::StoreMatrices(dst.View(), src.View(), twin::ProductStoreOf(intriParams, asRows, call), intriParams, asRows,
                         call);
+}
+
+/// Stores rows with the parameters before FixpipeParamsV220.
+template <typename T, typename U>
+OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParams<U>& intriParams)
+{
+    const twin::Call call{"Fixpipe", twin::Here()};
+    twin::Field("nz2ndEn (the twin stores rows with FixpipeParams; use FixpipeParamsV220 for fractals)",
+                intriParams.nz2ndParams.nz2ndEn ? 1 : 0, 1, 1, call);
+    twin::Field("srcStride of FixpipeParams", intriParams.srcStride, 0, 0, call);
+    twin::GateFixpipe<T>();
+    twin::RequireStore<T, U>();
+    const FixpipeParamsV220 rows = intriParams.Rows();
+    twin::StoreMatrices(dst.View(), src.View(), twin::ProductStoreOf(rows, true, call), rows, true, call);
 }
 
 /// Stores to L1, always as fractals.

@@ -232,6 +232,11 @@ struct InitConstValueParams {
     }
 };
 
+// The values of unitFlag, by the names that public kernels use.
+constexpr uint8_t UFMode0 = 0;
+constexpr uint8_t UFMode2 = 2;
+constexpr uint8_t UFMode3 = 3;
+
 struct MmadParams {
     twin::Given16 m = 0;
     twin::Given16 n = 0;
@@ -303,6 +308,50 @@ struct FixpipeParamsV220 {
           unitFlag(unitFlagIn),
           isChannelSplit(channelSplit)
     {
+    }
+};
+
+// The parameters of Fixpipe before FixpipeParamsV220: cburstNum columns of fractals of burstLen * 32 bytes.
+struct QuantParams {
+    QuantMode_t quantPre = NoQuant;
+    uint64_t deqScalar = 0;
+};
+struct Nz2NdParams {
+    bool nz2ndEn = false;
+    uint16_t ndNum = 1;
+    uint16_t srcNdStride = 0;
+    uint16_t dstNdStride = 0;
+    uint16_t originalNSize = 0;
+};
+template <typename SrcT = int32_t>
+struct FixpipeParams {
+    twin::Given16 cburstNum = 1;
+    twin::Given16 burstLen = 1;
+    twin::Given32 dstStride = 0;
+    twin::Given16 srcStride = 0;
+    QuantParams quantParams;
+    bool reluEn = false;
+    Nz2NdParams nz2ndParams;
+    twin::Given8 unitFlag = 0;
+
+    FixpipeParams() = default;
+    FixpipeParams(twin::Given16 count, twin::Given16 len, twin::Given16 srcStrideIn, twin::Given32 dstStrideIn)
+        : cburstNum(count), burstLen(len), dstStride(dstStrideIn), srcStride(srcStrideIn)
+    {
+    }
+
+    /// The same copy to rows of global memory.
+    FixpipeParamsV220 Rows() const
+    {
+        const auto rows = static_cast<uint16_t>(static_cast<uint32_t>(burstLen) * 32 / (16 * sizeof(SrcT)));
+        FixpipeParamsV220 params(nz2ndParams.originalNSize, rows, rows, dstStride, reluEn);
+        params.quantPre = quantParams.quantPre;
+        params.deqScalar = quantParams.deqScalar;
+        params.ndNum = nz2ndParams.ndNum;
+        params.srcNdStride = nz2ndParams.srcNdStride;
+        params.dstNdStride = nz2ndParams.dstNdStride;
+        params.unitFlag = unitFlag;
+        return params;
     }
 };
 

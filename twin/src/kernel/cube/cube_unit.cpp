@@ -4,6 +4,7 @@
 
 #include "opforge_twin/arithmetic.h"
 #include "kernel/exec/block.h"
+#include "kernel/exec/levels.h"
 #include "kernel/cube/fractal.h"
 #include "kernel/cube/product.h"
 #include "kernel/timing/time_model.h"
@@ -310,6 +311,9 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
 void SetHf32(bool isOn, const Call& call)
 {
     const Entry block(call);
+    if (block->position.kind == CoreKind::kVector && !kOtherCoreBuffer.Has(block->launch.options.level)) {
+        return;
+    }
     block->Require(CoreKind::kCube, call);
     block->registers.hf32.isOn = isOn;
     block->registers.hf32.at = call.at;
@@ -318,6 +322,9 @@ void SetHf32(bool isOn, const Call& call)
 void SetHf32Truncation(bool isOn, const Call& call)
 {
     const Entry block(call);
+    if (block->position.kind == CoreKind::kVector && !kOtherCoreBuffer.Has(block->launch.options.level)) {
+        return;
+    }
     block->Require(CoreKind::kCube, call);
     block->registers.hf32.truncates = isOn;
     block->registers.hf32.at = call.at;

@@ -135,15 +135,6 @@ constexpr TCubeTiling TilingOf(const MatmulApiStaticTiling& tiling)
 {
     return tiling.Plain();
 }
-constexpr MatmulConfig ConfigOf(const MatmulConfig& config)
-{
-    return config;
-}
-constexpr MatmulConfig ConfigOf(const MatmulApiStaticTiling& tiling)
-{
-    return tiling.cfg;
-}
-
 template <class A_TYPE, class B_TYPE, class C_TYPE, class BIAS_TYPE, const auto& MM_CFG, class MM_CB, bool IS_DIRECT,
           MatmulTriangle TRIANGLE = MatmulTriangle::kWhole>
 class MatmulObject {
@@ -169,7 +160,7 @@ public:
 
     MatmulObject()
     {
-        state_.job.config = ConfigOf(MM_CFG);
+        state_.job.config = AscendC::ToMatmulConfig(MM_CFG);
         state_.job.triangle = TRIANGLE;
         state_.job.a = OperandOf<A_TYPE>();
         state_.job.b = OperandOf<B_TYPE>();

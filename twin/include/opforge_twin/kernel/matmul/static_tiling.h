@@ -72,6 +72,16 @@ constexpr MatmulApiStaticTiling GetMatmulApiTiling(const MatmulConfig& mmCFG, in
     return tiling;
 }
 
+// The configuration of the template, which public kernels read.
+constexpr MatmulConfig ToMatmulConfig(const MatmulConfig& config)
+{
+    return config;
+}
+constexpr MatmulConfig ToMatmulConfig(const MatmulApiStaticTiling& tiling)
+{
+    return tiling.cfg;
+}
+
 }  // namespace AscendC
 
 using AscendC::MatmulApiStaticTiling;
