@@ -82,8 +82,7 @@ def import_(
         found = read_sources(sources) if node is None else _node(sources, node)
         drafts = found.drafts
         for problem in found.problems:
-            for line in problem.splitlines():
-                say(f"not imported: {line}", err=True)
+            say(f"not imported: {problem}", err=True)
         answer["problems"] = found.problems
         if check:
             _compare(specs, drafts, name, answer)

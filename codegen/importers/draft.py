@@ -21,6 +21,8 @@ DTYPE_WORDS = {
     **{dtype.ops_info: dtype.name for dtype in CANN_DTYPES if dtype.ops_info},
     **{short: dtype.name for dtype in CANN_DTYPES for short in dtype.short},
 }
+# The enumerators of ge::DataType as integers.
+DTYPE_NUMBERS = {dtype.ge: dtype.number for dtype in CANN_DTYPES}
 # Types of attributes in REG_OP and OpDef -> types of specs.
 ATTR_TYPES = {kind.ge: kind.name for kind in ATTR_KINDS.values()}
 # A number; ("dim", input, index); ("attr", index).

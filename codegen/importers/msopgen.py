@@ -35,6 +35,7 @@ _OTHER_FORMATS = ("NDC1HWC0", "CHWN", "DHWCN", "NC1HWC0_C04", "FRACTAL_Z_3D", "N
 _FORMATS = (*(known.name for known in STORAGE_FORMATS), *_OTHER_FORMATS)
 _WORDS = {"true": True, "false": False}
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_EXAMPLE = 'an operator, as in {"op": "AddCustom", ...}'
 _MOST_OPERATORS, _MOST_PARAMETERS, _MOST_COLUMNS, _MOST_PROBLEMS = 512, 64, 512, 20
 
 
@@ -50,6 +51,8 @@ def drafts(data: Any, text: str, place: str) -> list[OperatorDraft]:
         UserError: The file has errors; the message lists all of them.
     """
     entries = data if isinstance(data, list) else [data]
+    if entries and not any(isinstance(entry, dict) and "op" in entry for entry in entries):
+        raise UserError(f"got no object with the key 'op', expected {_EXAMPLE}; name an msOpGen file", place)
     reader = _Reader(text, place)
     found = [
         reader.operator(entry, f"[{index}]." if isinstance(data, list) else "")
@@ -90,7 +93,7 @@ class _Reader:
 
     def operator(self, entry: Any, where: str) -> OperatorDraft:
         if not isinstance(entry, dict):
-            self.refuse(where, f'got {shown(entry)}, expected an operator, as in {{"op": "AddCustom", ...}}')
+            self.refuse(where, f"got {shown(entry)}, expected {_EXAMPLE}")
             return OperatorDraft("", self._place, "msOpGen JSON")
         name = entry.get("op")
         self._start = max(self._line(name) - 1, self._start)

@@ -9,7 +9,8 @@ from opforge.codegen.errors import UserError
 from .cpp_tree import Source
 from .draft import ATTR_TYPES, AttrDraft, Note, OperatorDraft, TensorDraft, dtype_word
 from .infer_shape import shape_rules
-from .op_def_values import Calls, Value, class_calls
+from .op_def_calls import Calls, class_calls
+from .op_def_values import Value
 from .reg_op import prototypes, tiling_data
 
 _OPTIONS = {"REQUIRED": "required", "OPTIONAL": "optional", "DYNAMIC": "dynamic"}

@@ -1,28 +1,17 @@
-"""Evaluate the calls in the constructors of OpDef classes with constants, without executing code."""
+"""Evaluate constant expressions of C++ sources, without executing code."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opforge.codegen.data.products import DEFAULT_SOC, SOCS
-
-from .cpp_tree import Source, line_of, nodes
-from .draft import number_of
+from .cpp_tree import Source, nodes
+from .draft import DTYPE_NUMBERS, number_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_MOST_DEPTH, _MOST_CHAIN, _MOST_ITEMS, _MOST_CALLS = 8, 64, 4096, 2000
-_TENSORS = ("Input", "Output")
-# The configuration that is read first.
-_KERNELS = SOCS[DEFAULT_SOC].dir
-# Methods of a configuration that describe the build.
-_FLAGS = {
-    "DynamicCompileStaticFlag", "DynamicFormatFlag", "DynamicRankSupportFlag", "DynamicShapeSupportFlag",
-    "NeedCheckSupportFlag", "PrecisionReduceFlag", "ExtendCfgInfo",
-}  # fmt: skip
+_MOST_DEPTH, _MOST_ITEMS = 8, 4096
 
 
 @dataclass(frozen=True)
@@ -66,6 +55,8 @@ class Value:
 def _scalar(value: object, kind: str) -> bool | float | str | None:
     if kind == "string":
         return str(value) if isinstance(value, _Text) else None
+    if isinstance(value, str) and not isinstance(value, _Text):
+        return DTYPE_NUMBERS.get(value) if kind == "int" else None
     if isinstance(value, bool):
         return value if kind == "bool" else int(value) if kind == "int" else None
     if isinstance(value, int | float):
@@ -79,53 +70,6 @@ class _Text(str):
     __slots__ = ()
 
 
-@dataclass
-class Calls:
-    """The calls of one OpDef class: methods with their arguments, by parameter; partial, if others were not read."""
-
-    line: int = 0
-    inputs: dict[str, dict[str, Value]] = field(default_factory=dict)
-    outputs: dict[str, dict[str, Value]] = field(default_factory=dict)
-    attrs: dict[str, dict[str, Value]] = field(default_factory=dict)
-    products: list[str] = field(default_factory=list)
-    notes: list[tuple[int, str]] = field(default_factory=list)
-    limits: list[tuple[int, str]] = field(default_factory=list)
-    is_partial: bool = False
-
-
-def class_calls(source: Source) -> Iterator[tuple[str, Calls]]:
-    """Yield the OpDef classes of a source by name, with their calls."""
-    added = {source.of(node) for node in _added(source)}
-    constants: dict[str, object] = {}
-    functions: dict[str, Node] = {}
-    for node in source.root.named_children:
-        collect(source, node, constants, functions)
-    for node in nodes(source.root, "class_specifier", "struct_specifier"):
-        bases = [source.of(child) for child in node.children if child.type == "base_class_clause"]
-        name = source.of(node.child_by_field_name("name"))
-        body = node.child_by_field_name("body")
-        if body is None or not bases or not (any("OpDef" in base for base in bases) or name in added):
-            continue
-        methods = dict(functions)
-        own = dict(constants)
-        for child in body.named_children:
-            collect(source, child, own, methods)
-        walker = _Walker(source, own, methods)
-        walker.calls.line = line_of(node)
-        if constructor := methods.get(name):
-            walker.run(constructor, 0)
-        walker.read_configurations()
-        yield name, walker.calls
-
-
-def _added(source: Source) -> Iterator[Node]:
-    for node in nodes(source.root, "call_expression"):
-        function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
-        is_name = function is not None and function.type == "identifier"  # the text of a chain of calls may be long
-        if is_name and source.of(function) == "OP_ADD" and arguments is not None:
-            yield from arguments.named_children[:1]
-
-
 def collect(source: Source, node: Node, constants: dict[str, object], functions: dict[str, Node]) -> None:
     """Add the constants and functions of a scope, including nested namespaces."""
     if node.type in {
@@ -134,6 +78,7 @@ def collect(source: Source, node: Node, constants: dict[str, object], functions:
         "declaration_list",
         "preproc_ifdef",
         "preproc_if",
+        "template_declaration",
     }:
         for child in node.named_children:
             collect(source, child, constants, functions)
@@ -214,12 +159,26 @@ def _composed(source: Source, node: Node, constants: dict[str, object], depth: i
         operand = node.child_by_field_name("value")
     elif kind in {"call_expression", "argument_list"}:
         return _constructed(source, node, constants, depth)
+    elif kind == "subscript_expression":
+        items, *indices = [evaluate(source, child, constants, depth + 1) for child in _operands(node)]
+        at = indices[0] if len(indices) == 1 else None
+        return items[at] if isinstance(items, tuple) and isinstance(at, int) and 0 <= at < len(items) else None
     value = evaluate(source, operand, constants, depth + 1) if operand else None
     return -value if isinstance(value, int | float) and text[:1] == "-" else value
 
 
+def _operands(node: Node) -> list[Node]:
+    """Return the array and the indices of `x[i]`."""
+    argument, indices = node.child_by_field_name("argument"), node.child_by_field_name("indices")
+    return [*([argument] if argument else []), *(indices.named_children if indices else [])]
+
+
 def _constructed(source: Source, node: Node, constants: dict[str, object], depth: int) -> object:
-    """Return the value of `vector<T>(n, value)` or `vector<T>{...}`, and of the arguments of such a declaration."""
+    """Return the value of `vector<T>(n, value)`, `vector<T>{...}`, `x.size()`, or of the arguments of a declaration."""
+    function = node.child_by_field_name("function")
+    if function is not None and function.type == "field_expression" and source.of(function).endswith(".size"):
+        items = evaluate(source, function.named_children[0], constants, depth + 1)
+        return len(items) if isinstance(items, tuple) else None
     arguments = node if node.type == "argument_list" else node.child_by_field_name("arguments")
     if arguments is None or (
         node.type == "call_expression" and "vector" not in source.of(node.child_by_field_name("function"))
@@ -229,163 +188,3 @@ def _constructed(source: Source, node: Node, constants: dict[str, object], depth
     if len(values) == 2 and isinstance(values[0], int) and 0 <= values[0] <= _MOST_ITEMS:
         return (values[1],) * values[0]
     return values[0] if len(values) == 1 else None
-
-
-class _Walker:
-    """Interprets the statements of a constructor."""
-
-    def __init__(self, source: Source, constants: dict[str, object], functions: dict[str, Node]) -> None:
-        self.calls = Calls()
-        self._source = source
-        self._constants = constants
-        self._functions = functions
-        self._followed = 0
-        self._configs: dict[str, dict[str, dict[str, Value]]] = {}
-        self._products: list[tuple[str, dict[str, dict[str, Value]]]] = []
-        # Names of the operator itself: functions receive it as an argument.
-        self._own = {"", "this", "(*this)"}
-
-    def run(self, function: Node, depth: int) -> None:
-        """Interpret the statements of a function."""
-        body = function.child_by_field_name("body")
-        for statement in body.named_children if body else ():
-            self._statement(statement, depth)
-
-    def _note(self, node: Node, text: str) -> None:
-        self.calls.notes.append((line_of(node), f"{text}: {' '.join(self._source.of(node).split())[:120]}"))
-        self.calls.is_partial = True
-
-    def _statement(self, node: Node, depth: int) -> None:
-        if node.type == "declaration":
-            declare(self._source, node, self._constants)
-        elif node.type == "expression_statement" and node.named_children:
-            self._expression(node.named_children[0], depth)
-        elif node.type == "compound_statement":
-            for child in node.named_children:
-                self._statement(child, depth)
-        elif node.type not in {
-            "comment",
-            "using_declaration",
-            "type_definition",
-            "return_statement",
-            "alias_declaration",
-        }:
-            self._note(node, "statement is not read")
-
-    def _expression(self, node: Node, depth: int) -> None:
-        chain, base = self._chain(node)
-        if not chain:
-            if node.type != "call_expression":
-                self._note(node, "statement is not read")
-            return
-        method, value, call = chain[0]
-        if base in self._own and method in _TENSORS:
-            group = self.calls.inputs if method == "Input" else self.calls.outputs
-            self._merge(group, value, chain[1:])
-        elif base in self._own and method == "Attr":
-            self._merge(self.calls.attrs, value, chain[1:])
-        elif base in self._own and method in {"AICore", "AICPU", "MC2", "HostCPU"}:
-            self._config(method, chain[1:])
-        elif base in self._own and method in self._functions and depth < _MOST_DEPTH:
-            self._call(method, call, depth)
-        elif base not in self._own:
-            self._override(base, chain)
-        else:
-            self._note(node, f"{method} is not read")
-
-    def _call(self, method: str, call: Node, depth: int) -> None:
-        """Interpret a function of the source with its parameters as constants."""
-        self._followed += 1
-        if self._followed >= _MOST_CALLS:
-            if self._followed == _MOST_CALLS:
-                self._note(call, f"more than {_MOST_CALLS} calls of functions are not read")
-            return
-        function = self._functions[method]
-        arguments = call.child_by_field_name("arguments")
-        given = arguments.named_children if arguments else []
-        outer = dict(self._constants)
-        parameters = next(nodes(function, "parameter_list"), None)
-        aliases = {}
-        for parameter, argument in zip(parameters.named_children if parameters else [], given, strict=False):
-            name = next((self._source.of(n) for n in nodes(parameter, "identifier")), "")
-            self._constants[name] = evaluate(self._source, argument, outer)
-            aliases[name] = self._source.of(argument)
-            if aliases[name] in {"this", "*this", *self._own}:
-                self._own.add(name)
-        self.run(function, depth + 1)
-        for alias, original in aliases.items():
-            if alias in self._configs and original != alias:
-                self._configs[original] = self._configs.pop(alias)
-        self._constants.clear()
-        self._constants.update(outer)
-
-    def _chain(self, node: Node) -> tuple[list[tuple[str, Value, Node]], str]:
-        """Return the calls of a chain from left to right, and the object at its start."""
-        found: list[tuple[str, Value, Node]] = []
-        while node.type == "call_expression" and len(found) < _MOST_CHAIN:
-            function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
-            if function is None or arguments is None:
-                break
-            children = [child for child in arguments.named_children if child.type != "comment"]
-            items = tuple(evaluate(self._source, child, self._constants) for child in children)
-            is_method = function.type == "field_expression"
-            name = self._source.of(function.child_by_field_name("field") if is_method else function)
-            shown = " ".join(self._source.of(arguments)[1:-1].split())[:120]
-            line = line_of(function.child_by_field_name("field") or function) if is_method else line_of(node)
-            found.append((name, Value(items, line, shown), node))
-            if not is_method:
-                return found[::-1], ""
-            argument = function.child_by_field_name("argument")
-            if argument is None:
-                break
-            node = argument
-        return found[::-1], self._source.of(node)
-
-    def _merge(self, group: dict[str, dict[str, Value]], value: Value, chain: list[tuple[str, Value, Node]]) -> None:
-        entry = group.setdefault(value.text, {"name": value})
-        for method, arguments, _ in chain:
-            if method == "ValueDepend" and arguments.text not in {"OPTIONAL", "REQUIRED"}:
-                continue
-            entry[method] = arguments
-
-    def _override(self, base: str, chain: list[tuple[str, Value, Node]]) -> None:
-        """Apply the calls on a configuration: they replace properties of tensors for its products."""
-        method, value, _ = chain[0]
-        if method in _TENSORS:
-            entry = self._configs.setdefault(base, {}).setdefault(f"{method} {value.text}", {"name": value})
-            entry.update((name, arguments) for name, arguments, _ in chain[1:])
-
-    def _config(self, core: str, chain: list[tuple[str, Value, Node]]) -> None:
-        for method, value, node in chain:
-            if method == "AddConfig":
-                product = value.text
-                self.calls.products.append(product)
-                if core != "AICore":
-                    self.calls.limits.append((value.line, f"configuration of {core} for {product}"))
-                arguments = node.child_by_field_name("arguments")
-                names = [self._source.of(child) for child in arguments.named_children] if arguments else []
-                changed = self._configs.get(names[1], {}) if len(names) > 1 else {}
-                # The next statements may change the configuration.
-                self._products.append((product, {name: dict(entry) for name, entry in changed.items()}))
-            elif method not in _FLAGS and not method.startswith("Set"):
-                self.calls.notes.append((value.line, f"{core}: {method}({value.shown})"))
-
-    def read_configurations(self) -> None:
-        """Note other dtypes of configurations. Without tensors of the operator, those of a configuration are read."""
-        tensors: dict[str, dict[str, Value]] = {}
-        if not self.calls.inputs and not self.calls.outputs:
-            found = {product: changed for product, changed in self._products if changed}
-            tensors = found.get(_KERNELS) or next(iter(found.values()), {})
-        for key, entry in tensors.items():
-            group = self.calls.inputs if key.startswith("Input ") else self.calls.outputs
-            group[entry["name"].text] = dict(entry)
-        for product, changed in self._products:
-            for name, entry in changed.items():
-                dtypes, known = _dtypes(entry), _dtypes(tensors.get(name, {}))
-                if dtypes is not None and (known is None or dtypes.words != known.words):
-                    text = f"{product} has other dtypes of {name}: {dtypes.shown}"
-                    self.calls.limits.append((dtypes.line, text))
-
-
-def _dtypes(entry: dict[str, Value]) -> Value | None:
-    return entry.get("DataType") or entry.get("DataTypeList")

@@ -13,6 +13,7 @@ from opforge.codegen.spec.field_types import SCALARS
 from .cpp_tree import Source
 from .draft import (
     ATTR_TYPES,
+    DTYPE_NUMBERS,
     DYNAMIC,
     OPTIONAL,
     REQUIRED,
@@ -153,6 +154,8 @@ def _constant(text: str, kind: str) -> bool | float | str | None:
             return str(json.loads(text))
         if kind == "bool":
             return {"true": True, "false": False, "True": True, "False": False}[text]
+        if kind == "int" and (word := text.rpartition("::")[2]) in DTYPE_NUMBERS:
+            return DTYPE_NUMBERS[word]
         return number_of(int(text.rstrip("uUlL"), 0) if kind == "int" else float(text.rstrip("fF")), kind)
     except (KeyError, ValueError):
         return None

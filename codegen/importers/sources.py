@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -60,7 +61,7 @@ def read_sources(paths: Sequence[Path]) -> Imported:
         except UserError as error:
             if is_named:
                 raise
-            result.problems.append(str(error))
+            result.problems.append(_one_line(str(error)))
             continue
         for draft in drafts:
             if not draft.op_type:
@@ -74,6 +75,14 @@ def read_sources(paths: Sequence[Path]) -> Imported:
         reason = result.problems[0] if result.problems else f"expected {_KINDS}"
         raise UserError(f"got no operator in {result.files} files; {reason}", path_text(paths[0]))
     return result
+
+
+def _one_line(problems: str) -> str:
+    """Return the first problem of a file in a folder, and the number of the others."""
+    first, *others = problems.splitlines()
+    more = re.search(r"and (\d+) more problems$", others[-1]) if others else None
+    count = len(others) - 1 + int(more[1]) if more else len(others)
+    return f"{first}; and {count} more problem{'s' if count > 1 else ''}" if count else first
 
 
 def _joined(first: OperatorDraft, second: OperatorDraft) -> OperatorDraft:

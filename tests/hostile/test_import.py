@@ -3,6 +3,7 @@ size."""
 
 import json
 import os
+import re
 
 import pytest
 
@@ -167,10 +168,16 @@ def test_deep_json_and_many_problems_are_short_messages(tmp_path):
     with pytest.raises(UserError, match="recursion limit exceeded"):
         read_file(file)
     file.write_text("[" + ",".join(["{}"] * 10_000) + "]")
+    with pytest.raises(UserError, match="a.json: got no object with the key 'op', expected an operator"):
+        read_file(file)
+    file.write_text('[{"op": "A"},' + ",".join(["{}"] * 10_000) + "]")
     with pytest.raises(UserError) as caught:
         read_file(file)
     assert len(lines := str(caught.value).splitlines()) == 21
     assert lines[-1].endswith(" more problems")
+    (tmp_path / "b_proto.h").write_text("REG_OP(B).INPUT(x, TensorType({DT_FLOAT})).OP_END_FACTORY_REG(B)")
+    (problem,) = read_sources([tmp_path]).problems
+    assert re.fullmatch(re.escape(lines[0]) + r"; and \d+ more problems", problem)
 
 
 def test_files_that_a_source_includes_are_not_read(tmp_path):
