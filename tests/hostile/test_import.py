@@ -168,7 +168,7 @@ def test_deep_json_and_many_problems_are_short_messages(tmp_path):
     with pytest.raises(UserError, match="recursion limit exceeded"):
         read_file(file)
     file.write_text("[" + ",".join(["{}"] * 10_000) + "]")
-    with pytest.raises(UserError, match="a.json: got no object with the key 'op', expected an operator"):
+    with pytest.raises(UserError, match=r"a\.json: got no object with the key 'op', expected an operator"):
         read_file(file)
     file.write_text('[{"op": "A"},' + ",".join(["{}"] * 10_000) + "]")
     with pytest.raises(UserError) as caught:
