@@ -114,5 +114,7 @@ def _install(folder: Path) -> None:
     kept.mkdir(parents=True)
     for file in build_runtime().parent.glob("libopforge_twin.so*"):
         shutil.copy(file, kept)
-    variables = os.environ | {"HOME": str(folder), "PATH": path, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    # For pip, "0" means --no-compile: Python compiles the modules that are used.
+    pip = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_COMPILE": "0"}
+    variables = os.environ | {"HOME": str(folder), "PATH": path} | pip
     subprocess.run(["bash", "-c", script], cwd=sources, env=variables, check=True)
