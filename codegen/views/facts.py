@@ -45,7 +45,7 @@ ParamKind: TypeAlias = Literal["input", "output", "attr", "host_list", "scalar",
 
 @dataclass(frozen=True)
 class Param:
-    """One parameter of the first phase of an aclnn function, without workspaceSize and executor."""
+    """One parameter of a GetWorkspaceSize function, except workspaceSize and executor."""
 
     name: str
     c_type: str

@@ -101,7 +101,7 @@ def run(
     isolate: bool = False,
     timeout: float = ISOLATED_SECONDS,
 ) -> Result:
-    """Call an operator on the twin through the two phases of its aclnn function.
+    """Call the two aclnn functions of an operator on the twin.
 
     Args:
         op_type: Operator type, as in the spec.

@@ -114,7 +114,7 @@ class Tensor:
 
 @dataclass
 class Planned:
-    """The result of the first phase."""
+    """The result of GetWorkspaceSize."""
 
     status: int
     size: int

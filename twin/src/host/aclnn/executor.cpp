@@ -37,17 +37,17 @@ struct CurrentApi {
 
 thread_local CurrentApi api;
 
-/// Returns the reason why the second phase cannot start; "" if it can.
+/// Returns the reason why the kernel cannot start; "" if it can.
 std::string WorkspaceProblem(const void* workspace, uint64_t given, uint64_t needed)
 {
     if (needed == 0) {
         return {};
     }
     if (workspace == nullptr) {
-        return Text("workspace is null, the first phase asked for ", needed, " bytes");
+        return Text("workspace is null, expected ", needed, " bytes, the result of GetWorkspaceSize");
     }
     if (given < needed) {
-        return Text("workspaceSize is ", given, " bytes, the first phase asked for ", needed);
+        return Text("workspaceSize is ", given, " bytes, expected ", needed, ", the result of GetWorkspaceSize");
     }
     DeviceSpan span;
     std::string problem;
@@ -549,7 +549,7 @@ aclnnStatus CommonOpExecutorRun(void* workspace, uint64_t workspaceSize, aclOpEx
     HandleTable<aclOpExecutor>& executors = HandleTable<aclOpExecutor>::Instance();
     const auto usedBefore = [function] {
         return Fail(ACLNN_ERR_PARAM_INVALID,
-                    Text(function, ": the executor was used before, or its first phase did not succeed; call ",
+                    Text(function, ": the executor was used before, or GetWorkspaceSize did not succeed; call ",
                          function, "GetWorkspaceSize again (aclSetAclOpExecutorRepeatable allows several runs)"));
     };
     const std::shared_ptr<aclOpExecutor> held = executors.Share(executor);
@@ -570,7 +570,7 @@ aclnnStatus CommonOpExecutorRun(void* workspace, uint64_t workspaceSize, aclOpEx
     for (const auto& storage : state.userStorages) {
         if (storage->destroyed) {
             return Fail(ACLNN_ERR_PARAM_INVALID,
-                        Text(function, ": a tensor of the call was destroyed before the second phase"));
+                        Text(function, ": a tensor was destroyed after GetWorkspaceSize; destroy it after the launch"));
         }
     }
     aclError status = ACL_SUCCESS;

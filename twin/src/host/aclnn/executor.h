@@ -34,7 +34,7 @@ struct View {
 
 View ViewOf(const aclTensor& tensor, std::string name);
 
-/// A view with a known address. Views have addresses after the second phase receives the workspace.
+/// A view with a known address. Views have addresses after the launch receives the workspace.
 struct PlacedView {
     View view;
     void* address = nullptr;  ///< address of the first element; host memory for host tensors
@@ -53,7 +53,7 @@ public:
 };
 
 struct ExecutorState {
-    std::mutex lock;  ///< only one second phase at a time
+    std::mutex lock;  ///< only one launch at a time
     std::string function;
     std::vector<const aclTensor*> inputs;
     std::vector<const aclTensor*> outputs;

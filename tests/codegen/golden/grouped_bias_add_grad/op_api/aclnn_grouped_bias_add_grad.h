@@ -8,26 +8,25 @@
 extern "C" {
 #endif
 
-/// First phase of aclnnGroupedBiasAddGrad: checks the arguments, plans the work and returns the required workspace
-/// size.
+/// Checks the arguments of aclnnGroupedBiasAddGrad, plans the work and returns the required workspace size.
 /// Sums the rows of grad_y in each group. The result is the gradient of a bias that is added to each group.
 ///
 /// @param [in] gradY: Gradient of the output of the forward operator.
 /// @param [in] groupIdxOptional: Non-decreasing ends or non-negative lengths of the groups. Values are clamped to the
 /// rows of grad_y. May be null.
 /// @param [out] out: Sum of the rows of each group.
-/// @param [out] workspaceSize: bytes of device memory that the second phase needs.
-/// @param [out] executor: the planned work, for the second phase.
+/// @param [out] workspaceSize: bytes of device memory that aclnnGroupedBiasAddGrad needs.
+/// @param [out] executor: the planned work, for aclnnGroupedBiasAddGrad.
 /// @return ACLNN_SUCCESS or a status code; aclGetRecentErrMsg() returns the reason.
 __attribute__((visibility("default"))) aclnnStatus aclnnGroupedBiasAddGradGetWorkspaceSize(
     const aclTensor *gradY, const aclTensor *groupIdxOptional, aclTensor *out, uint64_t *workspaceSize,
     aclOpExecutor **executor);
 
-/// Second phase of aclnnGroupedBiasAddGrad: launches the planned work.
+/// Launches the planned work.
 ///
 /// @param [in] workspace: device memory of at least workspaceSize bytes.
-/// @param [in] workspaceSize: bytes that the first phase returned.
-/// @param [in] executor: the plan of the first phase.
+/// @param [in] workspaceSize: the result of aclnnGroupedBiasAddGradGetWorkspaceSize.
+/// @param [in] executor: the result of aclnnGroupedBiasAddGradGetWorkspaceSize.
 /// @param [in] stream: the stream to run on.
 /// @return ACLNN_SUCCESS or a status code.
 __attribute__((visibility("default"))) aclnnStatus aclnnGroupedBiasAddGrad(

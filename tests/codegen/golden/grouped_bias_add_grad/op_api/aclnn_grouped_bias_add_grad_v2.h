@@ -8,8 +8,7 @@
 extern "C" {
 #endif
 
-/// First phase of aclnnGroupedBiasAddGradV2: checks the arguments, plans the work and returns the required workspace
-/// size.
+/// Checks the arguments of aclnnGroupedBiasAddGradV2, plans the work and returns the required workspace size.
 /// Sums the rows of grad_y in each group. The result is the gradient of a bias that is added to each group.
 ///
 /// @param [in] gradY: Gradient of the output of the forward operator.
@@ -17,18 +16,18 @@ extern "C" {
 /// rows of grad_y. May be null.
 /// @param [in] groupIdxType: 0 if group_idx contains ends, 1 if it contains lengths.
 /// @param [out] out: Sum of the rows of each group.
-/// @param [out] workspaceSize: bytes of device memory that the second phase needs.
-/// @param [out] executor: the planned work, for the second phase.
+/// @param [out] workspaceSize: bytes of device memory that aclnnGroupedBiasAddGradV2 needs.
+/// @param [out] executor: the planned work, for aclnnGroupedBiasAddGradV2.
 /// @return ACLNN_SUCCESS or a status code; aclGetRecentErrMsg() returns the reason.
 __attribute__((visibility("default"))) aclnnStatus aclnnGroupedBiasAddGradV2GetWorkspaceSize(
     const aclTensor *gradY, const aclTensor *groupIdxOptional, int64_t groupIdxType, aclTensor *out,
     uint64_t *workspaceSize, aclOpExecutor **executor);
 
-/// Second phase of aclnnGroupedBiasAddGradV2: launches the planned work.
+/// Launches the planned work.
 ///
 /// @param [in] workspace: device memory of at least workspaceSize bytes.
-/// @param [in] workspaceSize: bytes that the first phase returned.
-/// @param [in] executor: the plan of the first phase.
+/// @param [in] workspaceSize: the result of aclnnGroupedBiasAddGradV2GetWorkspaceSize.
+/// @param [in] executor: the result of aclnnGroupedBiasAddGradV2GetWorkspaceSize.
 /// @param [in] stream: the stream to run on.
 /// @return ACLNN_SUCCESS or a status code.
 __attribute__((visibility("default"))) aclnnStatus aclnnGroupedBiasAddGradV2(

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/// First phase of aclnnAddTo: checks the arguments, plans the work and returns the required workspace size.
+/// Checks the arguments of aclnnAddTo, plans the work and returns the required workspace size.
 /// Add a multiple of x to var in its memory, and return the multiple.
 ///
 /// @param [in,out] varRef: The sum.
@@ -17,18 +17,18 @@ extern "C" {
 /// @param [in] timesOptional: times
 /// @param [in] isNegatedOptional: is_negated
 /// @param [out] deltaOut: delta
-/// @param [out] workspaceSize: bytes of device memory that the second phase needs.
-/// @param [out] executor: the planned work, for the second phase.
+/// @param [out] workspaceSize: bytes of device memory that aclnnAddTo needs.
+/// @param [out] executor: the planned work, for aclnnAddTo.
 /// @return ACLNN_SUCCESS or a status code; aclGetRecentErrMsg() returns the reason.
 __attribute__((visibility("default"))) aclnnStatus aclnnAddToGetWorkspaceSize(
     aclTensor *varRef, const aclTensor *x, const aclScalar *alpha, const aclScalar *timesOptional,
     const aclScalar *isNegatedOptional, aclTensor *deltaOut, uint64_t *workspaceSize, aclOpExecutor **executor);
 
-/// Second phase of aclnnAddTo: launches the planned work.
+/// Launches the planned work.
 ///
 /// @param [in] workspace: device memory of at least workspaceSize bytes.
-/// @param [in] workspaceSize: bytes that the first phase returned.
-/// @param [in] executor: the plan of the first phase.
+/// @param [in] workspaceSize: the result of aclnnAddToGetWorkspaceSize.
+/// @param [in] executor: the result of aclnnAddToGetWorkspaceSize.
 /// @param [in] stream: the stream to run on.
 /// @return ACLNN_SUCCESS or a status code.
 __attribute__((visibility("default"))) aclnnStatus aclnnAddTo(
