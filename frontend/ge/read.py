@@ -22,13 +22,15 @@ from opforge.codegen.data.dtypes import DTYPES
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import first_line, shown
 from opforge.codegen.spec.model import OpSpec
-from opforge.frontend.ir.attributes import make_attribute
+from opforge.codegen.spec.parts import TensorSpec
+from opforge.frontend.ir.attributes import LIST_SIZES, counts_in, list_sizes, make_attribute, names_in
 from opforge.frontend.ir.names import FreshNames
 from opforge.frontend.ir.op_names import OPFORGE_DOMAIN
 from opforge.frontend.ir.tensor_type import ELEMENT_TYPES
 from opforge.frontend.limits import parsing
 
 from .messages import GE_DOMAIN, message
+from .ports import port_of, tensors_of
 from .read_operators import NEUTRAL, OPSET, READERS, Call
 
 MAX_TEXT_BYTES = 1 << 26
@@ -57,7 +59,12 @@ def ge_message(data: bytes, where: str, *, is_text: bool) -> Any:
             f" GE as {kind}; write it again"
         ) from error
     if len(model.graph) != 1:
-        raise UserError(f"{where}: got {len(model.graph)} graphs, expected 1, without subgraphs; write another graph")
+        callers = [op for graph in model.graph for op in graph.op if op.subgraph_name]
+        fix = "write another graph"
+        if callers:
+            caller = f"{shown(callers[0].name)} ({shown(callers[0].type)})"
+            fix = f"opforge does not read the subgraphs of node {caller}; export the model to ONNX"
+        raise UserError(f"{where}: got {len(model.graph)} graphs, expected 1; {fix}")
     return model
 
 
@@ -80,7 +87,8 @@ class _GeGraph:
 
     def __init__(self, graph: Any, specs: Sequence[OpSpec], where: str) -> None:
         self._graph, self._where = graph, where
-        self._specs = {spec.op_type: spec for spec in specs}
+        # ONNX has no nodes without outputs: such an operator is an operator of GE.
+        self._specs = {spec.op_type: spec for spec in specs if spec.outputs}
         self._ops: dict[str, Any] = {}
         for op in graph.op:
             if not op.name or op.name in self._ops:
@@ -230,20 +238,16 @@ class _GeGraph:
             return None
 
     def _ours(self, op: Any, spec: OpSpec, inputs: list[str], outputs: list[str]) -> NodeProto:
-        if spec.program.lists:
-            raise self._error(op, "has lists of tensors", "an operator without them: the file has no names of lists")
-        expected = [tensor.ir or tensor.name for tensor in spec.inputs]
-        names = _ports(op, "input") or expected
-        if len(inputs) > len(names) or not set(names) <= set(expected):
-            raise self._error(
-                op, f"has {len(inputs)} inputs: {shown(', '.join(names))}", f"those of the spec: {', '.join(expected)}"
-            )
-        if len(outputs) > len(spec.outputs):
-            raise self._error(op, f"has {len(outputs)} outputs", f"at most {len(spec.outputs)}")
-        given = dict(zip(names, inputs, strict=False))
-        node = helper.make_node(
-            spec.op_type, [given.get(name, "") for name in expected], outputs, domain=OPFORGE_DOMAIN
-        )
+        given = self._named(op, "input", spec.inputs, inputs)
+        results = self._named(op, "output", spec.outputs, outputs)
+        counts = counts_in(spec, [*given, *results])
+        names = [given.get(name, "") for name in names_in(spec.inputs, counts)]
+        kept = [results.get(name, "") for name in names_in(spec.outputs, counts)]
+        while kept and not kept[-1]:
+            kept.pop()
+        node = helper.make_node(spec.op_type, names, kept, domain=OPFORGE_DOMAIN)
+        if sizes := list_sizes(spec, counts):
+            node.attribute.append(helper.make_attribute(LIST_SIZES, sizes))
         kinds = {attr.ir or attr.name: attr for attr in spec.attrs}
         for entry in op.attr:
             attr = kinds.get(entry.key)
@@ -256,6 +260,20 @@ class _GeGraph:
             value = _python(entry.value)
             node.attribute.append(make_attribute(attr, tuple(value) if is_list else value))
         return node
+
+    def _named(self, op: Any, side: str, tensors: Sequence[TensorSpec], values: list[str]) -> dict[str, str]:
+        """Return the values of a custom operator by tensor; those of a list are `x[0]`, `x[1]` and so on."""
+        lists = [tensor for tensor in tensors if tensor.dynamic]
+        ports = _ports(op, side)
+        if (not ports and len(lists) <= 1) or (side == "output" and not lists):  # one list has all further ports
+            counts = {tensor.name: max(len(values) - len(tensors) + 1, 0) for tensor in lists}
+            ports = [port_of(tensors, name) for name in names_in(tensors, counts)]
+        names = tensors_of(tensors, ports)
+        if names is None or len(values) > len(names):
+            known = ", ".join(f"{tensor.ir_name}{'0, ...' if tensor.dynamic else ''}" for tensor in tensors)
+            got = f"has {len(values)} {side}s: {shown(', '.join(ports))}"
+            raise self._error(op, got, f"those of the spec: {known}")
+        return dict(zip(names, values, strict=False))
 
     def _opaque(self, op: Any, inputs: list[str], outputs: list[str]) -> NodeProto:
         """Return a node of the domain of GE, and declare the types of its outputs."""

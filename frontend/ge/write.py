@@ -18,7 +18,7 @@ from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.model import OpSpec
-from opforge.frontend.ir.attributes import read_attributes
+from opforge.frontend.ir.attributes import counts_in, named_inputs, named_outputs, names_in, read_attributes
 from opforge.frontend.ir.constants import Constant, Constants
 from opforge.frontend.ir.external import with_data
 from opforge.frontend.ir.graph import GraphView
@@ -32,6 +32,7 @@ from opforge.frontend.ir.value_types import ValueTypes
 from opforge.frontend.operators import project_specs
 
 from .messages import GE_DOMAIN, LIST_KINDS, PROTO_TYPES, message
+from .ports import port_of, tensors_of
 from .write_operators import SPELLINGS, Attributes, Facts, Spelled
 
 
@@ -189,17 +190,20 @@ class _Writer:
         return name
 
     def _ours(self, node: NodeProto, spec: OpSpec) -> None:
-        if spec.program.lists:
-            message = "expected an operator without lists of tensors, which opforge cannot write to .air files"
-            raise Unmatched(f"node {shown(node.name)} ({node.op_type}): {message}")
         try:
             given = read_attributes(node, spec)
+            sources, results = named_inputs(spec, node), named_outputs(spec, node)
         except Unmatched as problem:
             raise Unmatched(f"node {shown(node.name)} ({node.op_type}): {problem}") from problem
         attrs = {attr.ir or attr.name: (attr.kind.air, given[attr.name]) for attr in spec.attrs}
-        given_inputs = [*node.input, *[""] * (len(spec.inputs) - len(node.input))]
-        inputs = [(tensor.ir or tensor.name, value) for tensor, value in zip(spec.inputs, given_inputs, strict=True)]
-        self._call(node, spec.op_type, inputs, [tensor.ir or tensor.name for tensor in spec.outputs], attrs)
+        counts = counts_in(spec, [*sources, *results])
+        inputs = [(port_of(spec.inputs, name), sources.get(name, "")) for name in names_in(spec.inputs, counts)]
+        outputs = [port_of(spec.outputs, name) for name in names_in(spec.outputs, counts)]
+        for side, ports in (("inputs", [port for port, _ in inputs]), ("outputs", outputs)):
+            if tensors_of(getattr(spec, side), ports) is None or len(set(ports)) < len(ports):
+                clash = f"its {side} have the ports {', '.join(ports)}, which are ambiguous; rename one in the spec"
+                raise Unmatched(f"node {shown(node.name)} ({node.op_type}): {clash}")
+        self._call(node, spec.op_type, inputs, outputs, attrs)
 
     def _call(
         self,

@@ -20,6 +20,7 @@ from opforge.codegen.project import find_project
 from opforge.codegen.render import render
 from opforge.codegen.spec.loader import load_specs
 from opforge.codegen.views.facts import aclnn_signature
+from opforge.frontend.ge.messages import message
 from opforge.twin import AclnnError, FindingsError, run
 
 HERE = Path(__file__).parent / "no_outputs"
@@ -240,3 +241,23 @@ def test_page_states_the_overwritten_inputs(tmp_path):
     text = spec_of(draft).text
     assert "{name: state, overwritten: true, dtypes: [int32]}" in text
     assert "params: {stateRef: state, cycles: cycles}" in text
+
+
+def test_graphs_of_ge_keep_an_operator_without_outputs(project, tmp_path):
+    model = message("ModelDef")
+    graph = model.graph.add()
+    for name in ("x", "f", "c"):
+        graph.op.add(name=name, type="Data").output_desc.add(dtype=1).shape.dim.append(1)
+    node = graph.op.add(name="n", type="ScaleAll", input=["x:0", "f:0", "c:0"])
+    for port in ("x0", "factor", "calls"):
+        node.input_desc.add(name=port, dtype=1)
+    graph.op.add(name="end", type="NetOutput", input=["x:0"])
+    (tmp_path / "m.air").write_bytes(model.SerializeToString())
+    assert opforge("check", tmp_path / "m.air", cwd=project).returncode == 0
+    assert opforge("convert", tmp_path / "m.air", "-o", tmp_path / "o.air", cwd=project).returncode == 0
+    written = message("ModelDef")
+    written.ParseFromString((tmp_path / "o.air").read_bytes())
+    assert [op for op in written.graph[0].op if op.type == "ScaleAll"] == [node]
+    done = opforge("run", tmp_path / "m.air", cwd=project)
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("(ge::ScaleAll): unknown operator; expected an operator of onnx or of a spec")

@@ -22,7 +22,6 @@ from opforge.codegen.views.facts import aclnn_signature
 from opforge.frontend.ge.messages import message
 from opforge.frontend.ir.attributes import named_inputs, named_outputs
 from opforge.frontend.ir.reason import Unmatched
-from opforge.frontend.sources import load_source
 from opforge.twin import AclnnError, run
 from opforge.twin.build import application_flags, build_project
 
@@ -347,34 +346,93 @@ def test_pytorch_names_the_operators_that_it_cannot_have(project):
         register_project(find_project(project))
 
 
-def ge_message(op_type):
-    model = message("ModelDef")
-    graph = model.graph.add()
-    data = graph.op.add(name="x", type="Data")
-    data.output_desc.add(dtype=1).shape.dim.append(4)
-    node = graph.op.add(name="n", type=op_type, input=["x:0"])
-    node.output_desc.add(dtype=1).shape.dim.append(4)
-    graph.op.add(name="end", type="NetOutput", input=["n:0"])
-    return model
-
-
-def test_ge_graphs_with_lists_are_rejected(project, tmp_path, monkeypatch):
-    monkeypatch.chdir(project)
-    (tmp_path / "m.air").write_bytes(ge_message("AddLists").SerializeToString())
-    (tmp_path / "m.pbtxt").write_text(str(ge_message("AddLists")))
-    for name in ("m.air", "m.pbtxt"):
-        with pytest.raises(UserError) as caught:
-            load_source(tmp_path / name)
-        assert "node 'n' ('AddLists'): has lists of tensors; expected an operator without them" in str(caught.value)
-    value = helper.make_tensor_value_info("a", TensorProto.FLOAT, [4])
-    graph = helper.make_graph([node(["a", "a", "a"], ["z"], list_sizes=[1, 1, 1])], "g", [value], [])
-    graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [4]))
+@pytest.fixture
+def list_model(tmp_path):
+    """Write a model with a node of each operator with lists; return its path and inputs."""
+    shapes = {"a": [40], "b": [7], "s": [1], "x": [3, 8], "f": [2]}
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    nodes = [
+        helper.make_node("AddLists", list("ababs"), ["c", "d"], "add", domain="opforge", list_sizes=[2, 2, 2]),
+        helper.make_node("SplitRows", ["x", "f"], ["p", "q", "r"], "split", domain="opforge", sizes=[1, 2]),
+    ]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "cdpqr"]
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("opforge", 1)]
+    graph = helper.make_graph(nodes, "g", values, outputs)
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "m.onnx")
-    result = opforge_in(project, "convert", tmp_path / "m.onnx", "-o", tmp_path / "out.air")
+    draw = np.random.default_rng(6)
+    inputs = {name: draw.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    np.savez(tmp_path / "in.npz", **inputs)
+    return tmp_path / "m.onnx", inputs
+
+
+def test_ge_graphs_have_lists(project, list_model, tmp_path):
+    path, inputs = list_model
+    result = opforge_in(project, "convert", path, "-o", tmp_path / "m.air")
+    assert result.returncode == 0, result.stderr
+    model = message("ModelDef")
+    model.ParseFromString((tmp_path / "m.air").read_bytes())
+    ops = {op.name: op for op in model.graph[0].op}
+    assert [descriptor.name for descriptor in ops["add"].input_desc] == ["x0", "x1", "y0", "y1", "alpha"]
+    assert [descriptor.name for descriptor in ops["add"].output_desc] == ["z0", "z1"]
+    assert [descriptor.name for descriptor in ops["split"].output_desc] == ["y0", "y1", "copy"]
+    (tmp_path / "m.pbtxt").write_text(str(model))
+    for name in ("m.air", "m.pbtxt"):
+        checked = opforge_in(project, "check", tmp_path / name)
+        assert checked.returncode == 0, checked.stdout
+        words = "run", tmp_path / name, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz"
+        ran = opforge_in(project, *words)
+        assert ran.returncode == 0, ran.stderr
+        got = np.load(tmp_path / "out.npz")
+        right = inputs["s"]
+        for array, source in zip(list(got.values())[:2], (inputs["a"], inputs["b"]), strict=True):
+            np.testing.assert_array_equal(array, source + source * right)
+        first, second, copy = list(got.values())[2:]
+        np.testing.assert_array_equal(np.concatenate([first, second]), inputs["x"] * inputs["f"][[0, 1, 1], None])
+        np.testing.assert_array_equal(copy, inputs["x"])
+
+
+@pytest.mark.parametrize(
+    ("ports", "message_"),
+    [
+        (
+            ["x0", "x2", "y0", "y1", "alpha"],
+            "has 5 inputs: 'x0, x2, y0, y1, alpha'; expected those of the spec: x0,",
+        ),
+        (["x0", "x1", "y0", "beta", "alpha"], "has 5 inputs: 'x0, x1, y0, beta, alpha'"),
+        (["x", "y", "alpha"], "has 5 inputs: 'x, y, alpha'"),
+        ([], "has 5 inputs: ''; expected those of the spec: x0, ..., y0, ..., alpha"),
+    ],
+)
+def test_wrong_ports_of_lists_are_rejected(project, list_model, tmp_path, ports, message_):
+    assert opforge_in(project, "convert", list_model[0], "-o", tmp_path / "m.air").returncode == 0
+    model = message("ModelDef")
+    model.ParseFromString((tmp_path / "m.air").read_bytes())
+    (op,) = (op for op in model.graph[0].op if op.name == "add")
+    kept = [entry for entry in op.attr if not entry.key.startswith("_input_name")]
+    del op.attr[:]
+    op.attr.extend(kept)
+    del op.input_desc[len(ports) :]
+    for descriptor, port in zip(op.input_desc, ports, strict=True):
+        descriptor.name = port
+    (tmp_path / "m.air").write_bytes(model.SerializeToString())
+    result = opforge_in(project, "check", tmp_path / "m.air")
     assert result.returncode == 2
-    assert "(AddLists): expected an operator without lists of tensors, which opforge cannot write" in result.stderr
-    assert not (tmp_path / "out.air").exists()
+    assert f"node 'add' ('AddLists'): {message_}" in result.stderr
+
+
+def test_subgraphs_of_ge_are_one_message(project, tmp_path):
+    model = message("ModelDef")
+    model.graph.add().op.add(name="if", type="If", subgraph_name=["then", "else"])
+    model.graph.add(name="then")
+    (tmp_path / "m.pbtxt").write_text(str(model))
+    for command in ("check", "run", "convert"):
+        more = ["-o", tmp_path / "o.air"] if command == "convert" else []
+        result = opforge_in(project, command, tmp_path / "m.pbtxt", *more)
+        assert result.returncode == 2
+        (line,) = result.stderr.splitlines()
+        assert line.endswith("got 2 graphs, expected 1; opforge does not read the subgraphs of node 'if' ('If'); export"
+                             " the model to ONNX")  # fmt: skip
+        assert not (tmp_path / "o.air").exists()
 
 
 def printed_numbers(text):
