@@ -24,12 +24,12 @@ from .parts import TensorSpec
 
 
 def kernel_dtypes(_spec: OpSpec, tensor: TensorSpec) -> tuple[str, ...]:
-    """Return the dtypes of a tensor in kernels; empty: the dtype of the tensor that it follows."""
+    """Return the dtypes of a tensor in kernels; empty if it has the dtype of another tensor."""
     return () if tensor.dtype is not None else tensor.dtypes
 
 
 def accepted_dtypes(spec: OpSpec, tensor: TensorSpec) -> tuple[str, ...]:
-    """Return the dtypes of a tensor in aclnn functions; empty: the dtype of the tensor that it follows."""
+    """Return the dtypes of a tensor in aclnn functions; empty if it has the dtype of another tensor."""
     if tensor.dtype is not None and tensor.mix is None:
         return ()
     leader = tensor if tensor.dtype is None else spec.tensor(tensor.dtype)
@@ -55,7 +55,7 @@ def combination_of(spec: OpSpec, dtypes: Mapping[str, str | None]) -> dict[str, 
 
 
 def first_name(tensor: TensorSpec) -> str:
-    """Return the name of a tensor; of a list, that of its first tensor."""
+    """Return the name of a tensor, or of the first tensor of a list."""
     return element_name(tensor.name, 0) if tensor.dynamic else tensor.name
 
 
@@ -89,13 +89,13 @@ class Checker:
         self._variables: dict[str, int | EvaluationError] = {}
 
     def _names(self, tensor: TensorSpec) -> list[str]:
-        """Return the name of a tensor; of a list, those of its tensors."""
+        """Return the name of a tensor, or the names of the tensors of a list."""
         if not tensor.dynamic:
             return [tensor.name]
         return [element_name(tensor.name, index) for index in range(self._counts[tensor.name])]
 
     def violation(self, *, with_checks: bool = True) -> Violation | None:
-        """Return the first violated constraint; without checks, only of the built-in rules."""
+        """Return the first violated constraint; without checks, test only the built-in rules."""
         rules = {
             "required": self._required,
             "dtypes": self._dtype,
@@ -213,7 +213,7 @@ class Checker:
         return self._broken(constraint, name, shape_text(shape), expected)
 
     def _bind(self, bindings: Sequence[Binding], index: int | None = None) -> None:
-        """Bind symbols to dimensions; with an index, to those of the tensors there in lists."""
+        """Bind symbols to dimensions. With an index, use the dimensions of the tensors at this index of lists."""
         for binding in bindings:
             name = binding.tensor if index is None else element_name(binding.tensor, index)
             shape = self._shapes.get(name)
@@ -296,7 +296,7 @@ class Checker:
         return None
 
     def _members(self, tensor: TensorSpec) -> Iterator[str]:
-        """Yield the name of a tensor; of a list, the names of its tensors, with their symbols bound."""
+        """Yield the name of a tensor, or the names of the tensors of a list with their symbols bound."""
         if not tensor.dynamic:
             yield tensor.name
             return
