@@ -9,9 +9,14 @@ namespace opforge::twin::kernel {
 void Join(Signal& into, const Signal& other)
 {
     Join(into.released, other.released);
+    const CoreReleases releases = into.time.releases != nullptr ? into.time.releases : other.time.releases;
+    if (releases != other.time.releases) {
+        releases->insert(releases->end(), other.time.releases->begin(), other.time.releases->end());
+    }
     if (into.time.moment.at <= other.time.moment.at) {
         into.time = other.time;
     }
+    into.time.releases = releases;
     into.delay = other.delay;
     into.at = other.at;
 }

@@ -124,7 +124,7 @@ void Ordering::OrderInside(Pipe from, Pipe to)
 
 Signal Ordering::Release(Pipe pipe, double delay, const Location& at) const
 {
-    Signal signal{{}, timeline_.Release(pipe), delay, at};
+    Signal signal{{}, timeline_.Release(core_, pipe), delay, at};
     if (launch_.options.strict) {
         Clock own;
         if (pipe == Pipe::kAll) {

@@ -87,7 +87,7 @@ void Accounting::EndDma(Pipe pipe, const Call& call, double leastCycles)
     dma_.leastCycles = static_cast<float>(leastCycles);
     dma_.isAtomic = pipe != Pipe::kMte2 && atomic_.IsOn();
     dma_.others = static_cast<uint8_t>(std::min(launch_.request.blockNum - 1, kMostOthers));
-    dma_.phase = static_cast<uint32_t>(timeline_.Phases().size());
+    dma_.phase = static_cast<uint16_t>(timeline_.Phases().size());
     dma_.site = timeline_.Site();
     timeline_.RunDma(dma_, call);
     if (launch_.dmaCount.fetch_add(1, std::memory_order_relaxed) < LaunchState::kMostRecords) {

@@ -72,7 +72,7 @@ void Estimate::Add(uint32_t block, const std::vector<Phase>& phases, std::deque<
     for (; !traffic.empty(); traffic.pop_front()) {
         Share& share = phases_[traffic.front().phase].shares[core];
         traffic_.push_back(traffic.front());
-        traffic_.back().core = static_cast<uint32_t>(core);
+        traffic_.back().core = static_cast<uint16_t>(core);
         traffic_.back().clock = share.bytes;
         traffic_.back().turn = Turn(core, share.bytes);
         share.bytes += traffic_.back().Bytes();
@@ -83,6 +83,8 @@ void Estimate::Add(uint32_t block, const std::vector<Phase>& phases, std::deque<
         share.cycles = share.scheduled;
         AddTo(share.path, phases[index].path);
         AddTo(share.busy, phases[index].busy);
+        ++share.blocks;
+        share.waits.insert(share.waits.end(), phases[index].waits.begin(), phases[index].waits.end());
         if (share.lines == nullptr) {
             share.lines = phases[index].lines;
         } else {
@@ -110,6 +112,9 @@ void Estimate::Settle(const GlobalMemory& memory, bool hasAllTraffic)
         phases_[record.phase].moved += transfer;
         const double change = PipeCyclesOf(record, transfer) - PipeCyclesOf(record, record.charged);
         changes[record.phase][record.core][static_cast<size_t>(record.pipe)] += change;
+        if (change != 0.0 && layout_.IsMixed()) {
+            phases_[record.phase].shares[record.core].changes.push_back({record.begin, change});
+        }
         if (PhaseLines* lines = phases_[record.phase].shares[record.core].lines.get()) {
             PhaseLines::Work& work = lines->work[{record.site, record.pipe}];
             work.cycles += change;
@@ -127,6 +132,7 @@ void Estimate::Settle(const GlobalMemory& memory, bool hasAllTraffic)
             const auto busiest = std::max_element(share.busy.begin(), share.busy.end());
             // If the path gets shorter, its busiest pipe does; if it gets longer, the new busiest pipe does.
             const auto pipe = (*busiest < before ? slowest : busiest) - share.busy.begin();
+            const PathCycles scheduled = share.path;
             double& onPath = share.path[static_cast<size_t>(pipe)];
             const double change = std::max(*busiest - before, -onPath);
             if (share.lines != nullptr) {
@@ -134,7 +140,66 @@ void Estimate::Settle(const GlobalMemory& memory, bool hasAllTraffic)
             }
             onPath += change;
             share.cycles += change;
+            share.pathChange = change;
+            if (layout_.IsMixed()) {
+                ShortenPath(share, scheduled, changes[phase][core]);
+            }
         }
+        SettleWaits(phases_[phase]);
+    }
+}
+
+void Estimate::ShortenPath(Share& share, const PathCycles& scheduled, const PipeCycles& changes)
+{
+    const double least = *std::max_element(share.busy.begin(), share.busy.end());
+    for (size_t pipe = 0; pipe < kPipes; ++pipe) {
+        const double before = share.busy[pipe] - changes[pipe];
+        const double settled = before > 0.0 ? scheduled[pipe] * share.busy[pipe] / before : 0.0;
+        if (changes[pipe] >= 0.0 || share.path[pipe] <= settled) {
+            continue;
+        }
+        share.pathChange += settled - share.path[pipe];
+        const double change = std::max(settled - share.path[pipe], std::min(least - share.cycles, 0.0));
+        if (share.lines != nullptr) {
+            share.lines->Settle(static_cast<Pipe>(pipe), share.path[pipe], share.path[pipe] + change);
+        }
+        share.path[pipe] += change;
+        share.cycles += change;
+    }
+}
+
+void Estimate::SettleWaits(PhaseSum& phase) const
+{
+    std::vector<CoreSchedule> cores;
+    bool hasWaits = false;
+    for (Share& share : phase.shares) {
+        if (share.blocks > 1) {
+            return;  // the times of a second block begin later
+        }
+        hasWaits = hasWaits || !share.waits.empty();
+        cores.push_back(
+            {share.scheduled, share.cycles, share.pathChange, std::move(share.changes), std::move(share.waits)});
+    }
+    if (!hasWaits) {
+        return;
+    }
+    std::vector<size_t> coreOf;
+    for (uint32_t block = 0; block < layout_.Count(); ++block) {
+        coreOf.push_back(CoreOf(block));
+    }
+    const std::vector<double> settled = kernel::SettleWaits(cores, coreOf);
+    for (size_t core = 0; core < cores_; ++core) {
+        Share& share = phase.shares[core];
+        const double factor = share.cycles > 0.0 ? settled[core] / share.cycles : 1.0;
+        for (double& cycles : share.path) {
+            cycles *= factor;
+        }
+        if (share.lines != nullptr) {
+            for (Step& step : share.lines->path) {
+                step.cycles *= factor;
+            }
+        }
+        share.cycles = settled[core];
     }
 }
 

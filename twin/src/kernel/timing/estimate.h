@@ -34,7 +34,8 @@ public:
     void Add(uint32_t block, const std::vector<Phase>& phases, std::deque<DmaRecord>& traffic);
     /// Decides which bytes came from L2 after the traffic of all cores is known, and corrects the schedules. The
     /// schedules were made one block after another, but cores run concurrently. The model assumes that cores keep pace,
-    /// by bytes of a phase. A schedule grows or shrinks with its busiest pipe. Without records of all traffic, the
+    /// by bytes of a phase. A schedule grows or shrinks with its busiest pipe, and with
+    /// the cores that it waits for. Without records of all traffic, the
     /// schedules are not changed.
     void Settle(const GlobalMemory& memory, bool hasAllTraffic);
     /// Times and balance of the launch; `cubeCycles`: the cycles of one cube core for all products.
@@ -51,9 +52,13 @@ private:
     struct Share {
         double scheduled = 0.0;  ///< cycles before the correction
         double cycles = 0.0;
+        double pathChange = 0.0;  ///< of the correction, without the limit by the busiest pipe
         PathCycles path{};
         PipeCycles busy{};
-        uint64_t bytes = 0;                 ///< of its DMA
+        uint64_t bytes = 0;  ///< of its DMA
+        uint32_t blocks = 0;
+        std::vector<CycleChange> changes;  ///< of a core that others may wait for
+        std::vector<CoreWait> waits;
         std::shared_ptr<PhaseLines> lines;  ///< null if not recorded
     };
     /// A phase of all cores.
@@ -62,6 +67,10 @@ private:
         Transfer moved;
     };
 
+    /// Shortens the instructions of each pipe on the `scheduled` path as L2 hits shorten the pipe.
+    static void ShortenPath(Share& share, const PathCycles& scheduled, const PipeCycles& changes);
+    /// Ends the waits of cores for other cores at their corrected times.
+    void SettleWaits(PhaseSum& phase) const;
     static const Share& SlowestOf(const PhaseSum& phase);
     PhaseTime TimeOf(const PhaseSum& phase) const;
     Share TotalOf(size_t core) const;

@@ -76,8 +76,9 @@ void Timeline::RunVector(double cycles, const Call& call)
     Run(Pipe::kVector, time_model::kVectorIssueCycles + cycles, 0.0, 0.0, call);
 }
 
-void Timeline::RunDma(const DmaRecord& dma, const Call& call)
+void Timeline::RunDma(DmaRecord& dma, const Call& call)
 {
+    dma.begin = static_cast<float>(Later(Free(dma.pipe), Free(Pipe::kScalar)).at - phaseBegin_);
     phase_.charged += dma.charged;
     const double latency =
         (dma.pipe == Pipe::kMte2 ? time_model::kDmaReadLatencyCycles : time_model::kDmaWriteLatencyCycles) +
@@ -127,7 +128,7 @@ void Timeline::Wait(Pipe to, const Moment& moment)
     }
 }
 
-PhaseMoment Timeline::Release(Pipe from) const
+PhaseMoment Timeline::Release(uint32_t block, Pipe from) const
 {
     Moment moment = free_[static_cast<size_t>(Pipe::kScalar)];
     for (size_t pipe = 0; pipe < kPipes; ++pipe) {
@@ -136,12 +137,15 @@ PhaseMoment Timeline::Release(Pipe from) const
         }
     }
     moment.at -= phaseBegin_;
-    return {moment, phases_.size()};
+    return {moment, phases_.size(),
+            std::make_shared<std::vector<CoreRelease>>(std::vector<CoreRelease>{{block, moment.at}})};
 }
 
 void Timeline::Acquire(const PhaseMoment& released, double delay)
 {
     if (released.phase == phases_.size()) {
+        const double begin = Free(Pipe::kScalar).at - phaseBegin_;
+        phase_.waits.push_back({released.releases, delay, begin, std::max(begin, released.moment.at + delay)});
         Moment moment = After(released.moment, Pipe::kScalar, TimeCause::kFlag, delay);
         moment.at += phaseBegin_;
         moment.phaseBegin = phaseBegin_;

@@ -10,6 +10,7 @@
 
 #include "kernel/memory/access.h"
 #include "kernel/order/order.h"
+#include "kernel/timing/core_waits.h"
 #include "kernel/timing/lines.h"
 
 namespace opforge::twin::kernel {
@@ -35,6 +36,7 @@ struct Moment {
 struct PhaseMoment {
     Moment moment;
     size_t phase = 0;
+    CoreReleases releases;  ///< of all cores whose latest time is `moment`
 };
 
 /// Bytes of DMA instructions, in whole sectors.
@@ -58,6 +60,7 @@ struct Phase {
     PipeCycles busy{};
     Transfer charged;                   ///< of all its DMA
     std::shared_ptr<PhaseLines> lines;  ///< null if not recorded
+    std::vector<CoreWait> waits;
 };
 
 /// An instruction on a pipe, for a trace.
@@ -80,9 +83,9 @@ struct DmaRecord {
     uint64_t pitch = 0;  ///< from row to row, modulo 2^64
     uint32_t rowBytes = 0;
     uint32_t rows = 0;
-    uint32_t phase = 0;
     uint32_t region = 0;
-    uint32_t core = 0;
+    uint16_t phase = 0;
+    uint16_t core = 0;
     uint32_t turn = 0;  ///< a hash that orders cores with the same clock
     Pipe pipe = Pipe::kMte2;
     bool isAtomic = false;
@@ -91,6 +94,7 @@ struct DmaRecord {
     uint32_t fragments = 0;    ///< requests of less than 512 bytes
     uint32_t site = 0;         ///< if lines are recorded
     float leastCycles = 0.0F;  ///< of the other end
+    float begin = 0.0F;        ///< cycles since the phase began
     Transfer charged;
 
     uint64_t Bytes() const { return uint64_t{rows} * rowBytes; }
@@ -109,7 +113,8 @@ public:
     Timeline(bool isTraced, std::unique_ptr<LineRecorder> lines) : isTraced_(isTraced), lines_(std::move(lines)) {}
 
     void RunVector(double cycles, const Call& call);
-    void RunDma(const DmaRecord& dma, const Call& call);
+    /// Sets the begin of the instruction.
+    void RunDma(DmaRecord& dma, const Call& call);
     void RunScalar(double cycles, const Call& call);
     /// MTE1 or the cube unit.
     void RunCube(Pipe pipe, double cycles, const Call& call);
@@ -117,8 +122,8 @@ public:
     /// The time at which a flag that `from` sets now becomes visible.
     Moment FlagTime(Pipe from) const;
     void Wait(Pipe to, const Moment& moment);
-    /// The time at which all instructions of `from` (or of all pipes) have finished, for another core.
-    PhaseMoment Release(Pipe from) const;
+    /// The time at which all instructions of `from` (or of all pipes) of this block have finished, for another core.
+    PhaseMoment Release(uint32_t block, Pipe from) const;
     /// Continues the core no earlier than `delay` cycles after the release of another core.
     void Acquire(const PhaseMoment& released, double delay);
     void PassBarrier(Pipe pipe);
