@@ -18,6 +18,7 @@ class Floor:
         loads: Loads that depend on each other: the latency of reads on a core.
         stores: Stores that depend on each other: the latency of writes on a core.
         barriers: Barriers of all cores, if cores merge sums of other cores.
+        summed_bytes: Bytes of the terms of these sums, if other work overlaps with the barriers and the merge.
         macs: Multiplications with the channels padded to whole blocks of the cube unit.
         rate: Dtype of these multiplications in `cube_macs_per_cycle`.
     """
@@ -26,6 +27,7 @@ class Floor:
     loads: int = 1
     stores: int = 1
     barriers: int = 0
+    summed_bytes: int = 0
     macs: int = 0
     rate: str = "fp16"
 
@@ -38,8 +40,13 @@ class Floor:
         latency += (self.loads + self.stores) * _constant("dma_crowded_latency_cycles")
         issue = self.dmas / chip.aiv * _constant("dma_issue_cycles")
         cube = self.macs / chip.aic / rates[self.rate]
-        barriers = self.barriers * _constant("sync_all_cycles")
-        return max(bound_us, (latency + max(issue, cube)) / chip.mhz) + barriers / chip.mhz
+        barriers_us = self.barriers * _constant("sync_all_cycles") / chip.mhz
+        work_us = max(bound_us, (latency + max(issue, cube)) / chip.mhz)
+        if self.summed_bytes == 0:
+            return work_us + barriers_us
+        # The partial sums are stored and loaded again.
+        sums_us = self.summed_bytes / _constant("gm_bandwidth_bytes_per_s") * 1e6 + 2 * latency / chip.mhz
+        return max(work_us, sums_us + barriers_us)
 
 
 def _constant(name: str) -> Any:

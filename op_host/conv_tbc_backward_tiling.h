@@ -37,7 +37,8 @@ struct Division {
 };
 inline constexpr Division kDivisions[] = {{2, 2, 6},  {2, 2, 8}, {2, 2, 10}, {2, 4, 8}, {3, 3, 6}, {3, 3, 8},
                                           {3, 3, 10}, {4, 2, 5}, {4, 2, 9},  {4, 3, 8}, {4, 4, 8}};
-inline constexpr int64_t kStepCycles = 32;  // flags of a step
+inline constexpr int64_t kStepCycles = 32;     // flags of a step
+inline constexpr int64_t kMergeCycles = 3500;  // barrier and merge of partial sums
 inline constexpr int64_t kMaxPackedElements = 2048;
 inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kCopyAlignment = 512;
@@ -402,52 +403,18 @@ inline constexpr int64_t kCells[] = {1, 2, 4};
 inline constexpr int64_t kTaps[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32};
 inline constexpr int64_t kParts[] = {1, 2, 4, kEven};
 
-/// How the steps are split over the cores. kList: the steps of both products are one list, split by cost. kEach: each
-/// product is split separately, by the number of steps.
-enum class Sharing : int32_t { kList, kEach };
-
-/// Returns the cycles of the busiest core for one product. For a list, they include the imbalance from whole steps.
-constexpr int64_t SharedCycles(const Tile& tile, const Platform& platform, Sharing sharing)
+/// Returns the cycles of an average core for a product, with its first load and the imbalance from whole steps. Half of
+/// `merging`: partial sums are stored during products, or as results of half the size.
+constexpr int64_t CostOf(const Tile& tile, const Platform& platform)
 {
-    return sharing == Sharing::kList ? tile.Cycles() / platform.cubeCoreNum
-                                     : SaturatingMul(CeilDiv(tile.Steps(), platform.cubeCoreNum),
-                                                     tile.step.Cycles() + tile.waiting / tile.tileSteps);
-}
-/// Returns the cycles before the first product and after the last one.
-constexpr int64_t EndCycles(const Tile& tile, Sharing sharing)
-{
-    return SaturatingAdd(tile.step.loading, sharing == Sharing::kList ? tile.step.Cycles() : 0);
+    return SaturatingAdd(tile.Cycles() / platform.cubeCoreNum,
+                         SaturatingAdd(tile.step.loading, tile.step.Cycles()) + tile.merging / 2);
 }
 
-/// Returns the cycles of a core for partial sums. If each core has the same number of whole tiles, there are none.
-constexpr int64_t MergingCycles(const Tile& tile, const Platform& platform, Sharing sharing)
+constexpr Tile Cheaper(const Tile& known, const Tile& tile, const Platform& platform)
 {
-    return sharing == Sharing::kEach && tile.tiles % platform.cubeCoreNum == 0 ? 0 : tile.merging;
-}
-
-constexpr int64_t CostOf(const Tile& tile, const Platform& platform, Sharing sharing)
-{
-    return SaturatingAdd(SharedCycles(tile, platform, sharing),
-                         EndCycles(tile, sharing) + MergingCycles(tile, platform, sharing));
-}
-
-constexpr Tile Cheaper(const Tile& known, const Tile& tile, const Platform& platform, Sharing sharing)
-{
-    const bool isCheaper =
-        tile.fits && (!known.fits || CostOf(tile, platform, sharing) < CostOf(known, platform, sharing));
+    const bool isCheaper = tile.fits && (!known.fits || CostOf(tile, platform) < CostOf(known, platform));
     return isCheaper ? tile : known;
-}
-
-/// A tile for each kind of split.
-struct Tiles {
-    Tile list;
-    Tile each;
-};
-
-constexpr Tiles Cheaper(const Tiles& known, const Tiles& tiles, const Platform& platform)
-{
-    return {Cheaper(known.list, tiles.list, platform, Sharing::kList),
-            Cheaper(known.each, tiles.each, platform, Sharing::kEach)};
 }
 
 /// Calls `visit` with each size of equal blocks of `total`.
@@ -464,13 +431,13 @@ constexpr void ForSizes(int64_t total, Visit visit)
     }
 }
 
-/// Returns, for each kind of split, the cheapest tile of a result of `rows` x `columns` that fits according to `rate`.
+/// Returns the cheapest tile of a result of `rows` x `columns` that fits according to `rate`.
 /// `isWeight`: every tap of a tile has separate cells.
 template <typename Rate>
-constexpr Tiles Cheapest(const Shape& shape, const Platform& platform, const Division& division, int64_t rows,
-                         int64_t columns, bool isWeight, Rate rate)
+constexpr Tile Cheapest(const Shape& shape, const Platform& platform, const Division& division, int64_t rows,
+                        int64_t columns, bool isWeight, Rate rate)
 {
-    Tiles best;
+    Tile best;
     const int64_t left = platform.l1Bytes / 16 * division.sixteenths;
     Tile tile;
     tile.windows = division.windows;
@@ -493,9 +460,7 @@ constexpr Tiles Cheapest(const Shape& shape, const Platform& platform, const Div
                     tile.columns = width;
                     tile.taps = taps;
                     for (const int64_t part : kParts) {
-                        const Tile rated = rate(shape, platform, tile, part);
-                        best.list = Cheaper(best.list, rated, platform, Sharing::kList);
-                        best.each = Cheaper(best.each, rated, platform, Sharing::kEach);
+                        best = Cheaper(best, rate(shape, platform, tile, part), platform);
                     }
                 });
             });
@@ -504,30 +469,36 @@ constexpr Tiles Cheapest(const Shape& shape, const Platform& platform, const Div
     return best;
 }
 
-/// Both products, and the cycles of the busiest core.
+/// Both products, and the cycles of the busiest core. A core has steps of the first product, then complete tiles of the
+/// second one. The partial sums of the first product are merged during the second one.
 struct Split {
     Tile input;
     Tile weight;
-    Sharing sharing = Sharing::kList;
     bool hasSameSlots = true;
+    bool isWeightFirst = false;
     int64_t cost = 0;
 
     constexpr bool Fits() const { return input.fits && weight.fits; }
 };
 
-constexpr Split SplitOf(const Tile& input, const Tile& weight, const Platform& platform, Sharing sharing,
-                        bool hasSameSlots)
+constexpr Split SplitOf(const Tile& input, const Tile& weight, const Platform& platform, bool hasSameSlots,
+                        bool isWeightFirst)
 {
-    Split split{input, weight, sharing, hasSameSlots, 0};
+    Split split{input, weight, hasSameSlots, isWeightFirst, 0};
     if (split.Fits()) {
-        const int64_t merging =
-            std::max(MergingCycles(input, platform, sharing), MergingCycles(weight, platform, sharing));
-        // With other slots, the first step of grad_weight is loaded after the last product of grad_input.
-        const int64_t restart = hasSameSlots ? 0 : SaturatingAdd(weight.step.loading, cube::kLatencyCycles);
-        const int64_t end = SaturatingAdd(std::max(EndCycles(input, sharing), EndCycles(weight, sharing)), restart);
-        split.cost = SaturatingAdd(
-            SaturatingAdd(SharedCycles(input, platform, sharing), SharedCycles(weight, platform, sharing)),
-            SaturatingAdd(end, merging));
+        const Tile& first = isWeightFirst ? weight : input;
+        const Tile& second = isWeightFirst ? input : weight;
+        const int64_t firstCycles = first.Cycles() / platform.cubeCoreNum;
+        const int64_t tileCycles = SaturatingAdd(SaturatingMul(second.tileSteps, second.step.Cycles()), second.waiting);
+        const int64_t most = SaturatingMul(CeilDiv(second.tiles, platform.cubeCoreNum), tileCycles);
+        const int64_t both =
+            SaturatingAdd(SaturatingAdd(firstCycles, second.Cycles() / platform.cubeCoreNum), first.step.Cycles());
+        // With other slots, the second product is loaded after the last multiplication of the first one.
+        const int64_t restart = hasSameSlots ? 0 : SaturatingAdd(second.step.loading, cube::kLatencyCycles);
+        const int64_t storing = SaturatingMul(second.step.storing, second.tileSteps);
+        const int64_t products = SaturatingAdd(std::max(both, most), SaturatingAdd(restart, storing));
+        const int64_t merges = SaturatingAdd(firstCycles, SaturatingAdd(first.merging, kMergeCycles));
+        split.cost = SaturatingAdd(std::max(products, merges), first.step.loading);
     }
     return split;
 }
@@ -537,23 +508,26 @@ constexpr Split Cheaper(const Split& known, const Split& split)
     return split.Fits() && (!known.Fits() || split.cost < known.cost) ? split : known;
 }
 
-/// Returns the cheapest tiles of both products. If they divide L1 in the same way, grad_weight is loaded while
-/// grad_input is multiplied.
+/// Returns the cheapest tiles of both products. If they divide L1 in the same way, the second product is loaded while
+/// the first one is multiplied.
 constexpr Split CheapestSplit(const Shape& shape, const Platform& platform)
 {
     Split best;
-    Tiles bestInput;
-    Tiles bestWeight;
+    Tile bestInput;
+    Tile bestWeight;
     for (const Division& division : kDivisions) {
-        const Tiles input = Cheapest(shape, platform, division, shape.inputRows, shape.inChannels, false, InputTile);
-        const Tiles weight = Cheapest(shape, platform, division, shape.inChannels, shape.outChannels, true, WeightTile);
-        best = Cheaper(best, SplitOf(input.list, weight.list, platform, Sharing::kList, true));
-        best = Cheaper(best, SplitOf(input.each, weight.each, platform, Sharing::kEach, true));
+        const Tile input = Cheapest(shape, platform, division, shape.inputRows, shape.inChannels, false, InputTile);
+        const Tile weight = Cheapest(shape, platform, division, shape.inChannels, shape.outChannels, true, WeightTile);
+        for (const bool isWeightFirst : {false, true}) {
+            best = Cheaper(best, SplitOf(input, weight, platform, true, isWeightFirst));
+        }
         bestInput = Cheaper(bestInput, input, platform);
         bestWeight = Cheaper(bestWeight, weight, platform);
     }
-    best = Cheaper(best, SplitOf(bestInput.list, bestWeight.list, platform, Sharing::kList, false));
-    return Cheaper(best, SplitOf(bestInput.each, bestWeight.each, platform, Sharing::kEach, false));
+    for (const bool isWeightFirst : {false, true}) {
+        best = Cheaper(best, SplitOf(bestInput, bestWeight, platform, false, isWeightFirst));
+    }
+    return best;
 }
 
 /// Returns whether the tiles of a product alternate in slots of L0C with `floats` floats.
@@ -766,7 +740,7 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.weightSteps = weight.Steps();
     data.inputStepCost = input.step.Cycles();
     data.weightStepCost = weight.step.Cycles();
-    data.partFloats = std::max(input.tileFloats, weight.tileFloats);
+    data.partFloats = split.isWeightFirst ? weight.tileFloats : input.tileFloats;
     data.inputCellRows = static_cast<int32_t>(input.cellRows);
     data.inputCells = static_cast<int32_t>(input.cells);
     data.inputColumns = static_cast<int32_t>(input.columns);
@@ -797,7 +771,7 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.biasTileWidth = static_cast<int32_t>(sums.tileWidth);
     data.biasPackedRows = static_cast<int32_t>(sums.packedRows);
     data.biasMaskBytes = static_cast<int32_t>(sums.maskBytes);
-    data.hasBoth = split.sharing == self::Sharing::kEach ? 1 : 0;
+    data.isWeightFirst = split.isWeightFirst ? 1 : 0;
     data.hf32 = shape.operand == cube::Operand::kHf32 ? 1 : 0;
     data.burstBuffers = self::kBurstBuffers;
     data.burstBytes = self::kBurstBytes;
@@ -814,8 +788,8 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
         data.weightOffset = data.inputOffset + RoundUp(shape.InputElements() * bytes, self::kCopyAlignment);
         data.partOffset = data.weightOffset + RoundUp(shape.WeightElements() * bytes, self::kCopyAlignment);
     }
-    // A core stores at most four partial sums of tiles: for each product, of its first and of its last tile.
-    data.biasOffset = data.partOffset + 4 * plan.blockNum * data.partFloats * kFloatBytes;
+    // A core stores at most two partial sums of tiles: of its first and of its last tile of the first product.
+    data.biasOffset = data.partOffset + 2 * plan.blockNum * data.partFloats * kFloatBytes;
     data.biasPitch = RoundUp(shape.outChannels, kGmSectorBytes / kFloatBytes);
     plan.workspaceBytes = data.biasOffset + sums.grid.rowBlocks * data.biasPitch * kFloatBytes;
     return plan;

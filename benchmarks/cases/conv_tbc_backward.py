@@ -15,15 +15,17 @@ SUFFIXES = {KEEP: "", FP16: " as FP16", HF32: " as HF32"}
 
 
 BLOCK = 16  # channels of a block of the cube unit
+ELEMENT_BYTES = {"fp16": 2, "bf16": 2, "fp32": 4}
 
 
-def _floor(sizes: tuple[int, int, int, int, int], rate: str) -> Floor:
-    """Return the floor: both products, and a barrier because cores share the sums over all rows."""
+def _floor(sizes: tuple[int, int, int, int, int], dtype: str, rate: str) -> Floor:
+    """Return the floor: both products. Cores share the sums over all rows; the merge overlaps with grad_input."""
     time, batch, c_in, c_out, taps = sizes
     padded = -(-c_in // BLOCK) * -(-c_out // BLOCK) * BLOCK**2
     # Rows of the padding need no product.
     steps = sum(max(time - abs(tap - taps // 2), 0) for tap in range(taps))
-    return Floor(loads=2, stores=2, barriers=1, macs=2 * steps * batch * padded, rate=rate)
+    summed = batch * (time * c_in + (time + 2 * (taps // 2) + 1 - taps) * c_out) * ELEMENT_BYTES[dtype]
+    return Floor(barriers=1, summed_bytes=summed, macs=2 * steps * batch * padded, rate=rate)
 
 
 def _case(
@@ -46,7 +48,7 @@ def _case(
         },
         attrs={"pad": pad, "cube_math_type": kind},
         target=target,
-        floor=_floor(sizes, "hf32" if kind == HF32 else "fp16" if kind == FP16 else dtype),
+        floor=_floor(sizes, dtype, "hf32" if kind == HF32 else "fp16" if kind == FP16 else dtype),
         quick=quick,
     )
 

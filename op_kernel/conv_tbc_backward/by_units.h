@@ -1,8 +1,8 @@
 // ConvTbcBackward for separate cube and vector cores. Rows of input and self are (time, batch) pairs, so a tap of the
 // kernel is a shift by whole rows. The cube cores compute grad_input and grad_weight as two products, whose steps are
-// split evenly. If a tile has steps of several cores, each core stores a partial sum as float32. After a barrier, the
-// vector cores merge the partial sums in the order of the cores. Before the barrier, the vector cores sum the columns
-// of self.
+// split evenly. Only tiles of the first product have steps of several cores. Each core then stores a partial sum as
+// float32. The vector cores merge the partial sums in the order of the cores, while the cube cores compute the second
+// product. Before, the vector cores sum the columns of self.
 #ifndef OPFORGE_OP_KERNEL_CONV_TBC_BACKWARD_BY_UNITS_H
 #define OPFORGE_OP_KERNEL_CONV_TBC_BACKWARD_BY_UNITS_H
 
@@ -62,7 +62,7 @@ public:
         SetBuffer(grads_, Operand::kIsCopy ? userWorkspace : self, SelfElements());
         SetBuffer(rows_, Operand::kIsCopy ? userWorkspace + tiling.inputOffset : input, InputElements());
         SetBuffer(matrices_, Operand::kIsCopy ? userWorkspace + tiling.weightOffset : weight, WeightElements());
-        SetBuffer(parts_, userWorkspace + tiling.partOffset, 4 * AscendC::GetBlockNum() * tiling.partFloats);
+        SetBuffer(parts_, userWorkspace + tiling.partOffset, 2 * AscendC::GetBlockNum() * tiling.partFloats);
         SetBuffer(sums_, userWorkspace + tiling.biasOffset, tiling.biasRowBlocks * tiling.biasPitch);
         if ASCEND_IS_AIC {
             core_.Init(pipe, {tiling.l1Bytes, tiling.l0Half, tiling.l0cBytes});
@@ -92,16 +92,16 @@ public:
             MultiplyShare();
         }
         if ASCEND_IS_AIV {
-            if (tiling_.isFetched != 0) {
-                Fetch(weight_, WeightElements());
+            if (steps_.IsInputFirst()) {
+                FetchOperand(true);
             }
             SumColumns();
-            if (tiling_.isFetched != 0) {
-                Fetch(input_, InputElements());
+            FetchOperand(false);
+            if (!steps_.IsInputFirst()) {
+                FetchOperand(true);
             }
-        }
-        AscendC::SyncAll<false>();
-        if ASCEND_IS_AIV {
+            AscendC::CrossCoreWaitFlag(kFirstProduct);
+            AscendC::SyncAll<true>();
             MergeParts();
             MergeSums();
         }
@@ -118,23 +118,30 @@ private:
     __aicore__ inline int64_t InputElements() const { return tiling_.inputRows * tiling_.inChannels; }
     __aicore__ inline int64_t WeightElements() const { return tiling_.taps * tiling_.inChannels * tiling_.outChannels; }
 
-    /// Executes the steps of this core: those of grad_input, then those of grad_weight. They are numbered from 0.
+    /// Executes the steps of this core: those of the first product, then those of the second one. They are numbered
+    /// from 0.
     __aicore__ inline void MultiplyShare()
     {
         AscendC::SetHF32Mode(tiling_.hf32 != 0);
         AscendC::SetHF32TransMode(false);
-        inputShare_ = steps_.ShareOf(true, AscendC::GetBlockIdx());
-        weightShare_ = steps_.ShareOf(false, AscendC::GetBlockIdx());
-        const int64_t inputs = kernel::Size(inputShare_);
-        const int64_t all = inputs + kernel::Size(weightShare_);
+        firstShare_ = steps_.ShareOf(steps_.IsInputFirst(), AscendC::GetBlockIdx());
+        secondShare_ = steps_.ShareOf(!steps_.IsInputFirst(), AscendC::GetBlockIdx());
+        const int64_t first = kernel::Size(firstShare_);
+        const int64_t all = first + kernel::Size(secondShare_);
+        if (first == 0) {
+            EndFirstProduct();
+        }
         if (tiling_.hasSameSlots != 0) {
             Multiply({0, all});
         } else {
-            Multiply({0, inputs});
-            Multiply({inputs, all});
+            Multiply({0, first});
+            Multiply({first, all});
         }
         AscendC::SetHF32Mode(false);
     }
+
+    /// The vector cores of this core may merge the partial sums of the first product after its stores.
+    __aicore__ inline void EndFirstProduct() { AscendC::CrossCoreSetFlag<2, PIPE_FIX>(kFirstProduct); }
 
     /// Executes steps whose operands use the same slots in L1.
     __aicore__ inline void Multiply(const Span& numbers)
@@ -161,15 +168,19 @@ private:
                 EndUse(kernel::Operand::kLeft, number);
                 EndUse(kernel::Operand::kRight, number);
             }
+            if (number + 1 == kernel::Size(firstShare_)) {
+                EndFirstProduct();
+            }
         }
         core_.End();
     }
 
-    __aicore__ inline bool IsInput(int64_t number) const { return number < kernel::Size(inputShare_); }
+    __aicore__ inline bool IsFirst(int64_t number) const { return number < kernel::Size(firstShare_); }
+    __aicore__ inline bool IsInput(int64_t number) const { return IsFirst(number) == steps_.IsInputFirst(); }
     __aicore__ inline Step StepAt(int64_t number) const
     {
-        return IsInput(number) ? steps_.At(inputShare_.begin + number, inputShare_)
-                               : steps_.At(weightShare_.begin + number - kernel::Size(inputShare_), weightShare_);
+        return IsFirst(number) ? steps_.At(firstShare_.begin + number, firstShare_)
+                               : steps_.At(secondShare_.begin + number - kernel::Size(firstShare_), secondShare_);
     }
 
     /// Returns the slots of an operand in L1, and the slot of a step.
@@ -413,16 +424,9 @@ private:
         return static_cast<int32_t>(kernel::Larger(kernel::Size(rows), 2));
     }
 
-    /// Returns the index of a partial sum: first those of the first tile of each core, then those of the last tile, for
-    /// both products.
-    __aicore__ inline static int64_t HeadPart(bool isInput, int64_t block)
-    {
-        return (isInput ? 0 : 2) * AscendC::GetBlockNum() + block;
-    }
-    __aicore__ inline static int64_t TailPart(bool isInput, int64_t block)
-    {
-        return HeadPart(isInput, AscendC::GetBlockNum() + block);
-    }
+    /// Returns the index of a partial sum: first those of the first tile of each core, then those of the last tile.
+    __aicore__ inline static int64_t HeadPart(int64_t block) { return block; }
+    __aicore__ inline static int64_t TailPart(int64_t block) { return AscendC::GetBlockNum() + block; }
 
     /// Stores a cell in the result, or in the partial sum of this core starting at `partRow`.
     __aicore__ inline void StoreCell(const Step& step, int32_t cell, const Span& rows, int32_t m,
@@ -434,7 +438,7 @@ private:
             return;
         }
         const int64_t block = AscendC::GetBlockIdx();
-        const int64_t part = step.isHead ? HeadPart(step.isInput, block) : TailPart(step.isInput, block);
+        const int64_t part = step.isHead ? HeadPart(block) : TailPart(block);
         const int32_t columns = PaddedColumns(step.tile);
         core_.Store(cell, parts_[static_cast<uint64_t>(part * tiling_.partFloats + partRow * columns)], count, columns,
                     m, columns);
@@ -481,6 +485,13 @@ private:
             narrow = stores_.DeQue<C>();
             CopyOut(destination[static_cast<uint64_t>(first)], narrow, 1, count, count);
             stores_.FreeTensor(narrow);
+        }
+    }
+
+    __aicore__ inline void FetchOperand(bool isWeight)
+    {
+        if (tiling_.isFetched != 0) {
+            isWeight ? Fetch(weight_, WeightElements()) : Fetch(input_, InputElements());
         }
     }
 
@@ -534,16 +545,15 @@ private:
     /// Merges the rows of this core in all tiles with partial sums.
     __aicore__ inline void MergeParts()
     {
-        for (const bool isInput : {true, false}) {
-            const int64_t rows = MergeSplitTiles(isInput, {0, 0});
-            MergeSplitTiles(isInput, kernel::PartOf(rows, VectorCores(), AscendC::GetBlockIdx()));
-        }
+        const int64_t rows = MergeSplitTiles({0, 0});
+        MergeSplitTiles(kernel::PartOf(rows, VectorCores(), AscendC::GetBlockIdx()));
     }
 
-    /// Iterates over the tiles of a product with partial sums and merges the rows in `wanted`, where the rows of all
-    /// these tiles are numbered consecutively. Returns the number of rows.
-    __aicore__ inline int64_t MergeSplitTiles(bool isInput, const Span& wanted)
+    /// Iterates over the tiles of the first product with partial sums and merges the rows in `wanted`, where the rows
+    /// of all these tiles are numbered consecutively. Returns the number of rows.
+    __aicore__ inline int64_t MergeSplitTiles(const Span& wanted)
     {
+        const bool isInput = steps_.IsInputFirst();
         int64_t rows = 0;
         int64_t merged = -1;
         for (int64_t block = 1; block < AscendC::GetBlockNum(); ++block) {
@@ -560,7 +570,7 @@ private:
             for (int64_t tap = tile.taps.begin; tap < tile.taps.end; ++tap) {
                 const Span mine = kernel::Overlap(wanted, {rows, rows + kernel::Size(tile.rows)});
                 if (kernel::Size(mine) > 0) {
-                    MergeRows(tile, isInput, tap, {mine.begin - rows, mine.end - rows}, block, all.end);
+                    MergeRows(tile, tap, {mine.begin - rows, mine.end - rows}, block, all.end);
                 }
                 rows += kernel::Size(tile.rows);
             }
@@ -570,9 +580,9 @@ private:
 
     /// Merges rows of a tile, or of one of its taps. `block` is the first core that begins inside the tile, `end` the
     /// first step after the tile.
-    __aicore__ inline void MergeRows(const Tile& tile, bool isInput, int64_t tap, const Span& rows, int64_t block,
-                                     int64_t end)
+    __aicore__ inline void MergeRows(const Tile& tile, int64_t tap, const Span& rows, int64_t block, int64_t end)
     {
+        const bool isInput = steps_.IsInputFirst();
         const int64_t columns = PaddedColumns(tile);
         const int64_t partRow = (tap - tile.taps.begin) * steps_.WeightTileRows();
         const int64_t longest = tiling_.burstBytes / static_cast<int64_t>(sizeof(float)) / columns;
@@ -580,10 +590,10 @@ private:
             const int64_t count = kernel::Smaller(longest, rows.end - row);
             const int64_t offset = (partRow + row) * columns;
             sum_.Start<float>(count * columns, 0);
-            sum_.Add(PartAt(TailPart(isInput, block - 1), offset), 1, 0);
+            sum_.Add(PartAt(TailPart(block - 1), offset), 1, 0);
             for (int64_t next = block; next < AscendC::GetBlockNum() && steps_.ShareOf(isInput, next).begin < end;) {
-                const int64_t parts = PartsFrom(isInput, next, end);
-                sum_.Add(PartAt(HeadPart(isInput, next), offset), parts, tiling_.partFloats);
+                const int64_t parts = PartsFrom(next, end);
+                sum_.Add(PartAt(HeadPart(next), offset), parts, tiling_.partFloats);
                 next += kernel::Larger(parts, 1);
             }
             const int64_t stride = isInput ? tiling_.inChannels : tiling_.outChannels;
@@ -596,8 +606,9 @@ private:
     }
 
     /// Returns the number of consecutive cores, starting at `block`, with steps before `end`.
-    __aicore__ inline int64_t PartsFrom(bool isInput, int64_t block, int64_t end) const
+    __aicore__ inline int64_t PartsFrom(int64_t block, int64_t end) const
     {
+        const bool isInput = steps_.IsInputFirst();
         int64_t next = block;
         while (next < AscendC::GetBlockNum() && kernel::Size(steps_.ShareOf(isInput, next)) > 0 &&
                steps_.ShareOf(isInput, next).begin < end) {
@@ -646,6 +657,7 @@ private:
         AscendC::DataCopyPad(destination, source, store);
     }
 
+    static constexpr uint16_t kFirstProduct = 0;  // flag of a cube core for its vector cores
     static constexpr int64_t kFractal = 16;
     static constexpr int64_t kFloatsPerBlock = 8;
     static constexpr int64_t kMergeColumns = 64;
@@ -667,8 +679,8 @@ private:
     AscendC::TQue<AscendC::TPosition::VECOUT, 1> stores_;
     kernel::RowSum sum_;
     kernel::TbcSteps steps_;
-    Span inputShare_;  // the steps of this core
-    Span weightShare_;
+    Span firstShare_;  // the steps of this core in both products
+    Span secondShare_;
     Span numbers_;  // those that are executed now
     kernel::CubeCore<C> core_;
 };

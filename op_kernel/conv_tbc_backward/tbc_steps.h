@@ -43,8 +43,8 @@ __aicore__ inline bool HaveSamePanel(const TbcStep& a, const TbcStep& b)
            (!a.isInput || a.taps.begin == b.taps.begin);
 }
 
-/// The steps of grad_input precede those of grad_weight. Each core has a part of both, or a part of the whole list,
-/// which is split by the cost of the steps.
+/// The numbers of the steps of grad_input precede those of grad_weight. Each core has steps of the first product, and
+/// complete tiles of the second one. The tiling data defines which one is first.
 class TbcSteps {
 public:
     __aicore__ inline void Init(const ConvTbcBackwardTilingData& tiling, int64_t cores)
@@ -54,6 +54,7 @@ public:
     }
 
     __aicore__ inline bool IsInput(int64_t step) const { return step < tiling_->inputSteps; }
+    __aicore__ inline bool IsInputFirst() const { return tiling_->isWeightFirst == 0; }
 
     /// Returns the steps of a product, or those of a core.
     __aicore__ inline Span StepsOf(bool isInput) const
@@ -155,18 +156,21 @@ private:
     __aicore__ inline int64_t FirstOf(bool isInput, int64_t core) const
     {
         const Span steps = StepsOf(isInput);
-        if (tiling_->hasBoth != 0) {
-            // A core with more steps of one product has fewer steps of the other.
-            return isInput ? PartOf(Size(steps), cores_, core).begin
-                           : steps.end - PartOf(Size(steps), cores_, cores_ - core).begin;
+        if (isInput != IsInputFirst()) {
+            const int64_t tileSteps = isInput ? InputTileSteps() : WeightTileSteps();
+            return steps.begin + PartOf(Size(steps) / tileSteps, cores_, core).begin * tileSteps;
         }
-        const int64_t inputCost = tiling_->inputSteps * tiling_->inputStepCost;
-        const int64_t cost = inputCost + tiling_->weightSteps * tiling_->weightStepCost;
-        const int64_t begin = PartOf(cost, cores_, core).begin;
-        const int64_t first = begin <= inputCost
-                                  ? CeilDiv(begin, tiling_->inputStepCost)
-                                  : tiling_->inputSteps + CeilDiv(begin - inputCost, tiling_->weightStepCost);
-        return Larger(steps.begin, Smaller(first, steps.end));
+        // Cores with fewer tiles of the second product have more steps of the first one.
+        const int64_t cost =
+            Size(StepsOf(true)) * tiling_->inputStepCost + Size(StepsOf(false)) * tiling_->weightStepCost;
+        const int64_t others = FirstOf(!isInput, core) - StepsOf(!isInput).begin;
+        const int64_t mine = PartOf(cost, cores_, core).begin - others * StepCost(!isInput);
+        return steps.begin + Smaller(CeilDiv(Larger(mine, 0), StepCost(isInput)), Size(steps));
+    }
+
+    __aicore__ inline int64_t StepCost(bool isInput) const
+    {
+        return isInput ? tiling_->inputStepCost : tiling_->weightStepCost;
     }
 
     /// Returns the group of taps of tiles. The first and the last taps have the fewest rows that are not padding.

@@ -105,6 +105,9 @@ void CheckShares(const Drawn& drawn, const TbcSteps& steps, int64_t cores)
             const Span share = steps.ShareOf(isInput, core);
             Expect(share.begin == next && share.end >= share.begin, "shares follow each other", drawn);
             next = share.end;
+            Expect(isInput == steps.IsInputFirst() || Size(share) == 0 ||
+                       steps.StepsOfTile(share.begin).begin == share.begin,
+                   "cores have complete tiles of the second product", drawn);
         }
         Expect(next == steps.StepsOf(isInput).end, "shares cover the steps", drawn);
     }
@@ -188,7 +191,6 @@ void CheckCells(const Drawn& drawn, int64_t rows, int64_t columns, int64_t cells
     Expect(cells >= 1 && cells <= 8 && cells * rows * columns * 4 <= data.l0cBytes, "the cells of a tile fit into L0C",
            drawn);
     Expect(std::max(rows, columns) * 16 * bytes <= data.l0Half, "a slice fits into half of L0", drawn);
-    Expect(rows * columns * cells <= data.partFloats, "a parked part holds a tile", drawn);
     Expect(columns * 4 <= data.burstBytes, "a burst holds a row of a tile", drawn);
 }
 
@@ -243,10 +245,10 @@ void CheckPlan(const Drawn& drawn, Dice& dice)
     Expect(plan.tilingKey == (isHalved ? 2 : 1), "the key says whether copies are multiplied", drawn);
     Expect(data.hf32 == (isFloat && drawn.problem.cubeMathType % 2 == 1), "float32 is HF32 for 1 and 3", drawn);
     Expect(plan.blockNum >= 1 && plan.blockNum <= drawn.platform.cubeCoreNum, "blocks are cores", drawn);
-    Expect(data.partOffset >= 0 && data.biasOffset - data.partOffset == 4 * plan.blockNum * data.partFloats * 4 &&
+    Expect(data.partOffset >= 0 && data.biasOffset - data.partOffset == 2 * plan.blockNum * data.partFloats * 4 &&
                plan.workspaceBytes - data.biasOffset == data.biasRowBlocks * data.biasPitch * 4 &&
                data.biasPitch >= data.outChannels,
-           "the workspace holds four parts of every core and the column sums", drawn);
+           "the workspace holds two parts of every core and the column sums", drawn);
     if (isHalved) {
         Expect(data.inputOffset >= data.gradRows * data.outChannels * 2 &&
                    data.weightOffset - data.inputOffset >= data.inputRows * data.inChannels * 2 &&
@@ -261,6 +263,10 @@ void CheckPlan(const Drawn& drawn, Dice& dice)
     CheckSlotSize(drawn, data.inputSlotFloats, data.inputCellRows * data.inputColumns, data.inputCells, data);
     CheckSlotSize(drawn, data.weightSlotFloats, data.weightCellRows * data.weightColumns,
                   data.weightCells * data.weightTaps, data);
+    const int64_t inputFloats = data.inputCells * data.inputCellRows * data.inputColumns;
+    const int64_t weightFloats = int64_t{data.weightTaps} * data.weightCells * data.weightCellRows * data.weightColumns;
+    Expect((data.isWeightFirst != 0 ? weightFloats : inputFloats) <= data.partFloats, "a parked part holds a tile",
+           drawn);
     CheckCells(drawn, data.inputCellRows, data.inputColumns, data.inputCells, bytes, data);
     CheckCells(drawn, data.weightCellRows, data.weightColumns, data.weightCells * data.weightTaps, bytes, data);
     Expect(data.copyBuffers > 0 || (!isHalved && data.isFetched == 0), "copies and fetches have buffers", drawn);
