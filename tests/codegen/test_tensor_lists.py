@@ -1,5 +1,6 @@
 """Test lists of tensors, scalars and optional outputs: the operators run on the twin, and wrong calls are rejected."""
 
+import json
 import os
 import re
 import shutil
@@ -344,6 +345,27 @@ def test_pytorch_names_the_operators_that_it_cannot_have(project):
 
     with pytest.warns(UserWarning, match=r"not registered: AddLists: lists of tensors \(x, y, z\), scalars .*twin.run"):
         register_project(find_project(project))
+
+
+def test_tune_searches_the_constants_of_an_operator_with_lists(project, tmp_path):
+    other = shutil.copytree(project, tmp_path / "other", ignore=shutil.ignore_patterns("build"))
+    spec, plan = other / "op_proto" / "add_lists.yaml", other / "op_host" / "add_lists_tiling.h"
+    constants = "tiling:\n  constants:\n    - {name: tile, value: 64, choices: [64, 2048, 1000000]}\n"
+    spec.write_text(spec.read_text().replace("tiling:\n", constants))
+    text = plan.read_text()
+    assert "constexpr int64_t kTile = 4096;" in text
+    plan.write_text(text.replace("constexpr int64_t kTile = 4096;", "constexpr int64_t kTile = add_lists::kTile;"))
+    shapes = "x=40x300,x=7,y=40x300,y=7,alpha=1"
+    result = opforge_in(other, "tune", "AddLists", "--shape", shapes, "--json", tmp_path / "t.json")
+    assert result.returncode == 0, result.stderr
+    answer = json.loads((tmp_path / "t.json").read_text())
+    assert answer["best"]["setting"] == {"tile": 2048}
+    assert answer["best"]["estimate_us"] < answer["before"]["estimate_us"]
+    assert {row["setting"]["tile"]: row["status"] for row in answer["settings"]}[1000000] == "rejected"
+    result = opforge_in(other, "tune", "AddLists", "--shape", "x=4,y=5,alpha=1")
+    assert result.returncode == 2
+    assert "the call does not run with the values of the spec" in result.stderr
+    assert "y[0]: got shape [5], expected [*S] = [4] [C4]" in result.stderr
 
 
 @pytest.fixture
