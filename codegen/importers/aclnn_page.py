@@ -13,7 +13,7 @@ from opforge.codegen.expr.attr_kinds import SCALAR_TYPE
 from opforge.codegen.expr.program import MAX_RANK
 
 from .draft import DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, RuleDraft, TensorDraft, dtype_word
-from .page_tables import Table, tables_of
+from .page_tables import tables_of
 
 _SIGNATURE = re.compile(r"\b(aclnn\w+?)GetWorkspaceSize\s*\(([^()]*)\)")
 _PARAMETER = re.compile(r"(?P<type>[\w\s]+?[\s*&]+)(?P<name>\w+)$")
@@ -43,6 +43,17 @@ _SCALARS = {
 }  # fmt: skip
 _C_TYPES = {"int8_t", "int32_t", "uint64_t", "float"}
 _ENDS = {"workspaceSize", "executor"}
+_NAME = "[A-Za-z][A-Za-z0-9_]*"  # \w would accept Chinese words
+_NAMES = rf"(?:传入的|参数|The |the )?(?P<names>{_NAME}(?:(?:\s*[、,，/或和]\s*|,? and | or ){_NAME})*)"
+# Rows of return codes with the meaning of a built-in rule, as `return code NAME NUMBER TEXT`.
+_CODES = tuple(
+    (rule, re.compile(rf"return code \w+ {status} {_NAMES}\s*(?:{words})[。.]?"))
+    for rule, status, words in (
+        ("required", 161001, r"(?:存在|是|为|其中一个为)空指针时?|(?:is|are) (?:a )?null(?: pointers?)?"),
+        ("dtypes", 161002, r"的?数据类型不在支持的范围之?内|(?:has|have) (?:an )?unsupported data types?"),
+        ("ranks", 161002, r"的?(?:数据)?维度(?:大于|超过)了?8维?|(?:has|have) more than (?:8|eight) dimensions"),
+    )
+)
 
 
 def drafts(text: str, place: str) -> list[OperatorDraft]:
@@ -89,6 +100,7 @@ class _Page:
             else:
                 self._note(self._line, f"parameter {name}: the type {c_type} is not read")
         rules = self._rules(inputs, attrs)
+        stated = self._return_codes([*inputs, *outputs], attrs)
         self._note_sentences({rule.line for rule in rules})
         function = self._signature[1]
         summary = _SUMMARY.search(self._text)
@@ -104,6 +116,7 @@ class _Page:
             tuple(order),
             re.sub(r"<[^>]*>", "", summary[1]).strip()[:200] if summary else "",
             rules=tuple(rules),
+            stated=tuple(stated),
             notes=tuple(self._notes),
         )
 
@@ -223,13 +236,10 @@ class _Page:
         return rules
 
     def _note_sentences(self, used: set[int]) -> None:
-        """Add notes for the remaining statements: usage of parameters, return codes and the section on constraints."""
+        """Add notes for the remaining statements: usage of parameters, and the section on constraints."""
         for name, (line, _, _, _, text) in self._facts.items():
             if line not in used and text.strip():
                 self._note(line, f"parameter {name}: {text}")
-        for table in self._tables:
-            if table.column("错误码", "error code") is not None:
-                self._note_codes(table)
         is_inside = False
         for number, text in enumerate(self._lines, 1):
             if text.startswith("#"):
@@ -237,9 +247,25 @@ class _Page:
             elif is_inside and text.strip() and not text.strip().startswith(("<", "```")):
                 self._note(number, text.strip())
 
-    def _note_codes(self, table: Table) -> None:
-        for row, line in zip(table.rows[1:], table.lines[1:], strict=True):
-            self._note(line, f"return code {' '.join(row)}")
+    def _return_codes(self, tensors: list[TensorDraft], attrs: list[AttrDraft]) -> Iterator[tuple[str, Note]]:
+        """Yield the return codes that a built-in rule has for the parameters that they name; others become notes."""
+        known = {tensor.c_name: tensor.option != OPTIONAL for tensor in tensors}
+        known |= {attr.c_name: attr.type != "string" for attr in attrs}
+        for table in self._tables:
+            if table.column("错误码", "error code") is None:
+                continue
+            for row, line in zip(table.rows[1:], table.lines[1:], strict=True):
+                text = f"return code {' '.join(row)}"
+                rule = next((rule for rule, pattern in _CODES if (found := pattern.fullmatch(text))), "")
+                names = (
+                    [name for name in re.findall(_NAME, found["names"]) if name not in {"and", "or"}]
+                    if rule and found
+                    else []
+                )
+                if names and all(known.get(name, False) or (name in known and rule != "required") for name in names):
+                    yield rule, Note(line, text)
+                else:
+                    self._note(line, text)
 
 
 def _spec_word(name: str) -> str:

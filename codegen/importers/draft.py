@@ -131,6 +131,7 @@ class OperatorDraft:
         shapes: The shapes of outputs, by position: that of an input, or dimensions.
         tiling: Further lines of the section `tiling`, from an imported kernel.
         rules: Sentences that became constraints.
+        stated: Return codes that built-in rules of specs have, with the rule.
         notes: Statements that did not become a part of the draft.
         limits: The notes about statements that no spec can express.
         is_partial: Whether statements of the source were not read, so that it may have more tensors.
@@ -152,6 +153,7 @@ class OperatorDraft:
     shapes: tuple[tuple[int, Shape], ...] = ()
     tiling: tuple[str, ...] = ()
     rules: tuple[RuleDraft, ...] = ()
+    stated: tuple[tuple[str, Note], ...] = ()
     notes: tuple[Note, ...] = ()
     limits: tuple[Note, ...] = ()
     is_partial: bool = False

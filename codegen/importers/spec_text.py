@@ -292,6 +292,8 @@ class _Writer:
         lines = ["constraints:"]
         rules = [("required", 161001), ("dtypes", 161002), ("ranks", 161002), ("shapes", 161002)]
         for number, (rule, status) in enumerate(rules, 1):
+            found = [note for of, note in self._draft.stated if of == rule]
+            lines += [f"  # line {note.line}: {_cut(note.text)}" for note in found]
             lines.append(f"  - {{label: C{number}, rule: {rule}, status: {status}}}")
         for number, condition in enumerate(self._draft.rules, len(rules) + 1):
             subject = self._names.get(condition.subject, condition.subject)

@@ -15,6 +15,7 @@ from opforge.codegen.generate import rendered
 from opforge.codegen.importers.compare import differences, draft_of
 from opforge.codegen.importers.new_project import write_project
 from opforge.codegen.importers.sources import MOST_BYTES, read_file, read_sources
+from opforge.codegen.importers.spec_text import spec_of
 from opforge.codegen.render import render
 from opforge.codegen.spec.loader import load_specs
 from opforge.frontend.node_draft import node_draft
@@ -468,3 +469,45 @@ def test_page_in_html_is_read(draft):
         ("self", ("float32", "float16")),
         ("out", ("float32", "float16")),
     ]
+
+
+CODES = """
+```c
+aclnnStatus aclnnGateGetWorkspaceSize(const aclTensor *x, const aclTensor *biasOptional, int64_t mode, aclTensor *out,
+    uint64_t *workspaceSize, aclOpExecutor **executor)
+```
+| 返回码 | 错误码 | 描述 |
+|---|---|---|
+| ACLNN_ERR_PARAM_NULLPTR | 161001 | TEXT |
+"""
+
+
+@pytest.mark.parametrize(
+    ("row", "label"),
+    [
+        ("ACLNN_ERR_PARAM_NULLPTR | 161001 | 传入的x、out是空指针。", "C1"),
+        ("ACLNN_ERR_PARAM_NULLPTR | 161001 | x或out存在空指针", "C1"),
+        ("ACLNN_ERR_PARAM_NULLPTR | 161001 | The x and out are null pointers.", "C1"),
+        ("ACLNN_ERR_PARAM_INVALID | 161002 | x、biasOptional和out的数据类型不在支持的范围之内。", "C2"),
+        ("ACLNN_ERR_PARAM_INVALID | 161002 | x has an unsupported data type.", "C2"),
+        ("ACLNN_ERR_PARAM_INVALID | 161002 | x的维度超过8维。", "C3"),
+        ("ACLNN_ERR_PARAM_NULLPTR | 161001 | 传入的x、biasOptional是空指针。", ""),  # biasOptional may be null
+        ("ACLNN_ERR_PARAM_NULLPTR | 161001 | 传入的z是空指针。", ""),  # no parameter
+        ("ACLNN_ERR_PARAM_NULLPTR | 161001 | 当mode为1时，传入的x是空指针。", ""),  # a condition
+        ("ACLNN_ERR_PARAM_INVALID | 161001 | x的维度超过8维。", ""),  # another number than that of the rule
+        ("ACLNN_ERR_PARAM_INVALID | 161002 | x和out的数据类型不一致。", ""),
+        ("ACLNN_ERR_INNER_TILING_ERROR | 561002 | x的数据类型不在支持的范围之内。", ""),
+    ],
+)
+def test_return_codes_of_built_in_rules_are_above_these_rules(tmp_path, row, label):
+    (tmp_path / "aclnnGate.md").write_text(
+        CODES.replace("ACLNN_ERR_PARAM_NULLPTR | 161001 | TEXT", row), encoding="utf-8"
+    )
+    (draft,) = read_file(tmp_path / "aclnnGate.md")
+    lines = spec_of(draft).text.splitlines()
+    (number,) = (number for number, line in enumerate(lines) if "return code" in line)
+    if label:
+        assert lines[number].startswith("  # line 8: return code ")
+        assert lines[number + 1].startswith(f"  - {{label: {label}, ")
+    else:
+        assert lines[number].startswith("# - line 8: return code ")
