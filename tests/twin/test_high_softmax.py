@@ -52,10 +52,12 @@ def flash_with_max(x, s0, m0, **_):
 
 
 def shifted(x):
-    parts = x.reshape(M, 8, -1)
+    """Subtract the mean shifts of 8 parts, with the sums of BlockReduceSum of the document's pseudocode."""
+    sums = x[:, :512].reshape(len(x), 64, 8).sum(-1) + x[:, 512:].reshape(len(x), -1, 64).sum(1)
+    parts = sums.reshape(len(x), 8, 8).sum(-1) / (x.shape[1] // 8)
     mean = x.mean(-1, keepdims=True)
     factor = 0.9375 / (1 - 0.9375)
-    return mean, (parts - (mean[:, :, None] - parts.mean(-1, keepdims=True)) * factor).reshape(x.shape), factor
+    return mean, x - np.repeat((mean - parts) * factor, x.shape[1] // 8, 1), factor
 
 
 def flash_v3(x, s0, m0, a0):
@@ -107,12 +109,6 @@ CASES = {
         VALID,
         BOTH,
     ),
-    "flash3": (
-        f"SoftmaxFlashV3<T, U, true>(d, r, s, m, x, e, a0, s0, m0, tmp, tiling, {PARAMS})",
-        flash_v3,
-        K,
-        (("half", "float"),),
-    ),
     "grad": (f"SoftmaxGrad<T>(d, x, y, tmp, tiling, false, {SHAPE})", gradient, VALID, BOTH),
     "front": (f"SoftmaxGradFront<T>(s, x, y, tmp, tiling, {SHAPE})", gradient_front, VALID, BOTH),
 }
@@ -140,6 +136,18 @@ def text(symbol, call, data, row, rows=M):
     return kernel(symbol, operands(data, row, rows), code)
 
 
+def flash_v3_text(symbol, columns, rows):
+    halves, each = rows * columns, rows * 8
+    tensors = [
+        Operand(n, "half", halves) if n in "dx" else Operand(n, "float", each) for n in ("d", "r", "s", "m", "x")
+    ]
+    tensors += [Operand("e", "half", 2 * each), *(Operand(n, "float", each) for n in ("a0", "s0", "m0"))]
+    params = f"{{{rows}, {columns}, {rows}, {columns}, 3, 8, 0.9375f}}"
+    call = f"SoftmaxFlashV3<half, float, true>(d, r, s, m, x, e, a0, s0, m0, tmp, tiling, {params})"
+    code = f"SoftMaxTiling tiling; tiling.srcM = {rows}; tiling.srcK = {columns};\n    {call};"
+    return kernel(symbol, tensors, code, tmp_bytes=8192, used=131072)
+
+
 def rows_of_table():
     return [(name, case, *types) for name, case in CASES.items() for types in case[3]]
 
@@ -155,6 +163,8 @@ ADJUST = """
 def kernels(compile_kernels):
     clean = [text(f"{name}_{data}_{row}", case[0], data, row) for name, case, data, row in rows_of_table()]
     planted = [text(name, call, "float", "float") for name, (call, _) in MISUSES.items()]
+    planted += [flash_v3_text("few_columns", 64, 8), flash_v3_text("odd_rows", 512, 4)]
+    clean += [flash_v3_text(f"flash3_{columns}", columns, 8) for columns in (512, 1024, 2048)]
     others = [text("nz", NZ, "half", "half", 16), text("adjust", ADJUST, "float", "float")]
     return compile_kernels(HEADER + "".join(clean + planted + others))
 
@@ -184,6 +194,21 @@ def test_formula(kernels, name, case, data, row):
         np.testing.assert_allclose(got, np.broadcast_to(expected, got.shape), near, near)
 
 
+@pytest.mark.parametrize("columns", [512, 1024, 2048])
+def test_flash_v3(kernels, columns):
+    rng = np.random.default_rng(columns)
+    x = rng.uniform(-2, 2, (8, columns)).astype(np.float16)
+    s0, m0, a0 = (np.repeat(rng.uniform(0.5, 3, (8, 1)).astype(np.float32), 8, 1) for _ in range(3))
+    d, e = np.zeros_like(x), np.zeros((8, 16), np.float16)
+    s, m, r = (np.zeros((8, 8), np.float32) for _ in range(3))
+    kernels.run(f"flash3_{columns}", d, r, s, m, x, e, a0, s0, m0)
+    given = {"x": x, "s0": s0[:, :1], "m0": m0[:, :1], "a0": a0[:, :1]}
+    expected = flash_v3(**{name: array.astype(np.float64) for name, array in given.items()})
+    for name, got in (("d", d), ("s", s), ("m", m), ("e", e), ("r", r)):
+        near = 2e-3 if got.dtype == np.float16 else 2e-5
+        np.testing.assert_allclose(got, np.broadcast_to(expected[name], got.shape), near, near)
+
+
 def test_fractals(kernels):
     tensors = arrays("half", "half", 16)
     x = tensors["x"].reshape(4, 16, 16).transpose(1, 0, 2).reshape(16, 64).astype(np.float64)
@@ -202,6 +227,16 @@ def test_adjusted_rows(kernels):
     kernels.run("adjust", *tensors.values())
     np.testing.assert_array_equal(tensors["d"].reshape(M, K), expected)
     assert (tensors["s"][:8] == 1).all()
+
+
+@pytest.mark.parametrize(("name", "columns", "rows"), [("few_columns", 64, 8), ("odd_rows", 512, 4)])
+def test_shapes_of_flash_v3(kernels, name, columns, rows, record_planted):
+    halves = [np.zeros(rows * columns, np.float16) for _ in range(2)]
+    d, x = halves
+    r, s, m, a0, s0, m0 = (np.zeros(rows * 8, np.float32) for _ in range(6))
+    report = kernels.launch(name, d, r, s, m, x, np.zeros(rows * 16, np.float16), a0, s0, m0)
+    assert [finding["kind"] for finding in report["findings"]] == ["api_contract"]
+    record_planted(f"softmax: {name}", report["findings"][0])
 
 
 @pytest.mark.parametrize("name", MISUSES)

@@ -94,6 +94,19 @@ PLANTED_GROUPS = [
     Planted("group_full", "InitBuffer(data, 64)", "InitBuffer(data, 195584)", "no_scratch", "1600"),
     Planted("group_odd", "barrier(flags, 2, 2)", "barrier(flags + 32, 2, 1)", "api_contract", "512"),
 ]
+# Two rounds of work before the flags, after them, or both: the work of the waiting blocks follows that of the others.
+WORK = "for (int32_t i = 0; i < 1000; ++i) { Duplicate(own, 1.0f, 8); PipeBarrier<PIPE_V>(); }"
+ARRIVE, WAIT = "if (block < 2) {", "barrier.Wait(block - 2);"
+WORKING = {"arrive": [ARRIVE], "wait": [WAIT], "chain": [ARRIVE, WAIT]}
+
+
+def _with_work(name):
+    text = GROUPS.replace("NAME", f"groups_{name}")
+    for place in WORKING[name]:
+        text = text.replace(place, f"{place} {WORK}")
+    return text
+
+
 PLANTED_FLAGS = [
     Planted("no_wait", "IBWait(flagsGm, work, block - 1, 1);", "", "race", ""),
     Planted("no_set", "IBSet(flagsGm, work, block, 1);", "", "deadlock", "nothing will set it"),
@@ -113,6 +126,7 @@ PLANTED_ORDER = [
 def kernels(compile_kernels):
     texts = [*kernels_of(FLAGS, "flags", PLANTED_FLAGS), *kernels_of(ORDERED, "ordered", PLANTED_ORDER)]
     texts += kernels_of(GROUPS, "groups", PLANTED_GROUPS)
+    texts += [_with_work(name) for name in WORKING]
     return compile_kernels(HEAD + "".join(texts))
 
 
@@ -158,6 +172,16 @@ def test_groups_wait_for_groups(kernels):
     expected = [[first + second, first, second] for first, second in ((1, 2), (2, 3))]
     for total, (result, first, second) in zip(values.reshape(2, 4, 8), expected, strict=True):
         np.testing.assert_array_equal(total, np.repeat([[first], [second], [result], [result]], 8, axis=1))
+
+
+def test_the_time_of_a_group_includes_the_blocks_that_it_waits_for(kernels):
+    times = {name: _launch_groups(kernels, f"groups_{name}")[0]["estimate_us"] for name in WORKING}
+    plain = _launch_groups(kernels, "groups")[0]["estimate_us"]
+    work = (times["arrive"] - plain) / 2
+    assert work > 10, times
+    assert times["wait"] == pytest.approx(plain + 2 * work, rel=0.02)
+    # The estimate adds the phases between flags: the second work of the arriving blocks overlaps nothing.
+    assert plain + 2.98 * work < times["chain"] < plain + 4.02 * work
 
 
 @pytest.mark.parametrize("planted", PLANTED_GROUPS, ids=lambda planted: planted.name)

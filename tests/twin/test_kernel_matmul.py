@@ -142,6 +142,53 @@ def test_tilings(cube, name, fields):
     assert_product(arrays, bias=fields.get("isBias", 0) == 1)
 
 
+PARTIAL = """
+constexpr MatmulConfig PartialConfig()
+{
+    MatmulConfig config = CFG_MDL;
+    config.isPartialOutput = true;
+    return config;
+}
+constexpr MatmulConfig kPartial = PartialConfig();
+"""
+IN_ORDER = (
+    "GlobalTensor<float> parts; parts.SetGlobalBuffer(const_cast<__gm__ float*>(c.GetPhyAddr()));"
+    "for (int64_t n = 0; mm.Iterate(); n += 64 * 64) { mm.GetTensorC(parts[n], 0, true); }"
+)
+
+
+@pytest.fixture(scope="module")
+def partial(compile_kernels):
+    calls = {"in_order": IN_ORDER, "all": ALL, "each": EACH}
+    parts = [
+        body(f"partial_{name}_{task}", config="kPartial", compute=compute, task=types)
+        for name, compute in calls.items()
+        for task, types in (("cube", "AIC_ONLY"), ("mixed", "MIX_AIC_1_1"))
+    ]
+    return compile_kernels(HEADER + PARTIAL + "".join(parts))
+
+
+@pytest.mark.parametrize("task", ["cube", "mixed"])
+def test_partial_output_returns_the_product_of_each_block_of_k(partial, task):
+    a, b, bias, _ = matrices(128, 64, 160, "half", "float")
+    c = np.zeros((2, 3, 64, 64), np.float32)
+    types = {"cube": "AIC_ONLY", "mixed": "MIX_AIC_1_1"}[task]
+    partial.run(f"partial_in_order_{task}", a, b, bias, c, tiling=tiling(128, 64, 160), task_type=types)
+    for rows in range(2):
+        for block, k in enumerate(range(0, 160, 64)):
+            part = a[64 * rows : 64 * rows + 64, k : k + 64].astype(np.float64) @ b[k : k + 64].astype(np.float64)
+            np.testing.assert_allclose(c[rows, block], part, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("call", ["all", "each"])
+def test_partial_output_needs_tiles_in_sequence(partial, call, record_planted):
+    arrays = matrices(128, 64, 160, "half", "float")
+    report = partial.launch(f"partial_{call}_cube", *arrays, tiling=tiling(128, 64, 160), task_type="AIC_ONLY")
+    kinds = {finding["kind"] for finding in report["findings"]}
+    assert kinds == {"matmul_order"}, report["findings"]
+    record_planted(f"partial output: {call}", report["findings"][0])
+
+
 @pytest.fixture(scope="module")
 def mixed(compile_kernels):
     parts = [

@@ -11,7 +11,13 @@ from opforge.twin.compiler.units import DEVICE_FIELDS, compiler
 
 KERNEL = """
 #include "kernel_operator.h"
+#include "lib/matmul_intf.h"
 using namespace AscendC;
+template <class First, class Second>
+struct Back {{
+}};
+using Factor = MatmulType<TPosition::GM, CubeFormat::ND, half>;
+using Product = Matmul<Factor, Factor, Factor>;
 extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
 {{
     (void)x;
@@ -37,6 +43,10 @@ REFUSED = {
     "GlobalTensor<TensorTrait<half>> t;": "TensorTrait: the twin does not model tensors of a TensorTrait",
     "KfcWorkspace space(x);": "KfcWorkspace: the twin does not model groups of cube cores",
     "CubeResGroupHandle<int32_t> handle;": "CubeResGroupHandle: the twin does not model groups of cube cores",
+    "CreateCubeResGroup<0, float, Back, int32_t>(n, 0, 1, 1, x);": (
+        "CreateCubeResGroup: the twin does not model groups of cube cores"
+    ),
+    "Product mm; mm.SetSparseIndex(GlobalTensor<uint8_t>());": "SetSparseIndex: the twin does not model sparse factors",
     "AippParams<uint8_t> params;": "AippParams: the twin does not model images",
     "LoadImageToLocalParams params(0, 0);": "LoadImageToLocalParams: the twin does not model images",
     "Clamp(f, f, 0.0f, 1.0f, 64);": "Clamp: Ascend 910B does not have it; use ClampMin and ClampMax",

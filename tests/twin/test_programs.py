@@ -41,6 +41,50 @@ def test_vector_add(tmp_path):
     assert [launch["blocks"] for launch in report] == [4]
 
 
+# The tiling data are copied as words, also a field of type float, as in public kernels.
+WORDS = """#include <cstdio>
+#include "acl/acl.h"
+#include "kernel_operator.h"
+struct Tiling {
+    uint32_t count = 0;
+    float factor = 0;
+};
+__aicore__ inline void CopyTiling(Tiling* tiling, __gm__ uint8_t* source)
+{
+    uint32_t* word = reinterpret_cast<uint32_t*>(tiling);
+    auto words = reinterpret_cast<__gm__ uint32_t*>(source);
+    for (uint32_t i = 0; i < sizeof(Tiling) / sizeof(uint32_t); i++, word++) {
+        *word = *(words + i);
+    }
+}
+__global__ __vector__ void kernel(__gm__ uint8_t* source)
+{
+    Tiling tiling;
+    CopyTiling(&tiling, source);
+    AscendC::printf("factor %f of %d\\n", tiling.factor, tiling.count);
+}
+int main()
+{
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    const Tiling given{3, 0.9375f};
+    void* source = nullptr;
+    aclrtMalloc(&source, sizeof(given), ACL_MEM_MALLOC_HUGE_FIRST);
+    aclrtMemcpy(source, sizeof(given), &given, sizeof(given), ACL_MEMCPY_HOST_TO_DEVICE);
+    kernel<<<1, nullptr, nullptr>>>((uint8_t*)source);
+    aclrtSynchronizeDevice();
+    aclrtFree(source);
+    aclFinalize();
+    return 0;
+}
+"""
+
+
+def test_fields_that_are_copied_as_words_have_their_values(tmp_path):
+    ended = run(compiled(tmp_path, WORDS, level="device").path)
+    assert "factor 0.937500 of 3" in ended.stdout, ended.stdout + ended.stderr
+
+
 BLOCK_INDEX = """#include "kernel_operator.h"
 extern "C" __global__ __aicore__ void kernel(GM_ADDR x)
 {

@@ -102,22 +102,32 @@ void Transform(const Softmax& shape, const Change& change)
     }
 }
 
-/// Mean shift of SoftmaxFlashV3: moves the mean of each part of a row to the mean of the row.
+/// The sum that a column is added to for the mean of one of 8 parts. As documented, the sums of blocks of 8 columns are
+/// those of the first 512 columns, and each further row of 64 columns is added to them before they are added in eights.
+int64_t PartOfColumn(int64_t column)
+{
+    return column < 512 ? column / 64 : column % 64 / 8;
+}
+
+/// Mean shift of SoftmaxFlashV3: subtracts the difference of the means of a row and of a part from the part.
 Numbers ShiftMeans(Composite& run, const Softmax& shape, Numbers& x, double factor)
 {
     const int64_t parts = run.Size(8);
-    run.Expect(parts == 8 && shape.Columns() % parts == 0,
-               Text("splitMeanCnt is ", parts, " for ", shape.Columns(), " columns, expected 8 parts of equal length"));
+    run.Expect(parts == 8, Text("splitMeanCnt is ", parts, ", expected 8"));
+    run.Expect(shape.Columns() >= 512 && shape.Columns() % 64 == 0 && shape.Rows() % 8 == 0,
+               Text("the shape is [", shape.Rows(), ", ", shape.Columns(),
+                    "], expected rows in multiples of 8, and columns in multiples of 64, at least 512"));
     const int64_t length = shape.Columns() / parts;
     const auto add = [&](double sum, int64_t row, int64_t column) { return sum + x[shape.At(row, column)]; };
     Numbers means = EachRow(shape, 0.0, add);
+    const Numbers before = x;
     for (int64_t row = 0; row < shape.Rows(); ++row) {
         double& mean = means[static_cast<size_t>(row)];
         mean /= static_cast<double>(shape.Columns());
         for (int64_t part = 0; part < parts; ++part) {
             double sum = 0.0;
             for (int64_t column = 0; column < shape.Columns(); ++column) {
-                sum += column / length == part ? x[shape.At(row, column)] : 0.0;
+                sum += PartOfColumn(column) == part ? before[shape.At(row, column)] : 0.0;
             }
             for (int64_t column = 0; column < shape.Columns(); ++column) {
                 if (column / length == part) {

@@ -212,10 +212,15 @@ private:
             LoadBias(tile);
         }
         Wait(HardEvent::FIX_M, slot, call_);
-        for (int64_t block = 0; block < kBlocks_; ++block) {
+        const bool isPart = job_.onlyBlock >= 0;
+        const int64_t first = isPart ? job_.onlyBlock : 0;
+        const int64_t end = isPart ? first + 1 : kBlocks_;
+        for (int64_t block = first; block < end; ++block) {
             left_.Require(tile.rowTile, block);
             right_.Require(tile.columnTile, block);
-            PrefetchAfter(tile, index, block);
+            if (!isPart) {
+                PrefetchAfter(tile, index, block);
+            }
             const int64_t id = step_++ % 2;
             const int64_t k = block * tiling_.baseK;
             const int64_t depth = std::min<int64_t>(tiling_.baseK, job_.singleK - k);
@@ -230,7 +235,7 @@ private:
             right_.LoadL0(b2, {tile.column, tile.columns, k, depth});
             Set(HardEvent::MTE1_M, id, call_);
             Wait(HardEvent::MTE1_M, id, call_);
-            const bool isFirst = block == 0 && !job_.accumulates;
+            const bool isFirst = block == first && !job_.accumulates;
             const bool startsAtBias = isFirst && HasBias();
             const LocalView bias = Part(buffers_.c2, 0, sums.dtype, 4);
             const bool isWide = job_.a.size == 4 && job_.a.isTransposed;

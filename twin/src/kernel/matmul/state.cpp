@@ -114,6 +114,20 @@ int64_t MatmulState::TileCount() const
     return CeilDiv<int64_t>(job.singleM, job.tiling.baseM) * CeilDiv<int64_t>(job.singleN, job.tiling.baseN);
 }
 
+int64_t MatmulState::StepCount() const
+{
+    return job.config.isPartialOutput ? CeilDiv<int64_t>(job.singleK, job.tiling.baseK) : 1;
+}
+
+void MatmulState::RequirePartialOutput(bool isSequential, const Call& call) const
+{
+    if (job.config.isPartialOutput && (!isSequential || job.bias.place != MatmulPlace::kNone)) {
+        Fail("matmul_order", call,
+             "isPartialOutput returns the products of blocks of K: call Iterate and GetTensorC with enSequentialWrite, "
+             "without bias");
+    }
+}
+
 void MatmulState::RequireOperands(const Call& call) const
 {
     if (!isInitialised_) {
@@ -220,7 +234,8 @@ bool MatmulState::Iterate(bool accumulates, const LocalView* tile, bool isSync, 
         return false;
     }
     RequireOperands(call);
-    if (nextTile_ >= TileCount()) {
+    const int64_t steps = StepCount();
+    if (nextTile_ >= TileCount() * steps) {
         nextTile_ = 0;
         isTileReady_ = false;
         return false;
@@ -231,9 +246,11 @@ bool MatmulState::Iterate(bool accumulates, const LocalView* tile, bool isSync, 
     }
     MatmulJob part = job;
     part.accumulates = accumulates;
-    part.firstTile = nextTile_;
+    part.firstTile = nextTile_ / steps;
     part.tiles = 1;
+    part.onlyBlock = job.config.isPartialOutput ? nextTile_ % steps : -1;
     if (!isSync && !computesHere_) {
+        RequirePartialOutput(false, call);
         if (results_.address == 0) {
             Fail("matmul_order", call, "an asynchronous Iterate stores tiles in a workspace; call SetWorkspace before");
         }
@@ -336,6 +353,7 @@ void MatmulState::IterateAll(const MatmulOperand& c, uint8_t atomic, bool isSequ
         return;
     }
     RequireOperands(call);
+    RequirePartialOutput(false, call);
     MatmulJob part = job;
     part.c = c;
     part.atomic = atomic;
@@ -391,8 +409,9 @@ void MatmulState::GetTensor(const MatmulOperand& c, uint8_t atomic, bool isSeque
     part.atomic = atomic;
     part.isSequential = isSequential;
     part.multiplies = false;
-    part.firstTile = lastTile_;
+    part.firstTile = lastTile_ / StepCount();
     part.tiles = 1;
+    RequirePartialOutput(isSequential, call);
     isTileReady_ = false;
     if (c.place == MatmulPlace::kUnifiedBuffer) {
         part.a.place = part.b.place = part.bias.place = MatmulPlace::kNone;
@@ -417,7 +436,7 @@ GlobalView MatmulState::NextResult(const Call& call)
 
 MatrixOffset MatmulState::Offset() const
 {
-    const MatmulTile tile = TileOf(job, lastTile_);
+    const MatmulTile tile = TileOf(job, lastTile_ / StepCount());
     return {static_cast<int32_t>(tile.row * job.orgN + tile.column), static_cast<int32_t>(tile.row),
             static_cast<int32_t>(tile.column), static_cast<int32_t>(tile.rows), static_cast<int32_t>(tile.columns)};
 }

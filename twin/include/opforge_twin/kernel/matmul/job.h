@@ -66,6 +66,7 @@ struct MatmulJob {
     bool stores = true;
     int64_t firstTile = 0;
     int64_t tiles = 0;
+    int64_t onlyBlock = -1;  ///< isPartialOutput: the block of K that is not added to others
     int64_t storePitch = 0;  ///< row pitch of a tile that is copied to the unified buffer through global memory
     bool hasOwnTile = false;
     LocalView ownTile;  ///< the tensor of the kernel in L0C
@@ -119,6 +120,9 @@ private:
     void Batch(const MatmulOperand& c, int64_t first, int64_t batchA, int64_t batchB, int64_t strideA, int64_t strideB,
                bool isSync, const Call& call);
     int64_t TileCount() const;
+    /// How often Iterate returns each tile: once, or for each block of K.
+    int64_t StepCount() const;
+    void RequirePartialOutput(bool isSequential, const Call& call) const;
 
     uint64_t workspace_ = 0;
     bool isInitialised_ = false;
