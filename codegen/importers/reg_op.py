@@ -171,7 +171,7 @@ def tiling_data(source: Source) -> Iterator[OperatorDraft]:
     text = _without_comments(source.text)
     lines = _Lines(text)
     structures: dict[str, list[FieldDraft]] = {}
-    operators: dict[str, str] = {}
+    operators: dict[str, list[str]] = {}
     notes: list[Note] = []
     current: list[FieldDraft] = []
     for found in _TILING.finditer(text):
@@ -180,19 +180,20 @@ def tiling_data(source: Source) -> Iterator[OperatorDraft]:
         if found[1] == "BEGIN_TILING_DATA_DEF":
             current = structures.setdefault(arguments[0], [])
         elif found[1] == "REGISTER_TILING_DATA_CLASS" and len(arguments) > 1:
-            operators.setdefault(arguments[1], arguments[0])
+            operators.setdefault(arguments[1], []).append(arguments[0])
         elif (field := _field(found[1], arguments, line)) is not None:
             current.append(field)
         else:
             notes.append(Note(line, f"tiling data: {found[1]}({', '.join(arguments)})"))
     described, _ = described_structures([source.text])
-    for name, fields in structures.items():
+    users = [(name, of) for name in structures for of in operators.get(name, [name])[:_MOST_CLAUSES]]
+    for name, operator in users:
         yield OperatorDraft(
             "",
             f"{source.place}:1",
             "tiling data",
-            function=operators.get(name, name),
-            fields=tuple(fields),
+            function=operator,
+            fields=tuple(structures[name]),
             structures=tuple(described.items()),
             structure=name,
             notes=tuple(notes),

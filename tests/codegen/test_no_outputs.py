@@ -261,3 +261,14 @@ def test_graphs_of_ge_keep_an_operator_without_outputs(project, tmp_path):
     done = opforge("run", tmp_path / "m.air", cwd=project)
     assert done.returncode == 2
     assert done.stderr.strip().endswith("(ge::ScaleAll): unknown operator; expected an operator of onnx or of a spec")
+
+
+def test_tiling_data_of_several_operators_is_that_of_each(tmp_path):
+    (tmp_path / "pulse_def.cpp").write_text(OPERATOR.replace("TENSORS", INPUT))
+    (tmp_path / "all_tiling.h").write_text(
+        "BEGIN_TILING_DATA_DEF(SharedTilingData)\nTILING_DATA_FIELD_DEF(int64_t, rows);\nEND_TILING_DATA_DEF;\n"
+        "BEGIN_TILING_DATA_DEF(OtherTilingData)\nTILING_DATA_FIELD_DEF(int64_t, columns);\nEND_TILING_DATA_DEF;\n"
+        "REGISTER_TILING_DATA_CLASS(Wait, SharedTilingData)\nREGISTER_TILING_DATA_CLASS(Pulse, SharedTilingData)\n"
+    )
+    (draft,) = read_sources([tmp_path]).drafts
+    assert (draft.structure, [one.name for one in draft.fields]) == ("SharedTilingData", ["rows"])
