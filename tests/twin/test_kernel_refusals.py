@@ -16,6 +16,10 @@ using namespace AscendC;
 template <class First, class Second>
 struct Back {{
 }};
+inline int64_t CeilDiv(int64_t value, int64_t divisor)
+{{
+    return (value + divisor - 1) / divisor;
+}}
 using Factor = MatmulType<TPosition::GM, CubeFormat::ND, half>;
 using Product = Matmul<Factor, Factor, Factor>;
 extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
@@ -131,6 +135,7 @@ REFUSED = {
 ACCEPTED = [
     "",
     "if ASCEND_IS_AIV { n = 0; }",
+    "n = CeilDiv(n, int64_t{70000}) + CeilDiv(static_cast<uint32_t>(n), 4);",
     "if ASCEND_IS_AIC { n = 0; } else { n = 1; }",
     "TQue<TPosition::A1, 1> queue; pipe.InitBuffer(queue, 2, 1024);",
     "DataCopy(f, g, Nd2NzParams(1, n, 16, 0, 16, 16, 1, 0)); LoadData(f, f, {0, 1, 1, 0, 0, false, 0});",

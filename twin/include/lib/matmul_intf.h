@@ -25,12 +25,18 @@ T CeilAlign(T num1, U num2)
     return Ceil(num1, num2) * num2;
 }
 
-OPFORGE_API inline uint16_t CeilDiv(int64_t num1, int64_t num2)
+/// An argument that needs a conversion: a function CeilDiv of the kernel is a better match.
+struct ConvertedNumber {
+    int64_t value;
+    ConvertedNumber(int64_t given) : value(given) {}
+};
+
+OPFORGE_API inline uint16_t CeilDiv(ConvertedNumber num1, ConvertedNumber num2)
 {
     const twin::Call call{"CeilDiv", twin::Here()};
-    twin::Field("num1", num1, 0, twin::kFieldMax16, call);
-    twin::Field("num2", num2, 1, twin::kFieldMax16, call);
-    return static_cast<uint16_t>((num1 + num2 - 1) / num2);
+    twin::Field("num1", num1.value, 0, twin::kFieldMax16, call);
+    twin::Field("num2", num2.value, 1, twin::kFieldMax16, call);
+    return static_cast<uint16_t>((num1.value + num2.value - 1) / num2.value);
 }
 
 }  // namespace AscendC
