@@ -269,7 +269,7 @@ class _GeGraph:
             counts = {tensor.name: max(len(values) - len(tensors) + 1, 0) for tensor in lists}
             ports = [port_of(tensors, name) for name in names_in(tensors, counts)]
         names = tensors_of(tensors, ports)
-        if names is None or len(values) > len(names):
+        if names is None or len(values) > len(names) or len(set(names)) < len(names):
             known = ", ".join(f"{tensor.ir_name}{'0, ...' if tensor.dynamic else ''}" for tensor in tensors)
             got = f"has {len(values)} {side}s: {shown(', '.join(ports))}"
             raise self._error(op, got, f"those of the spec: {known}")

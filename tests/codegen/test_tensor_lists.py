@@ -422,6 +422,7 @@ def test_ge_graphs_have_lists(project, list_model, tmp_path):
         ),
         (["x0", "x1", "y0", "beta", "alpha"], "has 5 inputs: 'x0, x1, y0, beta, alpha'"),
         (["x", "y", "alpha"], "has 5 inputs: 'x, y, alpha'"),
+        (["x0", "x1", "y0", "alpha", "alpha"], "has 5 inputs: ''"),
         ([], "has 5 inputs: ''; expected those of the spec: x0, ..., y0, ..., alpha"),
     ],
 )
