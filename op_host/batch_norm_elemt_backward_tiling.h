@@ -35,6 +35,9 @@ inline constexpr int64_t kTriedPart = 32;
 // Numbers of pieces that are tried if the last piece must be long enough for a store of whole blocks.
 inline constexpr int64_t kMostTried = 512;
 
+// A piece of a channel of this size fits into UB in every dtype.
+inline constexpr int64_t kMaxPieceBytes = 16384;
+
 /// Sizes of one problem. A single channel is one long row over all batches.
 struct Shape {
     int64_t batches = 0;
@@ -45,6 +48,7 @@ struct Shape {
 
     constexpr int64_t Elements() const { return SaturatingMul(SaturatingMul(batches, channels), inner); }
     constexpr int64_t MaxTileElements() const { return kMaxTileBytes / elementBytes; }
+    constexpr int64_t MaxPieceElements() const { return std::min(kMaxTileBytes, kMaxPieceBytes) / elementBytes; }
     constexpr bool IsRowWise() const { return channels == 1 || inner >= kWideInner; }
 };
 
@@ -211,10 +215,10 @@ constexpr Choice ChooseRows(const Shape& shape, const Platform& platform)
     for (int64_t channels = std::min(shape.MaxTileElements() / shape.inner, shape.channels); channels > 0; --channels) {
         Consider(shape, {1, channels, 1, shape.inner}, platform, best);
     }
-    const int64_t fewest = std::max<int64_t>(CeilDiv(shape.inner, shape.MaxTileElements()), 2);
+    const int64_t fewest = std::max<int64_t>(CeilDiv(shape.inner, shape.MaxPieceElements()), 2);
     const int64_t tried = platform.hasBlockCopyOnly ? kMostTried : platform.coreNum;
     for (int64_t wanted = fewest; wanted < fewest + tried; ++wanted) {
-        const int64_t width = std::min(RoundUp(CeilDiv(shape.inner, wanted), granule), shape.MaxTileElements());
+        const int64_t width = std::min(RoundUp(CeilDiv(shape.inner, wanted), granule), shape.MaxPieceElements());
         Consider(shape, {1, 1, CeilDiv(shape.inner, width), width}, platform, best);
     }
     return best;
@@ -260,7 +264,7 @@ constexpr Plan<BatchNormElemtBackwardTilingData> PlanBatchNormElemtBackward(
         shape.IsRowWise() ? self::ChooseRows(shape, platform) : self::ChooseContiguous(shape, platform);
     if (choice.cost < 0) {
         const int64_t least = shape.IsRowWise() ? 1 : std::min(self::kFloatsPerBlock, shape.channels);
-        const int64_t width = std::min(shape.inner, shape.MaxTileElements());
+        const int64_t width = std::min(shape.inner, shape.MaxPieceElements());
         plan.refusal = {"bytes of the unified buffer", self::BudgetOf(shape, {1, least, 1, width}).Total(),
                         platform.ubBytes};
         return plan;
