@@ -203,7 +203,7 @@ constexpr void Consider(const Shape& shape, Tile tile, const Platform& platform,
     const int64_t cost = SaturatingAdd(SaturatingMul(unitsOfCore, unitElements * 3 * shape.elementBytes),
                                        SaturatingMul(CeilDiv(unitsOfCore, tile.batches), kTileOverheadBytes));
     if (best.cost < 0 || cost < best.cost) {
-        best = {tile, budget, cost, std::min(cores, units)};
+        best = {tile, budget, cost, cores};
     }
 }
 
