@@ -166,7 +166,9 @@ def atc(
             text="Name of the output file without .om; default: the name of the model.",
         ),
     ] = None,
-    soc: Annotated[str, typer.Option(metavar="CHIP", help="Value of --soc_version of atc.")] = DEFAULT_SOC,
+    soc: Annotated[
+        str, typer.Option("--soc", "--soc_version", metavar="CHIP", help="Value of --soc_version of atc.")
+    ] = DEFAULT_SOC,
     input_shape: Annotated[
         str, typer.Option(metavar="x:2,3;y:4", help="Shapes of inputs; default: the shapes in the model.")
     ] = "",

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from .errors import UserError
 from .printing import first_line, path_text
 
+_READABLE = "expected a readable file; check the path and its permissions"
 # Bytes copied between two checks of the clock.
 _STEP_BYTES = 1 << 26
 # Prefix of temporary folders. Only the process that creates a folder removes it, because a later process cannot
@@ -49,9 +50,7 @@ def open_regular(path: Path, what: str) -> BufferedReader:
         finally:
             os.close(found)
     except (OSError, ValueError) as error:
-        raise UserError(
-            f"cannot read the {what}: {_reason(error)}; expected a readable file", path_text(path)
-        ) from error
+        raise UserError(f"cannot read the {what}: {_reason(error)}; {_READABLE}", path_text(path)) from error
     kind = _KINDS.get(stat.S_IFMT(mode), "a special file")
     raise UserError(f"cannot read the {what}: got {kind}, expected a regular file", path_text(path))
 
@@ -84,7 +83,7 @@ def read_regular(path: Path, what: str, most: int, repair: str) -> bytes:
         try:
             return file.read(size)
         except OSError as error:
-            problem = f"cannot read the {what}: {_reason(error)}; expected a readable file"
+            problem = f"cannot read the {what}: {_reason(error)}; {_READABLE}"
             raise UserError(problem, path_text(path)) from error
 
 

@@ -122,7 +122,7 @@ def own_word_problem(got: str, other: str) -> str:
 
 def op_type_problem(got: str) -> str | None:
     """Return why `got` cannot be an op type, or None."""
-    if refusal := _refusal(got, _OP_TYPE, "CamelCase without '_', as in 'ScaledAdd'", _op_words()):
+    if refusal := _refusal(got, _OP_TYPE, "a capital letter, then letters and digits, as in 'ScaledAdd'", _op_words()):
         return refusal
     if (kernel := snake_case(got)) in _KERNEL_WORDS:
         return f"got {got!r}, whose kernel would be called {kernel!r} as in C; expected another name, as in 'My{got}'"

@@ -131,14 +131,14 @@ def _mismatch(array: Array, expected: InputType, sizes: dict[str, tuple[int, str
     if expected.dims is None:
         return ""
     if len(expected.dims) != array.ndim:
-        return f"expected {expected}"
+        return f"expected {expected}; correct the array"
     for dim, size in zip(expected.dims, array.shape, strict=True):
         if isinstance(dim, int) and dim != size:
-            return f"expected {expected}"
+            return f"expected {expected}; correct the array"
         if isinstance(dim, str):
             first, owner = sizes.setdefault(dim, (size, name))
             if first != size:
-                return f"expected {expected}, where {dim} is {first} in {shown(owner)}"
+                return f"expected {expected}, where {dim} is {first} in {shown(owner)}; correct one of the arrays"
     return ""
 
 

@@ -235,7 +235,11 @@ REFUSALS = [
     ("rule: ranks", "rule: ^rank", "constraints[2].rule: unknown rule 'rank'; did you mean 'ranks'?"),
     ("status: 161001", "status: ^161003", "constraints[0].status: got 161003, expected one of 161001, 161002, 561002"),
     ("type: int64}", "type: ^int128}", "tiling.data[0].type: unknown type 'int128'; did you mean 'int32'?"),
-    ("op_type: AddRows", "op_type: ^Add_Rows", "op_type: got 'Add_Rows', expected CamelCase without '_'"),
+    (
+        "op_type: AddRows",
+        "op_type: ^Add_Rows",
+        "op_type: got 'Add_Rows', expected a capital letter, then letters and digits",
+    ),
     ("op_type: AddRows", "op_type: ^../../x", "op_type: got '../../x', expected CamelCase"),
     ("op_type: AddRows", "op_type: ^OpDef", "op_type: got 'OpDef', which generated code uses; expected another"),
     ("op_type: AddRows", "op_type: ^NULL", "op_type: got 'NULL', which generated code uses; expected another"),
