@@ -58,9 +58,9 @@ def test_help_names_every_starter(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["leaky_clip"], "NAME: got 'leaky_clip', expected CamelCase"),
-        (["Leaky_Clip"], "NAME: got 'Leaky_Clip', expected CamelCase"),
-        (["../Clip"], "NAME: got '../Clip', expected CamelCase"),
+        (["leaky_clip"], "NAME: got 'leaky_clip', expected a capital letter"),
+        (["Leaky_Clip"], "NAME: got 'Leaky_Clip', expected a capital letter"),
+        (["../Clip"], "NAME: got '../Clip', expected a capital letter"),
         (["Class", "folder"], "NAME: got 'Class', whose kernel would be called 'class'"),
         (["Init"], "NAME: got 'Init', which the files of elementwise use; expected another name, as in 'MyInit'"),
         (["T"], "NAME: got 'T', which the files of elementwise use"),
