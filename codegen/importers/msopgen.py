@@ -17,6 +17,7 @@ from .draft import (
     OPTIONAL,
     REQUIRED,
     AttrDraft,
+    Note,
     OperatorDraft,
     TensorDraft,
     dtype_word,
@@ -78,12 +79,15 @@ class _Reader:
         self._place = place
         self._lines = text.splitlines()
         self._start = 0
+        self._notes: list[Note] = []
 
     def refuse(self, where: str, problem: str, near: object = "") -> None:
         line = self._line(near)
         place = f"{self._place}:{line}" if line else self._place
         where = where.removesuffix(".")
-        self.problems.append(f"{place}: {where + ': ' if where else ''}{problem}")
+        text = f"{place}: {where + ': ' if where else ''}{problem}"
+        if text not in self.problems:
+            self.problems.append(text)
 
     def _line(self, near: object) -> int:
         """Return the first line with a JSON text, from the current operator on."""
@@ -95,6 +99,7 @@ class _Reader:
         if not isinstance(entry, dict):
             self.refuse(where, f"got {shown(entry)}, expected {_EXAMPLE}")
             return OperatorDraft("", self._place, "msOpGen JSON")
+        self._notes = []
         name = entry.get("op")
         self._start = max(self._line(name) - 1, self._start)
         if not isinstance(name, str) or not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name):
@@ -107,8 +112,7 @@ class _Reader:
         for key, tensors in (("input_desc", inputs), ("output_desc", outputs)):
             if not tensors:
                 self.refuse(f"{where}{key}", "got none, expected one tensor at least; add it", key)
-        self._check_names([*inputs, *outputs], where)
-        self._check_names(attrs, where)
+        self._check_names([*inputs, *outputs, *attrs], where)
         lengths = {len(tensor.dtypes) for tensor in inputs + outputs if len(tensor.dtypes) > 1}
         if len(lengths) > 1:
             got = ", ".join(f"{tensor.name} {len(tensor.dtypes)}" for tensor in inputs + outputs)
@@ -120,7 +124,7 @@ class _Reader:
         width = max(lengths, default=1)
         place = f"{self._place}:{self._line(name) or 1}"
         inputs, outputs = (tuple(_widen(tensor, width) for tensor in tensors) for tensors in (inputs, outputs))
-        return OperatorDraft(name, place, "msOpGen JSON", inputs, outputs, attrs)
+        return OperatorDraft(name, place, "msOpGen JSON", inputs, outputs, attrs, notes=tuple(self._notes))
 
     def _check_keys(self, entry: Mapping[str, Any], known: set[str], where: str) -> None:
         for key in entry:
@@ -189,6 +193,12 @@ class _Reader:
         for word in formats:
             if word not in _FORMATS:
                 self.refuse(f"{where}.format", f"unknown format {shown(word)}; {suggest(word, _FORMATS)}", word)
+        if len(formats) > 1 and len(formats) != len(words):
+            self.refuse(
+                f"{where}.format",
+                f"got {len(formats)} formats for {len(words)} dtypes, expected one for each dtype",
+                name,
+            )
         return TensorDraft(name, self._option(item, where), tuple(dtypes), tuple(formats), line=self._line(name))
 
     def _words(self, item: Mapping[str, Any], key: str, where: str) -> list[str]:
@@ -221,7 +231,12 @@ class _Reader:
                 f"got none for the optional attribute {shown(name)}, expected a value of the type {kind}; add it",
                 name,
             )
-        return AttrDraft(name, kind, self._default(default, kind, where, name), self._line(name))
+        converted = self._default(default, kind, where, name)
+        if item.get("param_type") == REQUIRED and default is not None:
+            text = f"attribute {name}: the default {shown(default)} is not used, because the attribute is required"
+            self._notes.append(Note(self._line(name), text))
+            converted = None
+        return AttrDraft(name, kind, converted, self._line(name))
 
     def _default(self, value: Any, kind: str, where: str, name: str) -> Any:
         if value is None:

@@ -193,6 +193,8 @@ BAD = {
     "list default": ({"attr": [{**ALPHA, "default_value": [1]}]}, r"got \[1\], expected a value of the type float"),
     "format": ({"input_desc": [{**X, "format": ["XX"]}]}, "unknown format 'XX'"),
     "lengths": ({"output_desc": [{**OUT, "type": ["fp16", "fp32", "bf16"]}]}, "lists of different lengths"),
+    "formats": ({"input_desc": [{**X, "type": ["fp16"]}]}, "got 2 formats for 1 dtypes"),
+    "attribute of a tensor": ({"attr": [{**ALPHA, "name": "x"}]}, "got 'x' again"),
     "dtype": ({"input_desc": [{**X, "type": ["flaot16"]}]}, r"unknown dtype 'flaot16'; did you mean 'float16'\?"),
     "operator": ({"op": "../../x"}, "expected a type in CamelCase"),
     "not a list": ({"input_desc": {}}, "expected a list"),
@@ -206,6 +208,12 @@ def test_bad_forms_are_errors_with_a_place(name, draft):
     with pytest.raises(UserError, match=message) as caught:
         draft(json.dumps({**ENTRY, **change}, indent=1), "op.json")
     assert "op.json" in str(caught.value)
+
+
+def test_a_required_attribute_of_json_has_no_default(draft, tmp_path):
+    found = draft(json.dumps({**ENTRY, "attr": [{**ALPHA, "param_type": "required"}]}), "op.json")
+    assert [attr.default for attr in found.attrs] == [None]
+    assert "the default '1.5' is not used, because the attribute is required" in spec_text(found, tmp_path / "made")
 
 
 def test_op_def_is_read_with_constants_and_functions(draft, tmp_path):
