@@ -96,5 +96,7 @@ def _opforge(
 ) -> None:
     """Generate, check and package custom operators for Ascend NPUs from a specification and a kernel.
 
+    Start with: opforge new NAME, or opforge convert MODEL -o OUT
+
     Exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool or toolkit is missing.
     """

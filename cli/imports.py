@@ -26,7 +26,9 @@ def import_(
     sources: Annotated[
         list[Path],
         file_argument(
-            "SOURCE", "msOpGen JSON files, C++ sources of CANN operators, aclnn pages, folders of them, or a model."
+            "SOURCE",
+            "msOpGen JSON files, C++ sources of CANN operators, documentation pages of aclnn functions (.md or .html),"
+            " folders of them, or a model.",
         ),
     ],
     out: Annotated[
@@ -50,15 +52,15 @@ def import_(
         Path | None,
         path_option(
             metavar="DIR",
-            text="Also copy the included files below this folder, which contains the kernels of all operators.",
+            text="Folder with all kernels. Also copy the included files below it. Use with --kernel.",
         ),
     ] = None,
     check: Annotated[
         bool,
         typer.Option(
             "--check",
-            help="Write nothing; print the differences between specs and SOURCE. The specs are the YAML files among"
-            " SOURCE, or those of the project in this folder.",
+            help="Write nothing; print the differences between specs and sources. Compares the YAML files in SOURCE,"
+            " or else the specs of this project.",
         ),
     ] = False,
     json_out: Annotated[Path | None, JSON] = None,

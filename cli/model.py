@@ -76,7 +76,7 @@ def convert(
         typer.Option(
             metavar="N",
             help="Version of ai.onnx for the result, 8 to 18; each node must have an equivalent in this version."
-            " Default: 18, or the version of the model if a node has no equivalent in 18.",
+            " Default: 18. If a node has no equivalent in 18, the model keeps its version.",
         ),
     ] = None,
     domain: Annotated[str, DOMAIN] = "opforge",

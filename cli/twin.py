@@ -69,7 +69,7 @@ def build(
 
 @app.command()
 def flags() -> None:
-    """Build the operators, and print the compiler flags."""
+    """Build operators; print compiler flags for C++ programs."""
     from opforge.codegen.project import find_project
     from opforge.twin.build import application_flags, build_project
 
