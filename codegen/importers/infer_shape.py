@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .cpp_tree import Source, line_of, nodes
 from .draft import Dim, Note, OperatorDraft, Shape
-from .op_def_values import collect, declare, evaluate
+from .op_classes.values import collect, declare, evaluate
 from .reg_op import arguments_of
 
 if TYPE_CHECKING:
@@ -327,9 +327,10 @@ def shape_rules(source: Source) -> Iterator[OperatorDraft]:
     if "InferShape" not in source.text:
         return
     constants: dict[str, object] = {}
-    functions: dict[str, Node] = {}
+    collected: dict[str, list[Node]] = {}
     for node in source.root.named_children:
-        collect(source, node, constants, functions)
+        collect(source, node, constants, collected)
+    functions = {name: group[0] for name, group in collected.items()}
     for found in _REGISTERED.finditer(source.text):
         line = source.text.count("\n", 0, found.start()) + 1
         copies, notes = _copies(source, found[2], constants, functions, line)

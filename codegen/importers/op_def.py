@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from opforge.codegen.errors import UserError
@@ -9,8 +11,9 @@ from opforge.codegen.errors import UserError
 from .cpp_tree import Source
 from .draft import ATTR_TYPES, AttrDraft, Note, OperatorDraft, TensorDraft, dtype_word
 from .infer_shape import shape_rules
-from .op_def_calls import Calls, class_calls
-from .op_def_values import Value
+from .op_classes.calls import Calls
+from .op_classes.classes import class_calls
+from .op_classes.values import Value
 from .reg_op import prototypes, tiling_data
 
 _OPTIONS = {"REQUIRED": "required", "OPTIONAL": "optional", "DYNAMIC": "dynamic"}
@@ -22,7 +25,7 @@ _SCALARS = {"Scalar": "one", "ScalarList": "list"}
 # Methods without a meaning for specs: they describe the build, or repeat a property.
 _SILENT = {
     "ParamType", "DataType", "DataTypeList", "Format", "FormatList", "UnknownShapeFormat", "AutoContiguous", "AttrType",
-    "ValueDepend", "Follow", "Version", "Comment", *_SCALARS, *ATTR_TYPES,
+    "ValueDepend", "Follow", "Comment", *_SCALARS, *ATTR_TYPES,
 }  # fmt: skip
 
 
@@ -63,6 +66,7 @@ def _draft(source: Source, name: str, calls: Calls) -> OperatorDraft:
             if leader is not None and not tensor.dtypes:
                 group[index] = replace(tensor, dtypes=leader.dtypes, formats=tensor.formats or leader.formats)
             elif len(tensor.dtypes) == 1 and width > 1:
+                notes.append(Note(tensor.line, f"tensor {tensor.name}: 1 dtype is used for all {width} combinations"))
                 group[index] = replace(tensor, dtypes=tensor.dtypes * width)
     attrs = [attr for entry in calls.attrs.values() if (attr := _attr(entry, notes))]
     return OperatorDraft(
@@ -73,10 +77,16 @@ def _draft(source: Source, name: str, calls: Calls) -> OperatorDraft:
         tuple(outputs),
         tuple(attrs),
         tuple(dict.fromkeys(calls.products)),
-        notes=tuple(notes),
+        notes=tuple(_once(notes)),
         limits=limits,
         is_partial=calls.is_partial,
     )
+
+
+def _once(notes: list[Note]) -> Iterator[Note]:
+    """Yield each note once, with the number of its repetitions."""
+    for note, count in Counter(notes).items():
+        yield replace(note, text=f"{note.text} ({count} times)") if count > 1 else note
 
 
 def _tensor(entry: dict[str, Value], notes: list[Note]) -> TensorDraft:
@@ -97,7 +107,13 @@ def _tensor(entry: dict[str, Value], notes: list[Note]) -> TensorDraft:
         dtypes.append(dtype or word.removeprefix("DT_").lower())
     formats = entry.get("Format") or entry.get("FormatList")
     storage = [word.removeprefix("FORMAT_") for word in formats.words if word != "None"] if formats else []
+    if listed and formats and len(dtypes) > 0 and len(storage) != len(dtypes):
+        notes.append(
+            Note(line, f"tensor {name}: DataType and Format have different lengths: {len(dtypes)} and {len(storage)}")
+        )
     option = entry["ParamType"].text if "ParamType" in entry else "REQUIRED"
+    if option not in _OPTIONS:
+        notes.append(Note(line, f"tensor {name}: ParamType({entry['ParamType'].shown}) is not a constant"))
     return TensorDraft(
         name,
         _OPTIONS.get(option, "required"),
@@ -111,6 +127,8 @@ def _tensor(entry: dict[str, Value], notes: list[Note]) -> TensorDraft:
 
 def _attr(entry: dict[str, Value], notes: list[Note]) -> AttrDraft | None:
     name, line = entry["name"].text, entry["name"].line
+    others = [method for method in entry if method not in {*ATTR_TYPES, "name", "AttrType", "Comment"}]
+    notes += [Note(entry[method].line, f"attribute {name}: {method} is not supported") for method in others]
     for method, kind in ATTR_TYPES.items():
         if method in entry:
             value = entry[method]
@@ -121,5 +139,6 @@ def _attr(entry: dict[str, Value], notes: list[Note]) -> AttrDraft | None:
                 if value.shown:
                     notes.append(Note(line, f"attribute {name}: the default {value.shown} is not a constant"))
             return AttrDraft(name, kind, default, line)
-    notes.append(Note(line, f"attribute {name}: its type is not stated"))
+    if not others:
+        notes.append(Note(line, f"attribute {name}: its type is not stated"))
     return None

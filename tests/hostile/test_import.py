@@ -74,8 +74,13 @@ def test_functions_that_call_themselves_end(tmp_path):
     assert sum("calls of functions are not read" in note.text for note in draft.notes) == 1
     file = tmp_path / "add_a.yaml"
     file.write_text(spec_of(draft).text)
-    assert "more statements" in file.read_text()
+    assert re.search(r"statement is not read: odd = 1 \(\d+ times\)", file.read_text())
     assert load_specs([file])
+
+
+def test_comments_of_a_draft_have_a_limit():
+    (draft,) = drafts(op_def("odd = 1;\n" * 1100), "add_def.cpp")
+    assert re.search(r"# - \d+ more statements", spec_of(draft).text)
 
 
 def test_long_chain_of_calls_is_copied_a_few_times_only(monkeypatch):

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .cpp_tree import Source, nodes
-from .draft import DTYPE_NUMBERS, number_of
+from opforge.codegen.importers.cpp_tree import Source, nodes
+from opforge.codegen.importers.draft import DTYPE_NUMBERS, number_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_MOST_DEPTH, _MOST_ITEMS = 8, 4096
+_MOST_DEPTH, _MOST_ITEMS, _MOST_DIGITS = 8, 4096, 1000
+_INTEGER = re.compile(r"(?:0x(?P<hex>[0-9a-f]+)|0b(?P<binary>[01]+)|(?P<octal>0[0-7]*)|(?P<decimal>[1-9][0-9]*))[ulz]*")
+_FLOAT = re.compile(r"((?:[0-9]+\.[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[0-9]+e[+-]?[0-9]+)[fl]?")
+_BASES = {"hex": 16, "binary": 2, "octal": 8, "decimal": 10}
+_LITERALS = re.compile(r'(?:\s*(?:u8)?"(?:[^"\\\n]|\\.)*")+\s*')
+_LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_ESCAPE = re.compile(r"\\(x[0-9a-fA-F]+|[0-7]{1,3}|.)")
+_ESCAPES = {
+    "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", '"': '"', "'": "'",
+    "?": "?",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,8 +65,8 @@ class Value:
 
 def _scalar(value: object, kind: str) -> bool | float | str | None:
     if kind == "string":
-        return str(value) if isinstance(value, _Text) else None
-    if isinstance(value, str) and not isinstance(value, _Text):
+        return str(value) if isinstance(value, Text) else None
+    if isinstance(value, str) and not isinstance(value, Text):
         return DTYPE_NUMBERS.get(value) if kind == "int" else None
     if isinstance(value, bool):
         return value if kind == "bool" else int(value) if kind == "int" else None
@@ -64,13 +75,13 @@ def _scalar(value: object, kind: str) -> bool | float | str | None:
     return None
 
 
-class _Text(str):
+class Text(str):
     """A text in quotes; other texts are names of constants."""
 
     __slots__ = ()
 
 
-def collect(source: Source, node: Node, constants: dict[str, object], functions: dict[str, Node]) -> None:
+def collect(source: Source, node: Node, constants: dict[str, object], functions: dict[str, list[Node]]) -> None:
     """Add the constants and functions of a scope, including nested namespaces."""
     if node.type in {
         "namespace_definition",
@@ -84,7 +95,9 @@ def collect(source: Source, node: Node, constants: dict[str, object], functions:
             collect(source, child, constants, functions)
     elif node.type == "function_definition":
         for declarator in nodes(node, "function_declarator"):
-            functions.setdefault(source.of(declarator.child_by_field_name("declarator")).rpartition("::")[2], node)
+            name = source.of(declarator.child_by_field_name("declarator")).rpartition("::")[2]
+            if node.child_by_field_name("body") is not None:
+                functions.setdefault(name, []).append(node)
             break
     elif node.type in {"declaration", "field_declaration"}:
         declare(source, node, constants)
@@ -92,38 +105,59 @@ def collect(source: Source, node: Node, constants: dict[str, object], functions:
         name, value = source.of(node.child_by_field_name("name")), source.of(node.child_by_field_name("value"))
         if (number := _number(value.strip())) is not None:
             constants[name] = number
-        elif value.strip().startswith('"'):
-            constants[name] = _Text(value.strip().strip('"'))
+        elif (literal := _literal(value)) is not None:
+            constants[name] = literal
 
 
-def declare(source: Source, node: Node, constants: dict[str, object]) -> None:
-    """Add the constants of a declaration."""
+def declare(source: Source, node: Node, constants: dict[str, object]) -> list[str]:
+    """Add the constants of a declaration; return their names."""
+    names = []
     for child in node.named_children:
         value = child.child_by_field_name("value")
         if child.type == "field_identifier" and (value := node.child_by_field_name("default_value")) is not None:
-            constants[source.of(child)] = evaluate(source, value, constants)
+            names.append(source.of(child))
+            constants[names[-1]] = evaluate(source, value, constants)
         elif child.type == "init_declarator" and value is not None:
             name = child.child_by_field_name("declarator")
             while name is not None and name.named_children and name.type != "identifier":
-                name = name.named_children[0]
-            constants[source.of(name)] = evaluate(source, value, constants)
+                name = name.named_children[-1 if name.type == "pointer_declarator" else 0]
+            names.append(source.of(name))
+            constants[names[-1]] = evaluate(source, value, constants)
+        elif child.type == "identifier" and node.type == "declaration":
+            names.append(source.of(child))
+            constants[names[-1]] = () if "vector<" in source.of(node.child_by_field_name("type")) else None
+    return names
 
 
 def _number(text: str) -> bool | float | None:
     words = {"true": True, "false": False}
-    if text in words:
-        return words[text]
-    body = text.replace("'", "")
-    if not body.lower().startswith("0x"):
-        body = body.rstrip("fF")
-    body = body.rstrip("uUlL")
-    try:
-        return int(body, 0)
-    except ValueError:
-        try:
-            return float(body)
-        except ValueError:
-            return None
+    if text in words or len(text) > _MOST_DIGITS:
+        return words.get(text)
+    if text[:1] == "-":
+        number = _number(text[1:].strip()) if "u" not in text.lower() else None
+        return None if number is None else -number
+    body = text.replace("'", "").lower().removeprefix("+")
+    if (found := _INTEGER.fullmatch(body)) and found.lastgroup:
+        return int(found[found.lastgroup], _BASES[found.lastgroup])
+    return float(real[1]) if (real := _FLOAT.fullmatch(body)) else None
+
+
+def _literal(text: str) -> Text | None:
+    """Return the value of adjacent string literals; None for raw literals and other escapes than those of ASCII."""
+    if not _LITERALS.fullmatch(text):
+        return None
+    body = "".join(f"{found[1]}\0" for found in _LITERAL.finditer(text))  # an escape ends with its literal
+    values = {code: _escaped(code) for code in _ESCAPE.findall(body)}
+    if None in values.values():
+        return None
+    return Text(_ESCAPE.sub(lambda escape: values[escape[1]] or "", body).replace("\0", ""))
+
+
+def _escaped(code: str) -> str | None:
+    if code[0] != "x" and not code.isdigit():
+        return _ESCAPES.get(code)
+    number = int(code[1:], 16) if code[0] == "x" else int(code, 8)
+    return chr(number) if 0 < number < 128 else None
 
 
 def evaluate(source: Source, node: Node, constants: dict[str, object], depth: int = 0) -> object:
@@ -141,7 +175,7 @@ def evaluate(source: Source, node: Node, constants: dict[str, object], depth: in
         last = text.rpartition("::")[2]
         value = constants.get(last, last)
     elif kind in {"string_literal", "concatenated_string"}:
-        value = _Text("".join(source.of(child) for child in nodes(node, "string_content")))
+        value = _literal(text)
     else:
         value = _composed(source, node, constants, depth)
     return value
@@ -164,7 +198,9 @@ def _composed(source: Source, node: Node, constants: dict[str, object], depth: i
         at = indices[0] if len(indices) == 1 else None
         return items[at] if isinstance(items, tuple) and isinstance(at, int) and 0 <= at < len(items) else None
     value = evaluate(source, operand, constants, depth + 1) if operand else None
-    return -value if isinstance(value, int | float) and text[:1] == "-" else value
+    if text[:1] == "-":
+        return -value if isinstance(value, int | float) and "u" not in text.lower() else None
+    return value
 
 
 def _operands(node: Node) -> list[Node]:

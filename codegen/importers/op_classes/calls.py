@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from opforge.codegen.data.products import DEFAULT_SOC, SOCS
+from opforge.codegen.importers.cpp_tree import Source, line_of, nodes
 
-from .cpp_tree import Source, line_of, nodes
-from .op_def_values import Value, collect, declare, evaluate
+from .scope import Scope, is_literal
+from .values import Value, evaluate
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MOST_DEPTH, _MOST_CHAIN, _MOST_CALLS, _MOST_STATEMENTS = 8, 64, 2000, 300_000
 _TENSORS = ("Input", "Output")
+_ALIASES = ("reference_declarator", "pointer_declarator")
+_REFERENCES = (*_ALIASES, "abstract_reference_declarator", "abstract_pointer_declarator")
+_APPENDS = {"push_back", "emplace_back"}
 _CORES = {"AICore", "AICPU", "MC2", "HostCPU"}
 # Statements that a loop over constants cannot contain.
 _BRANCHES = (
@@ -46,53 +48,18 @@ class Calls:
     is_partial: bool = False
 
 
-def class_calls(source: Source) -> Iterator[tuple[str, Calls]]:
-    """Yield the OpDef classes of a source by name, with their calls."""
-    added = {source.of(node) for node in _added(source)}
-    constants: dict[str, object] = {}
-    functions: dict[str, Node] = {}
-    for node in source.root.named_children:
-        collect(source, node, constants, functions)
-    for node in nodes(source.root, "class_specifier", "struct_specifier"):
-        bases = [source.of(child) for child in node.children if child.type == "base_class_clause"]
-        name = source.of(node.child_by_field_name("name"))
-        body = node.child_by_field_name("body")
-        if body is None or not bases or not (any("OpDef" in base for base in bases) or name in added):
-            continue
-        methods = dict(functions)
-        own = dict(constants)
-        for child in body.named_children:
-            collect(source, child, own, methods)
-        walker = _Walker(source, own, methods)
-        walker.calls.line = line_of(node)
-        if constructor := methods.get(name):
-            walker.run(constructor, 0)
-        walker.read_configurations()
-        yield name, walker.calls
-
-
-def _added(source: Source) -> Iterator[Node]:
-    for node in nodes(source.root, "call_expression"):
-        function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
-        is_name = function is not None and function.type == "identifier"  # the text of a chain of calls may be long
-        if is_name and source.of(function) == "OP_ADD" and arguments is not None:
-            yield from arguments.named_children[:1]
-
-
-def _is_constant(value: object) -> bool:
-    """Return whether a value, or each item of a list, is known."""
-    return all(map(_is_constant, value)) if isinstance(value, tuple) else value is not None
-
-
-class _Walker:
+class Walker:
     """Interprets the statements of a constructor."""
 
-    def __init__(self, source: Source, constants: dict[str, object], functions: dict[str, Node]) -> None:
+    def __init__(self, source: Source, constants: dict[str, object], functions: dict[str, list[Node]]) -> None:
         self.calls = Calls()
         self._source = source
         self._constants = constants
+        self._scope = Scope(source, constants)
         self._functions = functions
         self._followed = self._statements = 0
+        self._is_returned = False
+        self._unread: list[tuple[int, int]] = []
         self._configs: dict[str, dict[str, dict[str, Value]]] = {}
         self._products: list[tuple[str, dict[str, dict[str, Value]]]] = []
         # Names of the operator itself: functions receive it as an argument.
@@ -105,36 +72,55 @@ class _Walker:
     def run(self, function: Node, depth: int) -> None:
         """Interpret the statements of a function."""
         body = function.child_by_field_name("body")
-        for statement in body.named_children if body else ():
+        if body is not None:
+            self._block(body, depth)
+        self._is_returned = False
+
+    def _block(self, node: Node, depth: int) -> None:
+        """Interpret statements until a `return`."""
+        for statement in node.named_children:
+            self._statements += 1
+            if self._statements == _MOST_STATEMENTS:
+                self._note(statement, f"more than {_MOST_STATEMENTS} statements are not read")
+            if self._is_returned or self._statements >= _MOST_STATEMENTS:
+                break
             self._statement(statement, depth)
 
-    def _note(self, node: Node, text: str) -> None:
-        self.calls.notes.append((line_of(node), f"{text}: {' '.join(self._source.of(node).split())[:120]}"))
+    def note(self, node: Node, text: str) -> None:
+        """Note a part of the source that is not read."""
+        shown = self._source.of(node)[:1000].split()
+        self.calls.notes.append((line_of(node), f"{text}: {' '.join(shown)[:120]}"))
         self.calls.is_partial = True
 
+    def _note(self, node: Node, text: str) -> None:
+        """Note a statement that is not read; the variables in it become unknown."""
+        self.note(node, text)
+        self._scope.forget(node)
+        self._unread.append((node.start_byte, node.end_byte))
+
+    def check_read(self, call: Node, method: str, name: str) -> None:
+        """Note a tensor or attribute that is not read, if no note about its statement exists."""
+        is_known = name in self._groups[method] or any(f"{method} {name}" in group for group in self._configs.values())
+        if not is_known and not any(start <= call.start_byte < end for start, end in self._unread):
+            self.note(call, f"{method} {name} is not read")
+
     def _statement(self, node: Node, depth: int) -> None:
-        self._statements += 1
-        if self._statements >= _MOST_STATEMENTS:
-            if self._statements == _MOST_STATEMENTS:
-                self._note(node, f"more than {_MOST_STATEMENTS} statements are not read")
-            return
         if node.type == "declaration":
             self._declaration(node)
+            self._check_changes(node)
         elif node.type == "expression_statement":
             for child in node.named_children[:1]:
                 self._expression(child, depth)
         elif node.type == "compound_statement":
-            for child in node.named_children:
-                self._statement(child, depth)
+            with self._scope.nested():
+                self._block(node, depth)
+        elif node.type == "return_statement":
+            for child in node.named_children[:1]:
+                self._expression(child, depth)
+            self._is_returned = True
         elif node.type in {"for_range_loop", "for_statement"}:
             self._loop(node, depth)
-        elif node.type not in {
-            "comment",
-            "using_declaration",
-            "type_definition",
-            "return_statement",
-            "alias_declaration",
-        }:
+        elif node.type not in {"comment", "using_declaration", "type_definition", "alias_declaration"}:
             self._note(node, "statement is not read")
 
     def _declaration(self, node: Node) -> None:
@@ -143,13 +129,20 @@ class _Walker:
             value = child.child_by_field_name("value")
             name = self._source.of(next(nodes(child, "identifier"), None)) if value is not None else ""
             if value is not None and value.type == "lambda_expression":
-                self._functions[name] = value
+                self._functions[name] = [value]
                 return
-            if value is not None and value.type == "call_expression" and self._name(name, value):
+            is_alias = any(part.type in _ALIASES for part in child.named_children[:1])
+            is_alias = is_alias or (value is not None and value.type == "this")
+            if value is not None and is_alias and self._source.of(value) in {"this", "*this", *self._own}:
+                self._own.add(name)
                 return
-        declare(self._source, node, self._constants)
+            while value is not None and value.type in {"pointer_expression", "parenthesized_expression"}:
+                value = value.named_children[0] if value.named_children else None
+            if value is not None and value.type == "call_expression" and self._name(name, value, is_alias=is_alias):
+                return
+        self._scope.declare(node)
 
-    def _name(self, name: str, node: Node) -> bool:
+    def _name(self, name: str, node: Node, *, is_alias: bool = True) -> bool:
         """Give a name to the tensor or attribute of a call, or to the configurations; return whether it is one."""
         chain, base = self._chain(node)
         if base not in self._own or not chain:
@@ -158,53 +151,28 @@ class _Walker:
         if method in _CORES and len(chain) == 1:
             self._cores[name] = method
         elif method in self._groups:
-            self._merge(self._groups[method], value, chain[1:])
-            self._entries[name] = self._groups[method], value
+            self._merge(method, chain)
+            if is_alias or self._source.of(node.parent).lstrip().startswith("&"):
+                self._entries[name] = self._groups[method], value
         return method in _CORES or method in self._groups
 
     def _loop(self, node: Node, depth: int) -> None:
         """Interpret a loop over constants; one with branches or other bounds is not read."""
         body = node.child_by_field_name("body")
-        steps = self._steps(node)
+        steps = self._scope.steps(node, _MOST_CALLS)
         if body is None or steps is None or next(nodes(body, *_BRANCHES), None) is not None:
             self._note(node, "statement is not read")
             return
-        outer = dict(self._constants)
-        for step in steps:
-            if not self._may_follow(node, "iterations of loops"):
-                break
-            self._constants.update(step)
-            self._statement(body, depth)
-        self._constants.clear()
-        self._constants.update(outer)
-
-    def _steps(self, node: Node) -> list[dict[str, object]] | None:
-        """Return the constants of each iteration of a loop; None if they are not known."""
-        field = node.child_by_field_name
-        names = [self._source.of(name) for name in nodes(field("declarator") or node, "identifier")]
-        if node.type == "for_range_loop":
-            right = field("right")
-            items = evaluate(self._source, right, self._constants) if right else None
-            if not isinstance(items, tuple) or not all(map(_is_constant, items)):
-                return None
-            rows = [item if len(names) > 1 else (item,) for item in items]
-            if not all(isinstance(row, tuple) and len(row) == len(names) for row in rows):
-                return None
-            return [dict(zip(names, row, strict=True)) for row in rows if isinstance(row, tuple)]
-        first, condition, update = field("initializer"), field("condition"), field("update")
-        if first is None or condition is None or update is None:
-            return None
-        bounds: dict[str, object] = {}
-        declare(self._source, first, bounds)
-        (name, start), *more = bounds.items() or (("", None),)
-        text = re.sub(r"\s", "", self._source.of(update))
-        left, right = condition.child_by_field_name("left"), condition.child_by_field_name("right")
-        end = evaluate(self._source, right, self._constants) if right else None
-        operator = self._source.of(condition.child_by_field_name("operator"))
-        is_plain = self._source.of(left) == name and text in {f"++{name}", f"{name}++", f"{name}+=1"} and not more
-        if not is_plain or operator not in {"<", "<=", "!="} or not isinstance(start, int) or not isinstance(end, int):
-            return None
-        return [{name: index} for index in range(start, min(end + (operator == "<="), start + _MOST_CALLS + 1))]
+        with self._scope.nested() as changed:
+            for step in steps:
+                if not self._may_follow(node, "iterations of loops"):
+                    break
+                for name, value in step.items():
+                    self._scope.put(name, value)
+                self._statement(body, depth)
+        variable = node.child_by_field_name("declarator")
+        if steps and changed & steps[0].keys() and variable is not None and variable.type == "reference_declarator":
+            self._scope.forget(node.child_by_field_name("right"))
 
     def _may_follow(self, node: Node, what: str) -> bool:
         """Count a call of a function or an iteration; return whether it is within the limit."""
@@ -220,54 +188,91 @@ class _Walker:
             return
         chain, base = self._chain(node)
         if not chain:
-            if node.type != "call_expression":
-                self._note(node, "statement is not read")
+            self._note(node, "statement is not read")
             return
-        method, value, call = chain[0]
+        method, value, _ = chain[0]
         if base in self._entries:
-            self._merge(*self._entries[base], chain)
+            self._merge_into(*self._entries[base], chain)
         elif base in self._cores:
             self._config(self._cores[base], chain)
         elif base in self._own and method in self._groups:
-            self._merge(self._groups[method], value, chain[1:])
+            self._merge(method, chain)
         elif base in self._own and method in _CORES:
+            if method != "AICore" and len(chain) == 1:
+                self.calls.notes.append((value.line, f"{method}({value.shown})"))
             self._config(method, chain[1:])
-        elif base in self._own and method in self._functions and depth < _MOST_DEPTH:
-            self._call(self._functions[method], call, depth)
+        else:
+            self._other(chain, base, node, depth)
+        self._check_changes(node)
+
+    def _check_changes(self, node: Node) -> None:
+        changed = next(nodes(node, "update_expression", "assignment_expression", "lambda_expression"), None)
+        if changed is not None and changed.type != "lambda_expression":
+            self._note(node, "a change of a variable in a statement is not read")
+
+    def _other(self, chain: list[tuple[str, Value, Node]], base: str, node: Node, depth: int) -> None:
+        """Interpret a call of a function, of a vector or of a configuration."""
+        method, value, call = chain[0]
+        if base in self._own and method in self._functions and depth < _MOST_DEPTH and len(chain) == 1:
+            self._call_named(method, call, depth)
+        elif isinstance(self._constants.get(base), tuple) and method in _APPENDS and len(chain) == 1:
+            self._scope.append(base, value.items)
         elif base not in self._own:
-            self._override(base, chain)
+            self._override(base, chain, node)
         else:
             self._note(node, f"{method} is not read")
+
+    def _call_named(self, name: str, call: Node, depth: int) -> None:
+        """Interpret the function of a name; overloads with the same number of parameters are not read."""
+        arguments = call.child_by_field_name("arguments")
+        count = len([child for child in arguments.named_children if child.type != "comment"]) if arguments else 0
+        fitting = [function for function in self._functions[name] if _takes(function, count)]
+        if len(fitting) == 1:
+            self._call(fitting[0], call, depth)
+        else:
+            self._note(call, f"{name} has {len(fitting)} definitions with {count} parameters and is not read")
 
     def _call(self, function: Node, call: Node, depth: int) -> None:
         """Interpret a function or lambda of the source; its parameters are constants, tensors or objects."""
         if not self._may_follow(call, "calls of functions"):
             return
-        arguments = call.child_by_field_name("arguments")
-        given = arguments.named_children if arguments else []
-        outer = dict(self._constants), set(self._own), dict(self._entries), dict(self._cores)
-        parameters = next(nodes(function, "parameter_list"), None)
-        aliases = {}
-        for parameter, argument in zip(parameters.named_children if parameters else [], given, strict=False):
-            name = next((self._source.of(n) for n in nodes(parameter, "identifier")), "")
+        outer = set(self._own), dict(self._entries), dict(self._cores)
+        with self._scope.nested() as changed:
+            bound = self._bind(function, call)
+            self.run(function, depth + 1)
+        for name, (parameter, argument) in bound.items():
+            if name in changed and next(nodes(parameter, *_REFERENCES), None) is not None:
+                self._scope.forget(argument)
             text = self._source.of(argument)
-            is_own, entry, core = text in {"this", "*this", *outer[1]}, outer[2].get(text), outer[3].get(text)
+            if name in self._configs and text != name:
+                self._configs[text] = self._configs.pop(name)
+        self._own, self._entries, self._cores = outer
+
+    def _bind(self, function: Node, call: Node) -> dict[str, tuple[Node, Node]]:
+        """Give the arguments of a call to the parameters; return those that are no calls of the operator."""
+        arguments = call.child_by_field_name("arguments")
+        given = [child for child in arguments.named_children if child.type != "comment"] if arguments else []
+        values = [self._scope.value(argument) for argument in given]
+        own, entries, cores = set(self._own), dict(self._entries), dict(self._cores)
+        bound = {}
+        for number, parameter in enumerate(_parameters(function)):
+            name = next((self._source.of(n) for n in nodes(parameter, "identifier")), "")
             for known in (self._own, self._entries, self._cores):
                 known.discard(name) if isinstance(known, set) else known.pop(name, None)
+            if number >= len(given):
+                default = parameter.child_by_field_name("default_value")
+                self._scope.put(name, self._scope.value(default) if default else None)
+                continue
+            argument = given[number]
+            text = self._source.of(argument)
             if argument.type == "call_expression" and self._name(name, argument):
                 continue
-            self._constants[name] = evaluate(self._source, argument, outer[0])
-            aliases[name] = text
-            self._own |= {name} if is_own else set()
-            self._entries |= {name: entry} if entry else {}
-            self._cores |= {name: core} if core else {}
-        self.run(function, depth + 1)
-        for alias, original in aliases.items():
-            if alias in self._configs and original != alias:
-                self._configs[original] = self._configs.pop(alias)
-        self._constants.clear()
-        self._constants.update(outer[0])
-        self._own, self._entries, self._cores = outer[1:]
+            self._scope.put(name, values[number])
+            bound[name] = parameter, argument
+            self._own |= {name} if text in {"this", "*this", *own} else set()
+            self._entries |= {name: entries[text]} if text in entries else {}
+            self._cores |= {name: cores[text]} if text in cores else {}
+        return bound
 
     def _chain(self, node: Node) -> tuple[list[tuple[str, Value, Node]], str]:
         """Return the calls of a chain from left to right, and the object at its start."""
@@ -291,23 +296,39 @@ class _Walker:
             node = argument
         return found[::-1], self._source.of(node)
 
-    def _merge(self, group: dict[str, dict[str, Value]], value: Value, chain: list[tuple[str, Value, Node]]) -> None:
+    def _merge(self, method: str, chain: list[tuple[str, Value, Node]]) -> None:
+        """Add a tensor or attribute; one without a constant name is not read."""
+        _, value, call = chain[0]
+        if is_literal(value.items):
+            self._merge_into(self._groups[method], value, chain[1:])
+        else:
+            self._note(call, f"{method}: the name is not a constant")
+
+    def _merge_into(
+        self, group: dict[str, dict[str, Value]], value: Value, chain: list[tuple[str, Value, Node]]
+    ) -> None:
+        if not is_literal(value.items):
+            return
         entry = group.setdefault(value.text, {"name": value})
         for method, arguments, _ in chain:
             if method == "ValueDepend" and arguments.text not in {"OPTIONAL", "REQUIRED"}:
                 continue
             entry[method] = arguments
 
-    def _override(self, base: str, chain: list[tuple[str, Value, Node]]) -> None:
+    def _override(self, base: str, chain: list[tuple[str, Value, Node]], node: Node) -> None:
         """Apply the calls on a configuration: they replace properties of tensors for its products."""
         method, value, _ = chain[0]
-        if method in _TENSORS:
+        if method in _TENSORS and is_literal(value.items):
             entry = self._configs.setdefault(base, {}).setdefault(f"{method} {value.text}", {"name": value})
             entry.update((name, arguments) for name, arguments, _ in chain[1:])
+        elif method not in _FLAGS:
+            self._note(node, f"{method} is not read")
 
     def _config(self, core: str, chain: list[tuple[str, Value, Node]]) -> None:
         for method, value, node in chain:
-            if method == "AddConfig":
+            if method == "AddConfig" and not is_literal(value.items):
+                self._note(node, "AddConfig: the name is not a constant")
+            elif method == "AddConfig":
                 product = value.text
                 self.calls.products.append(product)
                 if core != "AICore":
@@ -339,3 +360,14 @@ class _Walker:
 
 def _dtypes(entry: dict[str, Value]) -> Value | None:
     return entry.get("DataType") or entry.get("DataTypeList")
+
+
+def _parameters(function: Node) -> list[Node]:
+    found = next(nodes(function, "parameter_list"), None)
+    return [child for child in found.named_children if child.type != "comment"] if found else []
+
+
+def _takes(function: Node, count: int) -> bool:
+    """Return whether a function can have a number of arguments."""
+    kinds = [parameter.type for parameter in _parameters(function)]
+    return kinds.count("parameter_declaration") <= count <= len(kinds) or "variadic_parameter_declaration" in kinds

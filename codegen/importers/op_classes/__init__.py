@@ -1,0 +1,1 @@
+"""Read the classes of OpDef."""
