@@ -144,11 +144,15 @@ def test_appended_constants_are_read(change):
         "auto f = [](std::vector<ge::DataType>& v) { v.push_back(ge::DT_INT8); }; f(t);",
         "std::for_each(t.begin(), t.end(), [](auto& d) { d = ge::DT_INT8; });",
         "t.push_back(ge::DT_FLOAT), t.clear();",
+        "auto n = Change(t);",
+        'this->Input("z").DataType(Change(t));',
+        "auto f = [](auto& v) { v.clear(); return 1; }; int k = f(t);",
+        "auto d = t.begin(); *d = ge::DT_INT8;",
     ],
 )
 def test_changed_lists_are_unknown(change):
     draft = draft_of(LIST + change + USE)
-    assert draft.inputs[0].dtypes == ()
+    assert draft.inputs[-1].dtypes == ()
     assert "tensor a: its dtypes t are no constants" in [note.text for note in draft.notes]
 
 

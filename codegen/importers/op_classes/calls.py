@@ -209,6 +209,18 @@ class Walker:
         changed = next(nodes(node, "update_expression", "assignment_expression", "lambda_expression"), None)
         if changed is not None and changed.type != "lambda_expression":
             self._note(node, "a change of a variable in a statement is not read")
+        elif changed is None:
+            for call in nodes(node, "call_expression"):
+                self._forget_arguments(call, is_read=node.type != "declaration")
+
+    def _forget_arguments(self, call: Node, *, is_read: bool) -> None:
+        """Make the variables unknown that a call inside a statement may change: of functions that are not read."""
+        function = call.child_by_field_name("function")
+        if function is not None and function.type in {"identifier", "qualified_identifier"}:
+            if not is_read or self._source.of(function) not in self._functions:
+                self._scope.forget(call.child_by_field_name("arguments"))
+        elif function is not None and call.parent is not None and call.parent.type == "init_declarator":
+            self._scope.forget(function)  # an iterator or a pointer
 
     def _other(self, chain: list[tuple[str, Value, Node]], base: str, node: Node, depth: int) -> None:
         """Interpret a call of a function, of a vector or of a configuration."""
