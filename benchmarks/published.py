@@ -59,12 +59,11 @@ def main(
     for entry in skipped:
         typer.echo(f"not run: {entry['id']}: {entry['reason']}")
     summary = summary_of(rows, skipped)
+    text = ""
     if rows:
         typer.echo(f"\n{series_table(rows)}\n")
-        typer.echo(
-            f"{len(rows)} of {len(given)} points: median of |error| {summary['median']:.1%}, "
-            f"worst {summary['worst']:.1%}"
-        )
+        text = f": median of |error| {summary['median']:.1%}, worst {summary['worst']:.1%}"
+    typer.echo(f"{len(rows)} of {len(given)} points{text}")
     if json_out is not None:
         write_files([json_file(json_out, summary)])
 

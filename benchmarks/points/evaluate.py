@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from opforge.codegen.errors import UserError
+from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import TypedDict
+
+from opforge.codegen.untrusted import read_json
 
 from . import described
 from .generic import generic
@@ -17,6 +18,30 @@ from .runner import NotRunError
 from .series import Point
 
 Row = dict[str, Any]
+# Beyond these limits, a value is an error of the file.
+_MEASURED_US = (1e-3, 1e9)
+_MOST_BLOCKS = 1024
+
+
+class _Point(TypedDict):
+    """The keys of every point. Each kernel checks its further keys."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")
+
+    id: str
+    series: str
+    device: str
+    shapes: Any
+    tiling: Any
+    total_us: Any
+
+
+class _File(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="allow")
+
+    points: list[_Point]
+
+
 # The points for the fit of the model.
 POINTS = Path(__file__).resolve().parents[1] / "published" / "points.json"
 # Series with a described kernel; the others have a generic structure.
@@ -40,27 +65,17 @@ DESCRIBED: Mapping[str, described.Evaluate] = {
 }
 
 
+_FORM = TypeAdapter(_File)
+
+
 def load_points(path: Path) -> list[Point]:
     """Read a file of points.
 
     Raises:
         UserError: The file cannot be read, or has another form.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        points: list[Point] = data["points"]
-        for index, point in enumerate(points):
-            lacking = {"id", "series", "device", "shapes", "tiling", "total_us"} - point.keys()
-            if lacking:
-                raise UserError(f"{path}: points[{index}]: got no {', '.join(sorted(lacking))}, expected these keys")
-            for name in ("id", "series", "device"):
-                if not isinstance(point[name], str):
-                    raise UserError(f"{path}: points[{index}].{name}: got {point[name]!r:.40}, expected a string")
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: {error}; expected a JSON file of published points") from error
-    except (TypeError, KeyError, AttributeError) as error:
-        raise UserError(f"{path}: got another structure ({error}), expected an object with a list `points`") from error
-    return [{**point, "tiling": point["tiling"] or {}} for point in points]
+    data = read_json(path, _FORM, "file of points", "correct the file")
+    return [{**point, "tiling": point["tiling"] or {}} for point in data["points"]]
 
 
 def estimate_of(point: Point) -> float:
@@ -70,8 +85,16 @@ def estimate_of(point: Point) -> float:
         NotRunError: The point cannot be evaluated.
     """
     measured = point["total_us"]
-    if not isinstance(measured, int | float) or not 0 < measured < math.inf:
+    if measured is None:
         raise NotRunError("the source states no time of the kernel")
+    if not isinstance(measured, int | float) or isinstance(measured, bool):
+        raise NotRunError(f"total_us: got a value of the type {type(measured).__name__}, expected a number")
+    if not _MEASURED_US[0] <= measured <= _MEASURED_US[1]:
+        raise NotRunError("total_us: got a time out of range, expected {:g} to {:g} us".format(*_MEASURED_US))
+    tiling = point["tiling"]
+    blocks = tiling.get("block_dim") if isinstance(tiling, dict) else None
+    if isinstance(blocks, int) and blocks > _MOST_BLOCKS:
+        raise NotRunError(f"tiling.block_dim: got more than {_MOST_BLOCKS} blocks")
     try:
         return DESCRIBED.get(point["series"], generic)(point)
     except KeyError as error:

@@ -48,11 +48,29 @@ def test_a_file_of_points_gives_rows_and_reasons(tmp_path):
     assert all(entry["reason"] for entry in data["skipped"])
 
 
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"total_us": 10**400}, "out of range"),
+        ({"total_us": 5e-324}, "out of range"),
+        ({"total_us": True}, "type bool"),
+        ({"tiling": {"block_dim": 10**12}}, "more than 1024 blocks"),
+    ],
+)
+def test_impossible_values_are_reasons(tmp_path, change, reason):
+    result = published(tmp_path / "points.json", [copies(1, 1, 64) | change])
+    assert result.returncode == 0, result.stderr
+    assert reason in result.stdout
+    assert result.stdout.endswith("0 of 1 points\n")
+
+
 ODD_ID = '{"points": [{"id": 1, "series": "a", "device": "b", "shapes": [], "tiling": {}, "total_us": 1}]}'
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"points": [{"id": "a"}]}', ODD_ID], ids=["syntax", "list", "no_fields", "id"]
+    "text",
+    ["{", "[]", '{"points": [{"id": "a"}]}', ODD_ID, "[" * 100_000, ODD_ID.replace("1,", '"\\ud800",', 1)],
+    ids=["syntax", "list", "no_fields", "id", "deep", "surrogate"],
 )
 def test_a_bad_file_is_one_message(tmp_path, text):
     path = tmp_path / "points.json"
