@@ -114,7 +114,7 @@ def test_example_of_streams_views_and_wrong_calls(operators, tmp_path):
     assert "grad_y: got null" in refusals["no gradY"]
     assert "got int32, expected float32" in refusals["an output of another dtype"]
     assert "got shape [2, 15], expected [G, H] = [2, 16]" in refusals["an output of another shape"]
-    assert "1024 bytes, dst has room for 512" in refusals["a copy of twice the size"]
+    assert "1024 bytes, expected at most 512 (destMax)" in refusals["a copy of twice the size"]
 
 
 def test_flags_command_builds_the_example(tmp_path):

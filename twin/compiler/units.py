@@ -162,10 +162,9 @@ def _ask(path: str, *question: str) -> Ended:
 
 def no_space(label: str, scratch: Path, output: str) -> CompileError:
     """Return the error for a full disk: what was written to a temporary folder, and the output of the compiler."""
-    return CompileError(
-        f"{label}: got '{_NO_SPACE}', expected free space in {path_text(scratch.parent)}; "
-        f"free some, or set OPFORGE_BUILD_DIR to another disk\n{output}"
-    )
+    problem = f"got '{_NO_SPACE}', expected free space in {path_text(scratch.parent)}"
+    text = f"{label}: {problem}; free some, or set OPFORGE_BUILD_DIR to another disk"
+    return CompileError(f"{text}\n{output}" if output else text)
 
 
 def _no_compiler(got: str) -> MissingToolError:

@@ -71,8 +71,8 @@ class Scope:
     def append(self, name: str, items: tuple[object, ...]) -> None:
         """Add an item to a vector."""
         known = self.constants.get(name)
-        is_read = isinstance(known, tuple) and len(items) == 1 and items[0] is not None
-        self.constants[name] = (*known, items[0]) if is_read and isinstance(known, tuple) else None
+        is_item = len(items) == 1 and items[0] is not None
+        self.constants[name] = (*known, *items) if is_item and isinstance(known, tuple) else None
         self._changed.add(name)
 
     def steps(self, node: Node, most: int) -> list[dict[str, object]] | None:

@@ -13,8 +13,8 @@ from opforge.twin.runtime.acl import ARRAYS
 HOST_TO_HOST, TO_DEVICE, TO_HOST, ON_DEVICE, DEFAULT = range(5)
 
 
-def copy(acl, dst, src, count, kind, room=None):
-    return acl.library.aclrtMemcpy(dst, c_size_t(count if room is None else room), src, c_size_t(count), kind)
+def copy(acl, dst, src, count, kind, limit=None):
+    return acl.library.aclrtMemcpy(dst, c_size_t(count if limit is None else limit), src, c_size_t(count), kind)
 
 
 def at(pointer: c_void_p, offset: int) -> c_void_p:
@@ -46,20 +46,20 @@ def test_rows_of_a_2d_copy(device, acl):
 
 
 @pytest.mark.parametrize(
-    ("offset", "count", "kind", "room", "code", "message"),
+    ("offset", "count", "kind", "limit", "code", "message"),
     [
         (0, 65, TO_DEVICE, None, 107000, "bytes 0 to 65 of an allocation of 64 bytes"),
         (60, 8, TO_DEVICE, None, 107000, "bytes 60 to 68 of an allocation of 64 bytes"),
-        (0, 64, TO_DEVICE, 63, 100000, "count is 64 bytes, dst has room for 63"),
+        (0, 64, TO_DEVICE, 63, 100000, "count is 64 bytes, expected at most 63 (destMax)"),
         (0, 64, TO_HOST, None, 107000, "says host memory, got device memory"),
         (0, 64, ON_DEVICE, None, 107000, "is no device memory"),
         (0, 64, 99, None, 100000, "99 is no kind of copy"),
     ],
 )
-def test_wrong_copies_are_refused(device, acl, offset, count, kind, room, code, message):
+def test_wrong_copies_are_refused(device, acl, offset, count, kind, limit, code, message):
     source = np.zeros(128, np.uint8)
     memory = device.memory(64)
-    assert copy(acl, at(memory, offset), c_void_p(source.ctypes.data), count, kind, room) == code
+    assert copy(acl, at(memory, offset), c_void_p(source.ctypes.data), count, kind, limit) == code
     assert message in acl.message()
 
 

@@ -11,6 +11,18 @@
 #pragma GCC diagnostic ignored "-Wformat-security"
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 
+namespace opforge::twin::kernel {
+
+/// Prints elements of a memory of a core, from an address of a kernel on.
+template <typename T>
+void DumpAddress(const T* input, uint32_t desc, uint32_t size, const Call& call)
+{
+    const LocalView view = ViewOf(reinterpret_cast<uint64_t>(input), DtypeOf<T>(), sizeof(T), call);
+    DumpLocal(view, {desc, 0, size, 0}, call);
+}
+
+}  // namespace opforge::twin::kernel
+
 namespace AscendC {
 
 template <typename... Args>
@@ -66,29 +78,20 @@ OPFORGE_API void asc_dump_gm(__gm__ T* input, uint32_t desc, uint32_t dump_size)
 template <typename T>
 OPFORGE_API void asc_dump_ubuf(__ubuf__ T* input, uint32_t desc, uint32_t dump_size)
 {
-    namespace twin = opforge::twin::kernel;
-    const twin::Call call{"asc_dump_ubuf", twin::Here()};
-    const twin::LocalView view = twin::ViewOf(reinterpret_cast<uint64_t>(input), twin::DtypeOf<T>(), sizeof(T), call);
-    twin::DumpLocal(view, {desc, 0, dump_size, 0}, call);
+    opforge::twin::kernel::DumpAddress(input, desc, dump_size, {"asc_dump_ubuf", opforge::twin::kernel::Here()});
 }
 /// The same of L1.
 template <typename T>
 OPFORGE_API void asc_dump_l1buf(__cbuf__ T* input, uint32_t desc, uint32_t dump_size)
 {
-    namespace twin = opforge::twin::kernel;
-    const twin::Call call{"asc_dump_l1buf", twin::Here()};
-    const twin::LocalView view = twin::ViewOf(reinterpret_cast<uint64_t>(input), twin::DtypeOf<T>(), sizeof(T), call);
-    twin::DumpLocal(view, {desc, 0, dump_size, 0}, call);
+    opforge::twin::kernel::DumpAddress(input, desc, dump_size, {"asc_dump_l1buf", opforge::twin::kernel::Here()});
 }
 
 /// The same of L0C.
 template <typename T>
 OPFORGE_API void asc_dump_cbuf(__cc__ T* input, uint32_t desc, uint32_t dump_size)
 {
-    namespace twin = opforge::twin::kernel;
-    const twin::Call call{"asc_dump_cbuf", twin::Here()};
-    const twin::LocalView view = twin::ViewOf(reinterpret_cast<uint64_t>(input), twin::DtypeOf<T>(), sizeof(T), call);
-    twin::DumpLocal(view, {desc, 0, dump_size, 0}, call);
+    opforge::twin::kernel::DumpAddress(input, desc, dump_size, {"asc_dump_cbuf", opforge::twin::kernel::Here()});
 }
 
 namespace AscendC {

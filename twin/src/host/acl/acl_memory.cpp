@@ -81,7 +81,7 @@ aclError CheckCopy(const char* function, const void* dst, size_t destMax, const 
     }
     if (count > destMax) {
         return Fail(ACL_ERROR_INVALID_PARAM,
-                    Text(function, ": count is ", count, " bytes, dst has room for ", destMax));
+                    Text(function, ": count is ", count, " bytes, expected at most ", destMax, " (destMax)"));
     }
     return ACL_SUCCESS;
 }
@@ -135,7 +135,7 @@ aclError CheckFill(const char* function, const void* target, size_t maxCount, si
     }
     if (count > maxCount) {
         return Fail(ACL_ERROR_INVALID_PARAM,
-                    Text(function, ": count is ", count, " bytes, devPtr has room for ", maxCount));
+                    Text(function, ": count is ", count, " bytes, expected at most ", maxCount, " (maxCount)"));
     }
     return ACL_SUCCESS;
 }

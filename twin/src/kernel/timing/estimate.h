@@ -34,9 +34,8 @@ public:
     void Add(uint32_t block, const std::vector<Phase>& phases, std::deque<DmaRecord>& traffic);
     /// Decides which bytes came from L2 after the traffic of all cores is known, and corrects the schedules. The
     /// schedules were made one block after another, but cores run concurrently. The model assumes that cores keep pace,
-    /// by bytes of a phase. A schedule grows or shrinks with its busiest pipe, and with
-    /// the cores that it waits for. Without records of all traffic, the
-    /// schedules are not changed.
+    /// by bytes of a phase. A schedule grows or shrinks with its busiest pipe, and with the cores that it waits for.
+    /// Without records of all traffic, the schedules are not changed.
     void Settle(const GlobalMemory& memory, bool hasAllTraffic);
     /// Times and balance of the launch; `cubeCycles`: the cycles of one cube core for all products.
     void Write(const MinimalBytes& minimal, double cubeCycles, LaunchReport& report) const;
