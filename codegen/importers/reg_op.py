@@ -44,7 +44,7 @@ _SCALARS = {dtype.kernel: name for name, dtype in SCALARS.items()}
 _MOST_CLAUSES = 256
 
 
-def _without_comments(text: str) -> str:
+def without_comments(text: str) -> str:
     """Return the text with blanks instead of comments, so that line numbers do not change."""
     return _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0]), text)
 
@@ -87,7 +87,7 @@ def prototypes(source: Source) -> Iterator[OperatorDraft]:
     """Yield the operators of the REG_OP macros of a source."""
     if "REG_OP" not in source.text:
         return
-    text = _without_comments(source.text)
+    text = without_comments(source.text)
     lines = _Lines(text)
     for found in _REG_OP.finditer(text):
         tensors: dict[bool, list[TensorDraft]] = {False: [], True: []}
@@ -168,7 +168,7 @@ def tiling_data(source: Source) -> Iterator[OperatorDraft]:
     """
     if "BEGIN_TILING_DATA_DEF" not in source.text:
         return
-    text = _without_comments(source.text)
+    text = without_comments(source.text)
     lines = _Lines(text)
     structures: dict[str, list[FieldDraft]] = {}
     operators: dict[str, list[str]] = {}

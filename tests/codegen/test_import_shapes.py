@@ -192,6 +192,95 @@ def test_uncertain_shapes_become_comments(statement, spec_of):
     assert f"shape inference is not read: {statement[:40]}" in text
 
 
+HELPER = """
+static ge::graphStatus Count(gert::InferShapeContext* context, int64_t& n)
+{
+    n = 2 * context->GetInputShape(0)->GetDim(0);
+    return ge::GRAPH_SUCCESS;
+}
+static ge::graphStatus Fill(gert::InferShapeContext* context)
+{
+    auto z = context->GetOutputShape(0);
+    int64_t n = Next();
+    z->SetDimNum(1);
+    z->SetDim(0, n);
+    return GRAPH_SUCCESS;
+}
+"""
+COPY_LOOP = "for (size_t i = 0; i < x->GetDimNum(); i++) { y->SetDim(i, x->GetDim(i)); }"
+SET_Y = "y->SetDimNum(1); y->SetDim(0, n); *mask = *x; return ge::GRAPH_SUCCESS;"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "int64_t n = 1; if (Count(context, n) != ge::GRAPH_SUCCESS) { return ge::GRAPH_FAILED; }" + SET_Y,
+        "int64_t n = 1; OP_CHECK_IF(!Take(x, n), OP_LOGE(context, text), return ge::GRAPH_FAILED);" + SET_Y,
+        "int64_t n = 1; bool is_known = Take(x, &n);" + SET_Y,
+        "int64_t n = 1; int64_t& m = n; bool is_known = Take(x, m);" + SET_Y,
+        "int64_t n = 1; auto f = [&]() { n = 3; return true; }; bool is_known = f();" + SET_Y,
+        "std::vector<int64_t> v = {1}; auto at = v.insert(v.begin(), 9); int64_t n = v[0];" + SET_Y,
+        "int64_t n = x->GetDim(0); return Fill(context);",
+        "int64_t n = g_count;" + SET_Y,
+        "int64_t n = WIDTH;" + SET_Y,
+        "bool n = x->GetDim(0);" + SET_Y,
+        "int8_t n = 300;" + SET_Y,
+        "uint32_t n = -1;" + SET_Y,
+        "int64_t n = -1;" + SET_Y,
+        "y->SetDimNum(x->GetDimNum() - (1));" + COPY_LOOP,
+        "if (x->GetDimNum() == 1) { return ge::GRAPH_FAILED; } else { Change(context); }",
+        "if (x->GetDimNum() == 1) { return ge::GRAPH_FAILED; } else if (Change(x)) { Change(context); }",
+        'OP_LOGE_IF(x->GetDimNum() == 1, ge::GRAPH_SUCCESS, "name", "text");',
+        "OP_CHECK_NULL_WITH_CONTEXT(context, Change(y));",
+        "OP_LOGY(y);",
+        "if (IsUnknownShape(*x)) { *y = *x; return ge::GRAPH_SUCCESS; }",
+    ],
+)
+def test_values_that_other_code_may_change_are_not_read(statements, spec_of):
+    declared = "static int64_t g_count = 3;\n#ifdef WIDE\n#define WIDTH 8\n#else\n#define WIDTH 4\n#endif\n"
+    declared += (
+        "#define OP_LOGY(z) (z)->SetDim(0, 1)\nbool IsUnknownShape(const Shape& s) { return s.GetDimNum() == 1; }"
+    )
+    text, _ = spec_of(declared + HELPER + INFER.replace("STATEMENT", statements))
+    assert "# The source states no shape of y, mask: replace it." in text
+    assert "shape inference is not read: " in text
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        ("const int64_t n = 3; bool is_known = Take(x, n);" + SET_Y, (3,)),
+        ("int64_t n = 3; const bool is_even = IsEven(static_cast<int>(n));" + SET_Y, (3,)),
+        ("int64_t n = x->GetDim(0); OP_CHECK_NULL_WITH_CONTEXT(context, n);" + SET_Y, ("S1a",)),
+        ("int64_t n = 3; if (n == 4) { return ge::GRAPH_FAILED; } else if (n > 8) { return FAILED; }" + SET_Y, (3,)),
+        ("int64_t n = 3; if (IsUnknownRank(*x)) { Take(y, n); return ge::GRAPH_SUCCESS; }" + SET_Y, (3,)),
+    ],
+)
+def test_values_that_no_other_code_can_change_are_read(statements, expected, spec_of):
+    declared = "bool IsUnknownRank(const Shape& s) { return s.GetDim(0) == UNKNOWN_RANK; }"
+    text, shapes = spec_of(declared + INFER.replace("STATEMENT", statements))
+    assert shapes["y"] == expected, text
+
+
+def test_a_function_with_two_definitions_is_not_read(spec_of):
+    other = INFER.replace("IMPL_OP_INFERSHAPE(PickRows).InferDataType(Types).InferShape(Shapes);", "")
+    text, _ = spec_of(other.replace("STATEMENT", "").replace("namespace ops", "namespace old") + INFER)
+    assert "shape inference: the source defines Shapes 2 times" in text
+    types = "static ge::graphStatus Shapes(gert::InferDataTypeContext* context) { return ge::GRAPH_SUCCESS; }\n"
+    text, shapes = spec_of(types + INFER.replace("STATEMENT", ""))
+    assert shapes["y"] == shapes["rows"], text
+
+
+def test_a_function_without_the_name_context_is_not_read(spec_of):
+    text, _ = spec_of(INFER.replace("STATEMENT", "").replace("Context* context", "Context* given"))
+    assert "shape inference is not read: the function has no first parameter 'context'" in text
+
+
+def test_registrations_in_comments_are_not_read(tmp_path):
+    text = INFER.replace("STATEMENT", "") + "// IMPL_OP_INFERSHAPE(Other).InferShape(Shapes);\n"
+    assert [rules.function for rules in shape_rules(Source(text, "a.cpp"))] == ["PickRows"]
+
+
 def test_inference_of_other_operators_and_without_a_function(tmp_path):
     file = tmp_path / "other_infershape.cpp"
     file.write_text("IMPL_OP_INFERSHAPE(Other).InferShape(Elsewhere);")
