@@ -7,7 +7,7 @@ import hashlib
 import json
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +19,8 @@ import pytest
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import TWIN, build_runtime, include_flags
 from opforge.twin.compiler.folder import locked
-from opforge.twin.compiler.units import KERNEL_FLAGS, WARNINGS, Library, Unit, build
+from opforge.twin.compiler.runtime_library import kernel_flags, precompile_kernel_header
+from opforge.twin.compiler.units import WARNINGS, Library, Unit, build
 
 Array = np.ndarray[Any, Any]
 CACHE = Project(BUILTIN_ROOT).build_dir / "twin" / "tests"
@@ -29,11 +30,13 @@ PLANTED = "planted mistake"
 RULE = "rule of the device"
 
 
-def compile_library(name: str, source: Path, *flags: str) -> Path:
+def compile_library(
+    name: str, source: Path, flags: Sequence[str] = (), prepare: Callable[[], None] | None = None
+) -> Path:
     """Compile one source with the twin; cached by content."""
     runtime = build_runtime()
     links = (f"-L{runtime.parent}", f"-Wl,-rpath,{runtime.parent}", "-lopforge_twin", "-ldl")
-    unit = Unit(source, CACHE / f"{name}.o", (*WARNINGS, *include_flags(), *flags), name)
+    unit = Unit(source, CACHE / f"{name}.o", (*flags, *WARNINGS, *include_flags()), name, prepare=prepare)
     library = Library(CACHE / f"{name}.so", (unit,), links)
     with locked(CACHE) as scratch:
         build([library], scratch)
@@ -113,7 +116,7 @@ class Kernels:
 def compile_kernels() -> Callable[[str], Kernels]:
     """Return a function from the text of kernels to the kernels."""
     source = Path(__file__).with_name("kernel_launcher.cpp")
-    launcher = ctypes.CDLL(str(compile_library("kernel_launcher", source, f"-I{TWIN / 'src'}")))
+    launcher = ctypes.CDLL(str(compile_library("kernel_launcher", source, [f"-I{TWIN / 'src'}"])))
     launcher.LaunchKernel.restype = ctypes.c_char_p
 
     def compiled(text: str) -> Kernels:
@@ -122,7 +125,7 @@ def compile_kernels() -> Callable[[str], Kernels]:
         with locked(CACHE):
             if not source.is_file() or source.read_text(encoding="utf-8") != text:
                 source.write_text(text, encoding="utf-8")
-        return Kernels(compile_library(name, source, *KERNEL_FLAGS), launcher)
+        return Kernels(compile_library(name, source, kernel_flags(), precompile_kernel_header), launcher)
 
     return compiled
 

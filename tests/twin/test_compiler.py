@@ -49,6 +49,59 @@ def test_a_changed_header_is_noticed(library, tmp_path):
     assert ctypes.CDLL(str(library.path)).answer() == 2
 
 
+@pytest.fixture
+def precompiled(library, tmp_path):
+    """Return a function that precompiles the header, and the output."""
+    folder = tmp_path / "precompiled"
+    (folder / "answer.h.gch").mkdir(parents=True)
+    (folder / "answer.h").symlink_to(tmp_path / "answer.h")
+    output = folder / "answer.h.gch" / "one"
+
+    def precompile():
+        with locked(folder) as scratch:
+            compiler.precompile(folder / "answer.h", output, (f"-I{folder}",), scratch)
+
+    return precompile, output
+
+
+@pytest.mark.skipif(not compiler.is_gnu(), reason="needs g++")
+def test_a_precompiled_header_is_used_and_renewed(library, precompiled, tmp_path):
+    precompile, output = precompiled
+    source = tmp_path / "src" / "answer.cpp"
+    source.parent.mkdir()
+    library.units[0].source.rename(source)
+    flags = (f"-I{output.parent.parent}", f"-I{tmp_path}")
+    used = dataclasses.replace(library.units[0], source=source, flags=flags, prepare=precompile)
+    library = dataclasses.replace(library, units=(used,))
+    assert build([library]) == 1
+    command = compiler._compile_command(used)
+    headers = subprocess.run([*command, "-H", "-o", os.devnull], capture_output=True, text=True, check=True).stderr
+    assert headers.startswith(f"! {output}\n")
+    assert build([library]) == 0
+    made = output.stat().st_mtime_ns
+    precompile()
+    assert output.stat().st_mtime_ns == made
+    (tmp_path / "answer.h").write_text("inline int Answer() { return 2; }\n")
+    assert build([library]) == 1
+    assert output.stat().st_mtime_ns > made
+    assert ctypes.CDLL(str(library.path)).answer() == 2
+
+
+@pytest.mark.skipif(not compiler.is_gnu(), reason="needs g++")
+def test_no_header_is_kept_that_the_compiler_cannot_load(precompiled, tmp_path, monkeypatch):
+    precompile, output = precompiled
+    precompile()
+    assert output.is_file()
+    (tmp_path / "answer.h").write_text("inline int Answer() { return 2; }\n")
+    run = compiler.run_limited
+    failed = compiler.Ended(1, "had to relocate PCH")
+    monkeypatch.setattr(
+        compiler, "run_limited", lambda words, *a, **b: failed if "-include" in words else run(words, *a, **b)
+    )
+    precompile()
+    assert not output.exists()
+
+
 def test_other_name_of_the_same_compiler_causes_no_compilation(library, tmp_path, monkeypatch):
     """CMake starts programs with CXX=/usr/bin/c++."""
     build([library])

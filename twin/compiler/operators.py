@@ -21,12 +21,19 @@ from opforge.twin.lint.expansion import require_no_assembly
 
 from .cache import record_path
 from .folder import locked
-from .runtime_library import build_runtime, header_folders, link_flags, runtime_link, twin_dir
+from .runtime_library import (
+    build_runtime,
+    header_folders,
+    kernel_flags,
+    link_flags,
+    precompile_kernel_header,
+    runtime_link,
+    twin_dir,
+)
 from .units import (
     DEVICE_FIELDS,
     GLUE_FLAGS,
     HOST_FLAGS,
-    KERNEL_FLAGS,
     WARNINGS,
     Library,
     Progress,
@@ -77,9 +84,8 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
             # The same options that the op compiler passes to a kernel.
             facts = DTYPES[dtype]
             defines += [f"-DDTYPE_{parameter.upper()}={facts.kernel}", f"-DORIG_DTYPE_{parameter.upper()}={facts.ge}"]
-        folders_of_headers = (*header_folders(), project.root / "op_kernel", BUILTIN_ROOT / "op_kernel", source.parent)
-        includes = _include_flags(folders_of_headers)
-        flags = (*WARNINGS, *KERNEL_FLAGS, "-fvisibility=hidden", *includes, *defines)
+        includes = _include_flags((project.root / "op_kernel", BUILTIN_ROOT / "op_kernel", source.parent))
+        flags = (*kernel_flags(), *includes, *defines)
         unit = Unit(
             source,
             twin_dir(project) / "obj" / "kernel" / spec.name / f"{arch_prefix(archs[folder])}{key}.o",
@@ -88,6 +94,7 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
             DEVICE_FIELDS,
             (project.root, BUILTIN_ROOT),
             require_no_assembly,
+            prepare=precompile_kernel_header,
         )
         path = _tbe(project) / "kernel" / folder / spec.name / f"{spec.op_type}_{key}.so"
         libraries.append(Library(path, (unit,), runtime_link()))

@@ -32,6 +32,8 @@ _GNU_FLAGS = (
     *("-gno-statement-frontiers", "-gno-inline-points", "-gno-variable-location-views", "-fno-var-tracking"),
     *("-fno-crossjumping", "-fno-tree-tail-merge", "-fno-ipa-icf"),
 )
+# The list of the files that a source includes; it contains those of precompiled headers.
+_LIST_FLAGS = ("-fpch-deps", "-MD", "-MF")
 LINE_FLAGS = ("-g1", "-gdwarf-4", "-gz=none", "-fno-optimize-sibling-calls", *_GNU_FLAGS)
 # Kernels check their arrays and stack frames (overruns.h); large frames are probed page by page. They run for
 # milliseconds, mostly in the library of the twin, and compile in two thirds of the time of -O2.
@@ -61,6 +63,8 @@ _MOST_PREPROCESSED = 64 << 20
 _NO_SPACE = "No space left on device"
 # Folders of headers for compilers, such as g++ and clang.
 _INCLUDE_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH")
+# ccache finds the headers of a source in the list of the compiler, so that it need not run the preprocessor first.
+_CCACHE_SETTINGS = {"CCACHE_DEPEND": "1", "CCACHE_SLOPPINESS": "pch_defines,time_macros"}
 
 
 class CompileError(UserError):
@@ -81,6 +85,7 @@ class Unit:
         check: Called with the source after macro expansion and the compiler's folders; raises an error for invalid
             sources.
         before: Files that are compiled before the source, into the same object.
+        prepare: Called once before outdated units with this function are compiled.
     """
 
     source: Path
@@ -91,6 +96,7 @@ class Unit:
     folders: tuple[Path, ...] = ()
     check: Callable[[str, Sequence[str]], None] | None = None
     before: tuple[Path, ...] = ()
+    prepare: Callable[[], None] | None = None
 
     @property
     def recorded(self) -> list[str]:
@@ -136,7 +142,7 @@ def is_gnu() -> bool:
 
 def known_flags(flags: Sequence[str]) -> list[str]:
     """Return the flags that the compiler supports: some flags exist only in g++."""
-    return [flag for flag in flags if is_gnu() or flag not in _GNU_FLAGS]
+    return [flag for flag in flags if is_gnu() or flag not in {*_GNU_FLAGS, *_LIST_FLAGS[:1]}]
 
 
 @lru_cache(maxsize=1)
@@ -211,7 +217,7 @@ class _Run:
             CompileError: It rejected its input, or reached a limit.
             MissingToolError: It cannot be started.
         """
-        variables = {"TMPDIR": str(folder), **settings}
+        variables = {"TMPDIR": str(folder), **_CCACHE_SETTINGS, **settings}
         if base:
             variables |= {"CCACHE_BASEDIR": str(base), "CCACHE_ABSSTDERR": "1"}
             for name, paths in _include_folders().items():
@@ -264,7 +270,7 @@ def _compile(unit: Unit, run: _Run) -> Unit:
         sources = [path.read_bytes() for path in (*unit.before, unit.source) if path.is_file()]
         text = b"\0".join([*map(os.fsencode, command), *sources])
         # ccache would treat the target of the dependency list, by default a temporary name, as a difference.
-        listing = ("-MD", "-MF", str(dependencies), "-MT", unit.object.name)
+        listing = (*known_flags(_LIST_FLAGS), str(dependencies), "-MT", unit.object.name)
         mark = make_object(
             lambda *flags, **settings: run.execute(
                 [*_ccache(), *command, *flags, *listing, "-o", str(made)], Path(folder), unit.label, base, **settings
@@ -280,6 +286,34 @@ def _compile(unit: Unit, run: _Run) -> Unit:
             run.execute([*command, *unit.also, "-fsyntax-only"], Path(folder), unit.label)
         publish(made, unit.object, compiler()[1], unit.recorded, inputs, started)
     return unit
+
+
+def precompile(header: Path, output: Path, flags: Sequence[str], scratch: Path) -> None:
+    """Compile a header, if it is outdated, for sources that include it first and have the same flags.
+
+    Some compilers cannot load what they wrote. The sources then read the header itself.
+
+    Args:
+        header: The header.
+        output: A file in the folder `<name of the header>.gch`.
+        flags: Flags of the compiler.
+        scratch: Folder for temporary files, on the file system of the output.
+
+    Raises:
+        CompileError: The compiler rejects the header, or reaches a limit.
+        MissingToolError: There is no compiler.
+    """
+    words = [compiler()[0], *COMMON, *cpu_flags(), *known_flags(flags), "-x"]
+    command = [*words, "c++-header", str(header)]
+    if is_current(output, compiler()[1], command):
+        return
+    output.unlink(missing_ok=True)
+    started, run = time.time_ns(), _Run(scratch, compile_limits(), Event())
+    made, dependencies = scratch / f"{header.name}.gch", scratch / "made.d"
+    run.execute([*command, *_LIST_FLAGS, str(dependencies), "-o", str(made)], scratch, header.name)
+    user = [*words, "c++", "-include", str(scratch / header.name), "-fsyntax-only", os.devnull]
+    if run_limited(user, run.limits, folder=scratch).status == 0:
+        publish(made, output, compiler()[1], command, read_depfile(dependencies), started)
 
 
 def _include_folders() -> dict[str, list[str]]:
@@ -383,6 +417,8 @@ def build(
     name = compiler()[1]
     stale = [unit for unit in units.values() if not is_current(unit.object, name, unit.recorded)]
     stale.sort(key=_source_bytes, reverse=True)  # the largest first, so that no long one starts at the end
+    for prepare in dict.fromkeys(unit.prepare for unit in stale if unit.prepare):
+        prepare()
     run = _Run(scratch, compile_limits(), Event())
     shown = progress(what, len(stale)) if stale and not report else nullcontext(lambda _count: None)
     with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool, shown as advance:

@@ -11,15 +11,13 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import is_file
 from opforge.codegen.printing import shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.twin.build import build_runtime, include_flags
+from opforge.twin.build import build_runtime
 from opforge.twin.compiler.cache import digest, replace_output
 from opforge.twin.compiler.folder import locked
 from opforge.twin.compiler.kernel_objects import require_device_code
-from opforge.twin.compiler.runtime_library import runtime_link
+from opforge.twin.compiler.runtime_library import kernel_flags, precompile_kernel_header, runtime_link
 from opforge.twin.compiler.units import (
     DEVICE_FIELDS,
-    KERNEL_FLAGS,
-    WARNINGS,
     Library,
     Unit,
     arch_flags,
@@ -96,7 +94,7 @@ def _build(path: Path | None, text: str, arch: int, *, lint: bool) -> Library:
         # A kernel may ignore its parameters; a lost address-space qualifier is still an error. The file may have any
         # name.
         quiet = ("-Wno-unused", "-Wno-unused-parameter")
-        flags = ("-x", "c++", *arch_flags(arch), *WARNINGS, *quiet, *KERNEL_FLAGS, *include_flags())
+        flags = ("-x", "c++", *arch_flags(arch), *kernel_flags(), *quiet)
         unit = Unit(
             path.resolve(),
             home / f"{name}.o",
@@ -105,6 +103,7 @@ def _build(path: Path | None, text: str, arch: int, *, lint: bool) -> Library:
             DEVICE_FIELDS,
             roots_of(path.resolve()),
             require_no_assembly if lint else None,
+            prepare=precompile_kernel_header,
         )
         library = Library(
             home / f"{name}.so",
