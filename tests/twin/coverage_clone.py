@@ -133,6 +133,39 @@ NAMED_KERNEL = (
     ).replace("DataCopy(loaded, from, data.count)", "DataCopy(loaded, from, CountOf(data))")
     + "\n#ifndef __CCE_KT_TEST__\nvoid Start(uint8_t* x) { named_op<<<1, nullptr, nullptr>>>(x, x, x, x); }\n#endif\n"
 )
+# A kernel with text that only the device compiler accepts, names of its own in AscendC, and one for other products.
+DEVICE_KERNEL = """
+#if __CCE_AICORE__ != 220 || __NPU_ARCH__ != 2201
+#error "the device compiler defines both"
+#endif
+using Half = half;
+#include "ascendc/host_api/tiling/template_argument.h"
+ASCENDC_TPL_SEL(ASCENDC_TPL_ARGS_SEL(ASCENDC_TPL_UINT_SEL(kind, ASCENDC_TPL_UI_LIST, UNKNOWN_VALUE)));
+""" + _KERNEL.replace(
+    "using namespace AscendC;",
+    """
+#undef __aicore__
+#define __aicore__ [aicore]
+namespace AscendC {
+struct OwnHalf {
+    Half value;
+};
+}  // namespace AscendC
+using namespace AscendC;
+template <typename T>
+__aicore__ inline T Most(T a, T b)
+{
+    return a < b ? b : a;
+}
+#if __NPU_ARCH__ == 3510
+using AscendC::MicroAPI;
+#endif
+""",
+).replace(
+    "DataCopy(loaded, from, data.count)",
+    "DataCopyParams rows; rows.blockLen = 8; AscendC::OwnHalf own{1}; ENABLE_DETERMINISTIC(); "
+    "rows.blockLen = Most(rows.blockLen, static_cast<uint16_t>(own.value)); DataCopy(loaded, from, rows)",
+)
 
 
 def operator(clone: Path, name: str, **changes: str) -> None:
@@ -151,7 +184,7 @@ def operator(clone: Path, name: str, **changes: str) -> None:
     for path, text in files.items():
         file = home / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        content = re.sub("#(?!include|if|endif)", name, text.replace("@", op_type))
+        content = re.sub("#(?!include|if|endif|define|undef|error)", name, text.replace("@", op_type))
         for word, value in words.items():
             content = content.replace(word, value)
         file.write_text(content)

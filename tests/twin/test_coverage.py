@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from coverage_clone import (
     AGAIN,
+    DEVICE_KERNEL,
     ESCAPES,
     GENERATE,
     NAMED_HEADER,
@@ -69,6 +70,12 @@ def clone(tmp_path_factory):
     header = header.replace("#define DTYPE_X float\n", "")
     assert "DTYPE_X" not in header
     (folder / "math/dtype_op/tests/ut/op_kernel/dtype_op_tiling_def.h").write_text(header)
+    operator(folder, "device_op", kernel=DEVICE_KERNEL)
+    structures = folder / "math" / "shared" / "op_host" / "shared_tiling.h"
+    structures.parent.mkdir(parents=True)
+    host = folder / "math" / "device_op" / "op_host"
+    (host / "device_op_tiling_def.h").rename(structures)
+    (host / "device_op_tiling.cpp").write_text('#include "../../shared/op_host/shared_tiling.h"\n')
     operator(
         folder, "later_op", kernel='#include "kernel_operator.h"\n#include "arch35/later_op.h"\n__global__ void f();\n'
     )
@@ -102,6 +109,7 @@ def test_rows_state_compile_run_and_result_status(first):
     assert facts(rows["own_op"]) == (True, True, True), rows["own_op"]
     assert facts(rows["named_op"]) == (True, True, True), rows["named_op"]
     assert facts(rows["dtype_op"]) == (True, True, True), rows["dtype_op"]
+    assert facts(rows["device_op"]) == (True, True, True), rows["device_op"]
     assert facts(rows["unknown_op"]) == (False, False, None)
     assert facts(rows["passes"]) == (True, True, True)
     assert facts(rows["fails"]) == (True, True, False)
@@ -120,6 +128,16 @@ def test_unknown_names_are_counted(first):
     assert rows_of(result)["unknown_op"]["missing"] == ["NoSuchCall"]
     assert result["names"] == {"NoSuchCall": 1}
     assert "NoSuchCall" in text
+
+
+def test_declared_names_are_counted(first):
+    _, result, text = first
+    (names,) = result["api_names"].values()
+    assert names["missing"] == ["NoSuchCall"]
+    assert names["not_counted"] == {"MicroAPI": "Ascend 950 only", "OwnHalf": "the sources define it"}
+    assert {"DataCopy", "GlobalTensor", "TQue"} <= set(names["used"])
+    assert names["declared"] == names["counted"] - 1 == len(names["used"]) - 3
+    assert f"{names['declared']} of {names['counted']} names of the API are declared, 2 not counted" in text
 
 
 def test_sources_of_other_chips_are_listed_with_a_reason(first):

@@ -29,6 +29,14 @@ extern "C" uint32_t Factor(uint32_t typeSize)
     AscendC::GetSinTmpBufferFactorSize(typeSize, nodes, extra);
     return nodes + extra;
 }
+extern "C" uint32_t SortBytes(uint32_t isMost)
+{
+    uint32_t most = 0, least = 0;
+    AscendC::SortConfig config;
+    config.type = AscendC::SortType::RADIX_SORT;
+    AscendC::GetSortMaxMinTmpSize(ge::Shape({4, 96}), ge::DT_FLOAT16, ge::DT_UINT32, false, config, most, least);
+    return isMost != 0 ? most : least;
+}
 extern "C" uint32_t SoftmaxLeast() { return AscendC::GetSoftMaxMinTmpSize(ge::Shape({4, 6, 64}), 4, false); }
 extern "C" void Fill(uint32_t* words, uint32_t isClass)
 {
@@ -76,6 +84,10 @@ def test_sizes(host, name):
 def test_factors(host):
     buffers = int(table()["Sin"][3])
     assert [host.Factor(size) for size in (2, 4)] == [2 * buffers, buffers]
+
+
+def test_sort_needs_a_pair_for_each_element(host):
+    assert [host.SortBytes(0), host.SortBytes(1)] == [4 * 96 * 8, 4 * 96 * 8]
 
 
 @pytest.mark.parametrize("is_class", [0, 1])

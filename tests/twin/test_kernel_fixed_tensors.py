@@ -124,8 +124,50 @@ def test_the_parameters_before_v220_store_the_same_rows():
     assert findings == []
     assert np.array_equal(first, np.broadcast_to(bias, (16, 16)))
     assert not second.any()
-    findings, _, _ = _run(text=text.replace("{true, 2", "{false, 2"))
-    assert any(finding.kind == "field_range" and "nz2ndEn" in finding.message for finding in findings), findings
+    findings, (first, second, _), bias = _run(text=text.replace("{true, 2", "{false, 2"))
+    assert findings == []
+    assert np.array_equal(first, np.broadcast_to(bias, (16, 16)))  # one fractal, of 16 x 16 floats
+    assert second.any()
+
+
+def test_the_image_of_a_window_has_a_second_name():
+    text = PRODUCTS.replace(
+        "SetFmatrix(1, 16, padding, FmatrixMode::FMATRIX_LEFT)", "Load3DSetFMatrixCal(1, 16, padding)"
+    )
+    findings, (first, second, _), bias = _run(text=text)
+    assert findings == []
+    assert np.array_equal(first, np.broadcast_to(bias, (16, 16)))
+    assert not second.any()
+    findings, _, _ = _run(text=text.replace("(1, 16, padding)", "(1, 8, padding)"))
+    assert findings
+    assert {finding.kind for finding in findings} == {"window"}
+
+
+@pytest.mark.parametrize("columns", [16, 8])
+def test_fractals_of_float_are_split(columns):
+    begin = PRODUCTS.index("    FixpipeParamsV220 store")
+    end = PRODUCTS.index("    Fixpipe<")
+    fields = f"    FixpipeParamsV220 store({columns}, 16, 16, 20, false);\n    store.isChannelSplit = true;\n"
+    text = PRODUCTS[:begin] + fields + PRODUCTS[end:].replace("CFG_ROW_MAJOR", "CFG_NZ")
+    for old, new in FIELDS.items():
+        text = text.replace(old, new)
+    random = np.random.default_rng(3)
+    a, b = (random.integers(-4, 5, (16, 16)).astype(np.float16) for _ in range(2))
+    bias = random.integers(-100, 100, 16).astype(np.float32)
+    y, x = np.zeros(512, np.float32), np.zeros((16, 16), np.float16)
+    assert launch(text, "kernel", 1, [a, b, bias, y, x], lint=False) == []
+    expected = np.zeros(512, np.float32)
+    product = (a.astype(np.float64) @ b.astype(np.float64) + bias).reshape(16, 2, 8)
+    for part in range(columns // 8):  # dstStride is 20 blocks of 8 floats
+        expected[part * 160 : part * 160 + 128] = product[:, part].reshape(-1)
+    assert np.array_equal(y, expected)
+    planted = text.replace("isChannelSplit = true;", "isChannelSplit = true; store.unitFlag = 3;")
+    assert any(
+        finding.kind == "field_range" for finding in launch(planted, "kernel", 1, [a, b, bias, y, x], lint=False)
+    )
+    planted = text.replace("CFG_NZ", "CFG_ROW_MAJOR")
+    (finding,) = launch(planted, "kernel", 1, [a, b, bias, y, x], lint=False)
+    assert "isChannelSplit" in finding.message
 
 
 SUMS_OF_BYTES = """#include "kernel_operator.h"

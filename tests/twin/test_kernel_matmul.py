@@ -357,6 +357,24 @@ extern "C" __global__ __aicore__ void fractals(GM_ADDR a, GM_ADDR b, GM_ADDR bia
                                                                 [&](auto& mm, auto c) { mm.IterateAll(c); });
 }
 
+/// Fractals with 8 columns of float.
+constexpr MatmulConfig SPLIT = [] {
+    MatmulConfig config = CFG_NORM;
+    config.isEnableChannelSplit = true;
+    return config;
+}();
+extern "C" __global__ __aicore__ void split(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Mm<half, float, float, false, false, SPLIT, MatmulCallBackFunc<>, CubeFormat::ND, CubeFormat::ND,
+       CubeFormat::NZ> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t,
+                                                                [&](auto& mm, auto c) { mm.IterateAll(c); });
+}
+
 /// Sums of rows: A is a scalar.
 extern "C" __global__ __aicore__ void scalar_by_matrix(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR,
                                                        GM_ADDR tiling)
@@ -518,6 +536,16 @@ def test_fractal_format(forms):
         "fractals", fractals_of(a), fractals_of(b), bias, result, tiling=tiling(96, 80, 128), task_type="AIC_ONLY"
     )
     assert_product([a, b, bias, result.transpose(1, 0, 2).reshape(96, 80)])
+
+
+def test_fractals_of_8_columns(forms):
+    arrays = matrices(96, 72, 128, "half", "float")
+    arrays[3] = np.zeros((9, 96, 8), np.float32)
+    data = tiling(96, 72, 128, base=(48, 32, 64))
+    report = forms.run("split", *arrays, tiling=data, task_type="AIC_ONLY")
+    assert report["pipes"]["FIX"]["critical_us"] > 0
+    arrays[3] = arrays[3].transpose(1, 0, 2).reshape(96, 72)
+    assert_product(arrays)
 
 
 def test_scalar_factor(forms):

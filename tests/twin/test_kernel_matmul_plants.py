@@ -65,12 +65,14 @@ CASES = {
         ("MIX_AIC_1_1", "half", "float", "VECIN", TILES),
         [Planted("tile_to_gm", "GetTensorC<false>(local", "GetTensorC<false>(cGm", "matmul_position", "copies a tile")],
     ),
+    "fractals": (
+        ("AIC_ONLY", "int8_t", "int8_t", "GM", SCALED),
+        [],
+    ),
     "scaled": (
         ("AIC_ONLY", "int8_t", "int8_t", "GM", SCALED),
         [
             Planted("no_scale", "    mm.SetQuantScalar(0x3F800000ull);\n", "", "matmul_quant", "SetQuantScalar"),
-            Planted("int8_fractals", "CubeFormat::ND, int8_t>, MatmulType<TPosition::GM, CubeFormat::ND, float>",
-                    "CubeFormat::NZ, int8_t>, MatmulType<TPosition::GM, CubeFormat::ND, float>", "matmul_format", "ND"),
         ],
     ),
 }  # fmt: skip
@@ -82,6 +84,8 @@ def kernels(compile_kernels):
     parts = {True: "", False: ""}
     for name, ((task, factor, out, place, rest), mistakes) in CASES.items():
         text = OPEN + rest
+        if name == "fractals":
+            text = text.replace("C_PLACE, CubeFormat::ND", "C_PLACE, CubeFormat::NZ")
         for field, value in (("TASK_NAME", task), ("IN_T", factor), ("OUT_T", out), ("C_PLACE", place)):
             text = text.replace(field, value)
         parts[task == "AIC_ONLY"] += "".join(kernels_of(text, name, mistakes))
@@ -91,13 +95,13 @@ def kernels(compile_kernels):
     }
 
 
-def _launched(kernels, clean: str, name: str):
+def _launched(kernels, clean: str, name: str, base: tuple[int, int, int] = (32, 32, 64)):
     (task, factor, out, _, _), _ = CASES[clean]
     types = {"half": np.float16, "int8_t": np.int8, "float": np.float32}
     random = np.random.default_rng(3)
     a, b = (random.integers(-2, 3, shape).astype(types[factor]) for shape in ((M, K), (K, N)))
     c = np.zeros((M, N), types[out])
-    data = tiling(M, N, K, base=(32, 32, 64))
+    data = tiling(M, N, K, base=base)
     report = kernels[task == "AIC_ONLY"].launch(name, a, b, np.zeros(8), c, tiling=data, task_type=task)
     return report["findings"], c, np.clip(a.astype(np.int64) @ b.astype(np.int64), -128, 127)
 
@@ -105,8 +109,15 @@ def _launched(kernels, clean: str, name: str):
 @pytest.mark.parametrize("clean", CASES)
 def test_the_clean_kernels_are_right(kernels, clean):
     findings, c, expected = _launched(kernels, clean, clean)
-    assert findings == []
+    assert findings == []  # a fractal of int8_t has the 32 columns of C
     np.testing.assert_array_equal(c, expected.astype(c.dtype))
+
+
+def test_tiles_of_int8_fractals_have_32_columns(kernels, record_planted):
+    (finding,) = _launched(kernels, "fractals", "fractals", base=(32, 16, 64))[0]
+    assert finding["kind"] == "matmul_format"
+    assert "fractals of 32 columns; baseN is 16" in finding["message"]
+    record_planted("half_fractals", finding)
 
 
 @pytest.mark.parametrize(("clean", "planted"), PLANTED, ids=[planted.name for _, planted in PLANTED])

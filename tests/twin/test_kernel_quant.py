@@ -27,7 +27,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     TPipe pipe;
     TBuf<TPosition::A1> a1Buffer;
     TBuf<TPosition::B1> b1Buffer;
-    TBuf<TPosition::C1> c1Buffer, scaleBuffer;
+    TBuf<TPosition::C1> c1Buffer, scaleBuffer, keptBuffer;
     TBuf<TPosition::A2> a2Buffer;
     TBuf<TPosition::B2> b2Buffer;
     TBuf<TPosition::C2> c2Buffer;
@@ -36,6 +36,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     pipe.InitBuffer(b1Buffer, 3072);
     pipe.InitBuffer(c1Buffer, 128);
     pipe.InitBuffer(scaleBuffer, 256);
+    pipe.InitBuffer(keptBuffer, 1024);
     pipe.InitBuffer(a2Buffer, 1536);
     pipe.InitBuffer(b2Buffer, 3072);
     pipe.InitBuffer(c2Buffer, 128);
@@ -53,6 +54,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     LocalTensor<int8_t> a2 = a2Buffer.Get<int8_t>(), b2 = b2Buffer.Get<int8_t>();
     LocalTensor<int32_t> c1 = c1Buffer.Get<int32_t>(), c2 = c2Buffer.Get<int32_t>(), co1 = co1Buffer.Get<int32_t>();
     LocalTensor<uint64_t> columns = scaleBuffer.Get<uint64_t>();
+    LocalTensor<OUT_T> kept = keptBuffer.Get<OUT_T>();
     Fill(a1.ReinterpretCast<int16_t>(), InitConstValueParams<int16_t>(1, 48, 0, 0x0201));
     PipeBarrier<PIPE_MTE2>();
     DataCopy(a1, aGm, Nd2NzParams(1, 12, 96, 0, 96, 16, 1, 0));
@@ -71,13 +73,24 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     DataCopyCO12DstParams copy(32, 16, 32, 16, MODE, RELU, false, true);
     store.quantPre = MODE;
     store.deqScalar = SCALE;
-    (void)columns; (void)copy;
+    FixpipeParams<int32_t> gaps(2, 32, 0, 0);
+    gaps.quantParams = {MODE, SCALE};
+    gaps.reluEn = RELU;
+    gaps.nz2ndParams.originalNSize = 32;
+    (void)columns; (void)copy; (void)kept;
     STORE
 }
 """
 FIX = "Fixpipe<OUT_T, int32_t, CFG_ROW_MAJOR>(cGm, co1, store);"
 TENSOR = FIX.replace("co1, store", "co1, columns, store")
 COPY = "SetFixpipePreQuantFlag(SCALE); SetFixpipeNz2ndFlag(1, 0, 0); DataCopy(cGm, co1, copy);"
+
+# L1 receives fractals: columns of 32 bytes, each with all rows.
+OUT = " Order<HardEvent::FIX_MTE3>(); DataCopy(cGm, kept, 512);"
+KEPT_COPY = "SetFixpipePreQuantFlag(SCALE); copy.nz2ndEn = false; copy.dstStride = 16; DataCopy(kept, co1, copy);" + OUT
+KEPT_COLUMNS = "Fixpipe(kept, co1, columns, gaps);" + OUT
+KEPT = "Fixpipe(kept, co1, gaps);" + OUT
+ROWS = "gaps.nz2ndParams.nz2ndEn = true; gaps.dstStride = 32; "
 
 
 def _bits(scale: float, offset: int = 0) -> int:
@@ -97,6 +110,11 @@ CASES = {
     "int8_columns": ("int8_t", "VREQ8", False, 0, TENSOR),
     "copy_half": ("half", "DEQF16", True, _bits(2.0), COPY),
     "copy_sums": ("int32_t", "NoQuant", False, 0, COPY),
+    "kept_copy": ("half", "DEQF16", True, _bits(0.25), KEPT_COPY),
+    "kept_columns": ("half", "VDEQF16", False, 0, KEPT_COLUMNS),
+    "kept_int8": ("int8_t", "REQ8", False, _bits(0.004, -7), KEPT),
+    "gaps_rows": ("half", "VDEQF16", True, 0, ROWS + "Fixpipe(cGm, co1, columns, gaps);"),
+    "gaps_fractals": ("int32_t", "NoQuant", False, 0, "Fixpipe(cGm, co1, gaps);"),
 }
 DTYPES = {"int32_t": np.int32, "half": np.float16, "int8_t": np.int8, "uint8_t": np.uint8}
 PLANTED = [
@@ -105,6 +123,17 @@ PLANTED = [
     Planted("b_not_loaded", "LoadData(b2,", "LoadData(b2[512],", "cube_out_of_range", "dst"),
     Planted("filled_too_far", "int16_t>(1, 48,", "int16_t>(1, 49,", "cube_out_of_range", "dst"),
     Planted("scales_unordered", "    Order<HardEvent::MTE2_FIX>();\n", "", "race", "cbufWorkspace"),
+]
+
+PLANTED_KEPT = [
+    Planted("kept_as_rows", "gaps.reluEn = false;", "gaps.nz2ndParams.nz2ndEn = true;", "field_range", "nz2ndEn"),
+    Planted("kept_too_far", "gaps(2, 32, 0, 0)", "gaps(2, 32, 0, 8)", "cube_out_of_range", "dst"),
+    Planted("kept_unordered", "Order<HardEvent::FIX_MTE3>(); ", "", "race", "FIX"),
+    Planted("kept_scales", "    Order<HardEvent::MTE2_FIX>();\n", "", "race", "cbufWorkspace"),
+]
+PLANTED_COPY = [
+    Planted("copied_as_rows", "copy.nz2ndEn = false; ", "", "field_range", "nz2ndEn"),
+    Planted("copied_too_far", "copy.dstStride = 16; ", "copy.dstStride = 17; ", "cube_out_of_range", "dst"),
 ]
 
 
@@ -120,7 +149,12 @@ def _kernel(name: str, text: str = CUBE) -> str:
 def kernels(compile_kernels):
     cases = [_kernel(name).replace("NAME", name) for name in CASES]
     copy = _kernel("copy_half").replace("SetFixpipeNz2ndFlag(1, 0, 0); ", "").replace("NAME", "no_matrices")
-    return compile_kernels(HEAD + "".join([*cases, copy, *kernels_of(_kernel("half_columns"), "clean", PLANTED)]))
+    plants = [
+        *kernels_of(_kernel("half_columns"), "clean", PLANTED),
+        *kernels_of(_kernel("kept_columns"), "kept_clean", PLANTED_KEPT),
+        *kernels_of(_kernel("kept_copy"), "copy_clean", PLANTED_COPY),
+    ]
+    return compile_kernels(HEAD + "".join([*cases, copy, *plants]))
 
 
 def _inputs():
@@ -152,16 +186,20 @@ def test_sums_of_int8_are_quantized(kernels, name):
                 info = np.iinfo(DTYPES[dtype])
                 expected = np.clip(np.rint(expected), info.min, info.max)
             expected = expected.astype(DTYPES[dtype])
+    if name.startswith("kept") or name == "gaps_fractals":
+        width = 32 if dtype == "int8_t" else 16
+        c = c.reshape(N // width, M, width).transpose(1, 0, 2).reshape(M, N)
     np.testing.assert_array_equal(c, expected)
     assert report["pipes"]["M"]["critical_us"] > 0
     assert report["pipes"]["FIX"]["critical_us"] > 0
 
 
-@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
+@pytest.mark.parametrize("planted", [*PLANTED, *PLANTED_KEPT, *PLANTED_COPY], ids=lambda planted: planted.name)
 def test_planted_mistakes(kernels, record_planted, planted):
     a, b, bias, scales = _inputs()
     buffers = (a, b, bias, scales.view(np.uint32).astype(np.uint64), np.zeros((M, N), np.float16))
-    assert kernels.launch("clean", *buffers)["findings"] == []
+    for clean in ("clean", "kept_clean", "copy_clean"):
+        assert kernels.launch(clean, *buffers)["findings"] == []
     findings = kernels.launch(planted.name, *buffers)["findings"]
     found = [finding for finding in findings if finding["kind"] == planted.kind]
     assert found, findings

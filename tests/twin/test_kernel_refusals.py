@@ -54,6 +54,8 @@ REFUSED = {
     "AippParams<uint8_t> params;": "AippParams: the twin does not model images",
     "LoadImageToLocalParams params(0, 0);": "LoadImageToLocalParams: the twin does not model images",
     "Clamp(f, f, 0.0f, 1.0f, 64);": "Clamp: Ascend 910B does not have it; use ClampMin and ClampMax",
+    "LocalTensor<int32_t> sums; DataCopy(h, sums, DataCopyParams(), DataCopyEnhancedParams());": "use Fixpipe",
+    "Fixpipe<float, float, CFG_COLUMN_MAJOR>(g, f, FixpipeParamsV220());": "Ascend 910B has CFG_ROW_MAJOR and CFG_NZ",
     "static constexpr SortConfig config{SortType::RADIX_SORT, true}; Sort<float, false, config>(f, f, 64);": (
         "Sort: Ascend 910B does not have SortConfig"
     ),

@@ -178,6 +178,15 @@ def test_missing_names(tmp_path):
     assert "program.asc:2:" in str(caught.value)
 
 
+def test_text_of_the_device_compiler(tmp_path):
+    """A source may define `__aicore__` as the attribute of the device compiler."""
+    text = VECTOR_ADD.read_text().replace(
+        "__global__", "\n#undef __aicore__\n#define __aicore__ [aicore]\n__global__", 1
+    )
+    assert "[aicore]" in text
+    assert run(compiled(tmp_path, text).path).returncode == 0
+
+
 FLUSH = """\
 #include "kernel_operator.h"
 #define FLUSH(T) \\

@@ -14,6 +14,7 @@ from opforge.twin.build import build_runtime
 from opforge.twin.compiler.npu_model import require_level
 from opforge.twin.jobs import State, run_all, twin_version
 
+from .api_names import Names, count_names
 from .discover import ARCH, Source, find_sources
 from .execute import keys_of, run_one
 from .report import as_json, page_of, print_row, print_totals
@@ -59,23 +60,23 @@ def coverage_command(
     kept = State(state or Project(BUILTIN_ROOT).build_dir / "twin" / "coverage" / "state.jsonl", Row)
     pending: list[tuple[str, Source]] = []
     excluded: list[Source] = []
-    labels: set[str] = set()
+    names: dict[str, Names] = {}
     for folder in folders:
         tree = list_files(folder)
         found = find_sources(tree)
-        label = tree.root.name if tree.root.name not in labels else str(tree.root)
-        labels.add(label)
+        label = tree.root.name if tree.root.name not in names else str(tree.root)
         for source in found:
             source.path = f"{label}/{source.path}"
         found = [source for source in found if only is None or only in source.path]
         excluded += [source for source in found if source.is_other]
         tried = [source for source in found if not source.is_other]
+        names[label] = count_names(tree, tried)
         pending += zip(keys_of(tree, tried, settings, version), tried, strict=True)
     rows = _rows(pending, kept, settings, jobs, executor)
-    print_totals(rows, excluded)
+    print_totals(rows, excluded, names)
     files: list[NewFile] = []
     if json_out is not None:
-        files.append(json_file(json_out, as_json(rows, excluded, settings, version), "answer"))
+        files.append(json_file(json_out, as_json(rows, excluded, names, settings, version), "answer"))
     if html is not None:
         titles = [folder.resolve().name for folder in folders]
         page = page_of(rows, excluded, settings, titles).encode()

@@ -12,13 +12,15 @@ from opforge.codegen.process_limits import LimitError
 from opforge.twin.build import include_flags
 from opforge.twin.compiler.limited_process import compile_limits, run_limited
 from opforge.twin.compiler.runtime_library import runtime_link
-from opforge.twin.compiler.units import COMMON, KERNEL_FLAGS, compiler, cpu_flags
+from opforge.twin.compiler.units import COMMON, DEVICE_FIELDS, KERNEL_FLAGS, compiler, cpu_flags
 from opforge.twin.program import ProgramError, compile_program
 
 # They replace headers of the twin with the same names, which are for programs of `opforge cc`.
 _UNIT_TEST = Path(__file__).with_name("unit_test")
 _MOST_MESSAGES = 1 << 20
-_DUPLICATE = "duplicate 'volatile'"
+# Messages for text that a device compiler accepts: `volatile __gm__`, and `[aicore]` in a macro of the kernel.
+_WIDE_FIELD = re.compile(r"no matching function for call to .*\bGiven(?:8|16|32)\b")
+_DEVICE_TEXT = ("duplicate 'volatile'", "expected unqualified-id before '[' token")
 
 
 @dataclass(frozen=True)
@@ -48,16 +50,23 @@ def compile_kernels(sources: Sequence[Path], output: Path, options: Options, *, 
     ]
     flags += [f"-D{define}" for define in options.defines]
 
-    def compiled(language: str, files: Sequence[Path]) -> str:
-        inputs = [word for file in files for word in ("-x", language, str(file))]
-        kind = [*inputs, "-x", "none", *runtime_link()] if is_program else ["-c", *inputs]
-        return _messages([*flags, *kind, "-o", str(output)])
+    is_plain, has_wide_fields = True, True
+    while text := _compiled(sources, output, flags, is_plain=is_plain, is_program=is_program):
+        if is_plain and any(message in text for message in _DEVICE_TEXT):
+            is_plain = False
+        elif has_wide_fields and _WIDE_FIELD.search(text):
+            has_wide_fields = False
+            flags += DEVICE_FIELDS
+        else:
+            raise ProgramError(text)
 
-    text = compiled("c++", sources)
-    if _DUPLICATE in text:
-        text = compiled("c++-cpp-output", [_without_duplicates(source, flags, output.parent) for source in sources])
-    if text:
-        raise ProgramError(text)
+
+def _compiled(sources: Sequence[Path], output: Path, flags: Sequence[str], *, is_plain: bool, is_program: bool) -> str:
+    """Compile and perhaps link sources; return the messages of the compiler, or nothing if it accepts them."""
+    files = sources if is_plain else [_host_text(source, flags, output.parent) for source in sources]
+    inputs = [word for file in files for word in ("-x", "c++" if is_plain else "c++-cpp-output", str(file))]
+    kind = [*inputs, "-x", "none", *runtime_link()] if is_program else ["-c", *inputs]
+    return _messages([*flags, *kind, "-o", str(output)])
 
 
 def _messages(arguments: Sequence[str]) -> str:
@@ -73,15 +82,14 @@ def _messages(arguments: Sequence[str]) -> str:
     return (ended.text or "the compiler rejected it") if ended.status else ""
 
 
-def _without_duplicates(source: Path, flags: Sequence[str], folder: Path) -> Path:
-    """Preprocess a source, and write `volatile __gm__` as one qualifier: `__gm__` of the twin is `volatile`."""
+def _host_text(source: Path, flags: Sequence[str], folder: Path) -> Path:
+    """Preprocess a source; write `volatile __gm__` as one qualifier, as `__gm__` is `volatile`, and no `[aicore]`."""
     made = folder / f"{source.stem}.ii"
     if text := _messages([*flags, "-E", "-x", "c++", str(source), "-o", str(made)]):
         raise UserError(text)
     text = made.read_text(encoding="utf-8", errors="surrogateescape")
-    made.write_text(
-        re.sub(r"\bvolatile(?:[ \t]+volatile)+\b", "volatile", text), encoding="utf-8", errors="surrogateescape"
-    )
+    text = re.sub(r"\bvolatile(?:[ \t]+volatile)+\b", "volatile", text)
+    made.write_text(re.sub(r"\[aicore\]", "", text), encoding="utf-8", errors="surrogateescape")
     return made
 
 

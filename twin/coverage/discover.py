@@ -81,6 +81,11 @@ class Source:
     is_other: bool = False
 
 
+def is_for_others(path: str) -> bool:
+    """Return whether a file is for other architectures or experiments, or a test."""
+    return bool(_OTHER_FOLDERS.search(f"/{path}")) or PurePosixPath(path).stem.endswith(("_apt", "_310p", "_arch35"))
+
+
 def find_sources(tree: Tree) -> list[Source]:
     """Find the sources of a clone that can be compiled, in the order of the paths."""
     root = str(tree.root)
@@ -203,7 +208,7 @@ def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
     # Operators of a folder share structures of tiling data in a folder such as "foreach_utils".
     homes += [f"{PurePosixPath(home).parent}/{PurePosixPath(home).parent.name}_utils"]
     host = [path for folder in dict.fromkeys(homes) for path in _host_files(tree, folder)]
-    source.tiling = tiling_header((tree.text(name) for name in host), op_type)
+    source.tiling = tiling_header(_with_includes(tree, host, "_tiling.h").values(), op_type)
     source.dtypes = dtype_header(definition)
     tests = f"{home}/tests/ut/op_kernel"
     source.tests = [
@@ -241,14 +246,15 @@ def structures(text: str) -> set[str]:
     return set(re.findall(r"\bstruct\s+(?:alignas\(\d+\)\s*)?(\w+)\s*\{", text))
 
 
-def _with_includes(tree: Tree, paths: list[str]) -> dict[str, str]:
-    """Return the code of files and of the headers that they include by a path relative to them."""
-    pending, texts = list(paths), {}
+def _with_includes(tree: Tree, paths: list[str], ending: str = "") -> dict[str, str]:
+    """Return the code of files and of the headers with an ending that they include by a path relative to them."""
+    texts: dict[str, str] = {}
+    pending = list(paths)
     while pending:
-        path = pending.pop()
+        path = pending.pop(0)
         if path not in texts and path in tree.files:
             texts[path] = code_of(tree.text(path))
-            names = _INCLUDED.findall(tree.text(path))
+            names = [name for name in _INCLUDED.findall(tree.text(path)) if name.endswith(ending)]
             pending += [_joined(str(PurePosixPath(path).parent), name) for name in names]
     return texts
 

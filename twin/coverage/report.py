@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from opforge.codegen.page import render_page
 from opforge.codegen.printing import escaped, say
 
+from .api_names import Names
 from .discover import Source
 from .worker import Row
 
@@ -53,13 +54,19 @@ def finding_counts(rows: Iterable[Row]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))
 
 
-def as_json(rows: Sequence[Row], excluded: Sequence[Source], settings: dict[str, Any], version: str) -> dict[str, Any]:
+def as_json(
+    rows: Sequence[Row], excluded: Sequence[Source], names: Mapping[str, Names], settings: dict[str, Any], version: str
+) -> dict[str, Any]:
     """Return the result as data."""
     return {
         "sources": [asdict(row) for row in rows],
         "names": name_counts(rows),
         "finding_kinds": finding_counts(rows),
         "totals": count(rows),
+        "api_names": {
+            label: {**asdict(found), "counted": found.counted, "declared": found.declared}
+            for label, found in names.items()
+        },
         "excluded": [{"path": source.path, "reason": source.reason} for source in excluded],
         "settings": settings,
         "twin": version,
@@ -78,8 +85,8 @@ def print_row(row: Row, number: int, total: int) -> None:
     say(" ".join(words))
 
 
-def print_totals(rows: Sequence[Row], excluded: Sequence[Source]) -> None:
-    """Print the counts by kind, the unknown names and the kinds of findings."""
+def print_totals(rows: Sequence[Row], excluded: Sequence[Source], names: Mapping[str, Names]) -> None:
+    """Print the counts by kind, the unknown names, the kinds of findings, and the declared names of each clone."""
     kinds = sorted({row.kind for row in rows})
     say("", f"{'kind':<10}" + "".join(f"{name:>15}" for name in _COUNTED))
     groups = [(kind, [row for row in rows if row.kind == kind]) for kind in kinds]
@@ -91,6 +98,12 @@ def print_totals(rows: Sequence[Row], excluded: Sequence[Source]) -> None:
             say(*(f"{number:>6}  {escaped(name)}" for name, number in list(counts.items())[:_SHOWN_NAMES]))
         if len(counts) > _SHOWN_NAMES:
             say(f"        ... {len(counts) - _SHOWN_NAMES} more; --json writes all")
+    for label, found in names.items():
+        missing = f"; missing: {', '.join(found.missing)}" if found.missing else ""
+        words = (
+            f"{found.declared} of {found.counted} names of the API are declared, {len(found.not_counted)} not counted"
+        )
+        say("", f"{escaped(label)}: {words}{escaped(missing)}")
     if excluded:
         say("", f"{len(excluded)} sources are for other architectures or no kernels; --json lists the reasons")
 

@@ -91,6 +91,8 @@ class _Rewriting:
                 self._replace(token.begin, token.end, "")
             elif token.text == _MIX:
                 self._replace(token.begin, self.tokens[self._closing(index + 1)].end, "")
+            elif token.text == "aicore" and self._is(index - 1, "[") and self._is(index + 1, "]"):
+                self._replace(self.tokens[index - 1].begin, self.tokens[index + 1].end, "")
             elif token.text == "<<" and self._is_launch(index):
                 self._launch(index)
         parts, position = [], 0

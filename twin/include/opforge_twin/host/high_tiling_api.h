@@ -6,7 +6,7 @@
 #include "opforge_twin/host/tmp_sizes.h"
 #include "opforge_twin/kernel/data_format.h"
 #include "opforge_twin/kernel/high/pattern.h"
-#include "opforge_twin/kernel/high/topk_mode.h"
+#include "opforge_twin/kernel/high/sort_modes.h"
 #include "register/tilingdata_base.h"
 
 namespace optiling {
@@ -296,6 +296,15 @@ OPFORGE_SIZE_FUNCTION(bool, GetTopKMaxMinTmpSize, TopK,
                        const bool, OPFORGE_TYPE_SIZE),
                       TensorShape({outter, inner}), (), return true)
 #undef OPFORGE_SIZE_FUNCTION
+
+/// Sort of Ascend 910B merges pairs of a value and an index: 8 bytes for each element.
+inline void GetSortMaxMinTmpSize(const TensorShape& srcShape, TensorDataType /*valueType*/,
+                                 TensorDataType /*indexType*/, bool /*isReuseSource*/, const SortConfig& /*config*/,
+                                 uint32_t& maxValue, uint32_t& minValue)
+{
+    constexpr uint32_t pairBytes = 8;
+    minValue = maxValue = twin_host::Elements(srcShape) * pairBytes;
+}
 
 /// Bytes that one function returns.
 #define OPFORGE_ONE_SIZE(name, row, ...)                                                     \

@@ -31,6 +31,19 @@ constexpr void RequireStore()
         "int32_t, half, int8_t and uint8_t");
 }
 
+template <typename T, typename U>
+constexpr void RequireStoreToL1()
+{
+    RequireStore<T, U>();
+    static_assert(sizeof(T) < sizeof(float), "Fixpipe: L1 receives types of 1 and 2 bytes");
+}
+
+template <typename S>
+constexpr void RequireScales()
+{
+    static_assert(sizeof(S) == sizeof(uint64_t), "Fixpipe: cbufWorkspace holds uint64_t");
+}
+
 inline Product ProductOf(const AscendC::MmadParams& params, const Call& call)
 {
     Field("isBias, enSsparse, enWinogradA, enWinogradB, fmOffset",
@@ -49,16 +62,18 @@ inline Product ProductOf(const AscendC::MmadParams& params, const Call& call)
 
 inline ProductStore ProductStoreOf(const AscendC::FixpipeParamsV220& params, bool asRows, const Call& call)
 {
-    Field("isChannelSplit (the twin does not split)", params.isChannelSplit ? 1 : 0, 0, 0, call);
-    RequireMultiple("nSize", asRows ? 0 : params.nSize, 16, "columns", "store whole fractals", call);
-    return {Field("mSize", params.mSize, 0, asRows ? 8192 : kFieldMax16, call),
-            Field("nSize", params.nSize, 0, 4095, call),
-            Field("srcStride", params.srcStride, 0, kFieldMax16, call),
-            Field("dstStride", params.dstStride, 1, kFieldMax32, call),
-            static_cast<uint32_t>(params.quantPre),
-            params.reluEn,
-            Field("unitFlag", params.unitFlag, 0, 3, call),
-            params.deqScalar};
+    RequireMultiple("nSize", asRows ? 0 : params.nSize, params.isChannelSplit ? 8 : 16, "columns",
+                    "store whole fractals", call);
+    ProductStore store{Field("mSize", params.mSize, 0, asRows ? 8192 : kFieldMax16, call),
+                       Field("nSize", params.nSize, 0, 4095, call),
+                       Field("srcStride", params.srcStride, 0, kFieldMax16, call),
+                       Field("dstStride", params.dstStride, 1, kFieldMax32, call),
+                       static_cast<uint32_t>(params.quantPre),
+                       params.reluEn,
+                       Field("unitFlag", params.unitFlag, 0, 3, call),
+                       params.deqScalar};
+    store.splitsChannels = params.isChannelSplit;
+    return store;
 }
 
 /// Stores matrices of rows: fractals of 16 x 16 sums apart in L0C, elements apart in global memory.
@@ -74,6 +89,47 @@ inline void StoreMatrices(GlobalView dst, LocalView src, const ProductStore& sto
         dst.address += static_cast<uint64_t>(dstStride * dst.size);
         src.address += srcStride * 16 * 16 * src.size;
     }
+}
+
+/// Stores to global memory with the parameters before FixpipeParamsV220; `scales` may be null.
+template <typename U>
+void StoreWithGaps(const GlobalView& dst, const LocalView& src, const LocalView* scales,
+                   const AscendC::FixpipeParams<U>& params, const Call& call)
+{
+    const AscendC::FixpipeParamsV220 later = params.Later(static_cast<size_t>(dst.size));
+    const bool asRows = params.nz2ndParams.nz2ndEn;
+    ProductStore store = ProductStoreOf(later, asRows, call);
+    store.quantTensor = scales;
+    StoreMatrices(dst, src, store, later, asRows, call);
+}
+
+/// Stores to L1 with the parameters before FixpipeParamsV220; `scales` may be null.
+template <typename U>
+void KeepWithGaps(const LocalView& dst, const LocalView& src, const LocalView* scales,
+                  const AscendC::FixpipeParams<U>& params, const Call& call)
+{
+    Field("nz2ndEn (L1 has fractals)", params.nz2ndParams.nz2ndEn ? 1 : 0, 0, 0, call);
+    ProductStore store = ProductStoreOf(params.Later(static_cast<size_t>(dst.size)), false, call);
+    store.quantTensor = scales;
+    KeepProduct(dst, src, store, call);
+}
+
+/// The parameters of a copy from L0C by DataCopy: its quantization and its matrices are in registers.
+inline ProductStore ProductStoreOf(const AscendC::DataCopyCO12DstParams& params, const Call& call)
+{
+    Field("clipReluPre, eltWiseOp", params.clipReluPre + params.eltWiseOp, 0, 0, call);
+    AscendC::FixpipeParamsV220 later;
+    later.nSize = params.nSize;
+    later.mSize = params.mSize;
+    later.srcStride = params.srcStride;
+    later.dstStride = params.dstStride;
+    later.quantPre = params.quantPre;
+    later.reluEn = Field("reluPre", params.reluPre, 0, 1, call) == 1;
+    later.unitFlag = params.unitFlag;
+    later.isChannelSplit = params.channelSplit;
+    ProductStore store = ProductStoreOf(later, params.nz2ndEn, call);
+    store.usesRegisters = true;
+    return store;
 }
 
 /// Loads a window of a matrix; other convolutions are not modeled.
@@ -201,6 +257,13 @@ OPFORGE_API inline void SetFmatrix(uint16_t l1H, uint16_t l1W, const uint8_t pad
     const twin::Call call{"SetFmatrix", twin::Here()};
     twin::Field("fmatrixMode (Ascend 910B has FMATRIX_LEFT)", static_cast<int64_t>(fmatrixMode), 0, 0, call);
     twin::SetImage(l1H, l1W, padList, call);
+}
+
+/// The same under its name below the documented API, which public kernels call.
+OPFORGE_API inline void Load3DSetFMatrixCal(uint16_t l1H, uint16_t l1W, const uint8_t padList[4])
+{
+    const twin::ComposedCall composed;
+    SetFmatrix(l1H, l1W, padList, FmatrixMode::FMATRIX_LEFT);
 }
 
 /// Sets the value of the padding, which windows do not have.
@@ -349,18 +412,41 @@ OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, 
                         call);
 }
 
-/// Stores rows with the parameters before FixpipeParamsV220.
+// The parameters before FixpipeParamsV220.
 template <typename T, typename U>
 OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParams<U>& intriParams)
 {
-    const twin::Call call{"Fixpipe", twin::Here()};
-    twin::Field("nz2ndEn (the twin stores rows with FixpipeParams; use FixpipeParamsV220 for fractals)",
-                intriParams.nz2ndParams.nz2ndEn ? 1 : 0, 1, 1, call);
-    twin::Field("srcStride of FixpipeParams", intriParams.srcStride, 0, 0, call);
     twin::GateFixpipe<T>();
     twin::RequireStore<T, U>();
-    const FixpipeParamsV220 rows = intriParams.Rows();
-    twin::StoreMatrices(dst.View(), src.View(), twin::ProductStoreOf(rows, true, call), rows, true, call);
+    twin::StoreWithGaps(dst.View(), src.View(), nullptr, intriParams, {"Fixpipe", twin::Here()});
+}
+
+template <typename T, typename U, typename S>
+OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const LocalTensor<S>& cbufWorkspace,
+                         const FixpipeParams<U>& intriParams)
+{
+    twin::GateFixpipe<T>();
+    twin::RequireStore<T, U>();
+    twin::RequireScales<S>();
+    twin::StoreWithGaps(dst.View(), src.View(), &cbufWorkspace.View(), intriParams, {"Fixpipe", twin::Here()});
+}
+
+template <typename T, typename U>
+OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParams<U>& intriParams)
+{
+    twin::GateFixpipe<T>();
+    twin::RequireStoreToL1<T, U>();
+    twin::KeepWithGaps(dst.View(), src.View(), nullptr, intriParams, {"Fixpipe", twin::Here()});
+}
+
+template <typename T, typename U, typename S>
+OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const LocalTensor<S>& cbufWorkspace,
+                         const FixpipeParams<U>& intriParams)
+{
+    twin::GateFixpipe<T>();
+    twin::RequireStoreToL1<T, U>();
+    twin::RequireScales<S>();
+    twin::KeepWithGaps(dst.View(), src.View(), &cbufWorkspace.View(), intriParams, {"Fixpipe", twin::Here()});
 }
 
 /// Stores to L1, always as fractals.
@@ -368,8 +454,7 @@ template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR>
 OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParamsV220& intriParams)
 {
     twin::GateFixpipe<T>();
-    twin::RequireStore<T, U>();
-    static_assert(sizeof(T) < sizeof(float), "Fixpipe: L1 receives types of 1 and 2 bytes");
+    twin::RequireStoreToL1<T, U>();
     const twin::Call call{"Fixpipe", twin::Here()};
     twin::KeepProduct(dst.View(), src.View(), twin::ProductStoreOf(intriParams, false, call), call);
 }
@@ -381,7 +466,7 @@ OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, 
 {
     twin::GateFixpipe<T>();
     twin::RequireStore<T, U>();
-    static_assert(sizeof(S) == sizeof(uint64_t), "Fixpipe: cbufWorkspace holds uint64_t");
+    twin::RequireScales<S>();
     const twin::Call call{"Fixpipe", twin::Here()};
     constexpr bool asRows = config.format == CO2Layout::ROW_MAJOR;
     twin::ProductStore store = twin::ProductStoreOf(intriParams, asRows, call);
@@ -394,9 +479,8 @@ OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, c
                          const FixpipeParamsV220& intriParams)
 {
     twin::GateFixpipe<T>();
-    twin::RequireStore<T, U>();
-    static_assert(sizeof(T) < sizeof(float), "Fixpipe: L1 receives types of 1 and 2 bytes");
-    static_assert(sizeof(S) == sizeof(uint64_t), "Fixpipe: cbufWorkspace holds uint64_t");
+    twin::RequireStoreToL1<T, U>();
+    twin::RequireScales<S>();
     const twin::Call call{"Fixpipe", twin::Here()};
     twin::ProductStore store = twin::ProductStoreOf(intriParams, false, call);
     store.quantTensor = &cbufWorkspace.View();
@@ -442,20 +526,18 @@ OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<U>& src,
     twin::GateDataCopyFromL0C<T>();
     twin::RequireStore<T, U>();
     const twin::Call call{"DataCopy", twin::Here()};
-    const DataCopyCO12DstParams& params = intriParams;
-    twin::Field("channelSplit, clipReluPre, eltWiseOp",
-                (params.channelSplit ? 1 : 0) + params.clipReluPre + params.eltWiseOp, 0, 0, call);
-    FixpipeParamsV220 store;
-    store.nSize = params.nSize;
-    store.mSize = params.mSize;
-    store.srcStride = params.srcStride;
-    store.dstStride = params.dstStride;
-    store.quantPre = params.quantPre;
-    store.reluEn = twin::Field("reluPre", params.reluPre, 0, 1, call) == 1;
-    store.unitFlag = params.unitFlag;
-    twin::ProductStore product = twin::ProductStoreOf(store, params.nz2ndEn, call);
-    product.usesRegisters = true;
-    twin::StoreProduct(dst.View(), src.View(), product, params.nz2ndEn, call);
+    twin::StoreProduct(dst.View(), src.View(), twin::ProductStoreOf(intriParams, call), intriParams.nz2ndEn, call);
+}
+
+template <typename T, typename U>
+OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const LocalTensor<U>& src,
+                          const DataCopyCO12DstParams& intriParams)
+{
+    twin::GateDataCopyFromL0C<T>();
+    twin::RequireStoreToL1<T, U>();
+    const twin::Call call{"DataCopy", twin::Here()};
+    twin::Field("nz2ndEn (L1 has fractals)", intriParams.nz2ndEn ? 1 : 0, 0, 0, call);
+    twin::KeepProduct(dst.View(), src.View(), twin::ProductStoreOf(intriParams, call), call);
 }
 
 }  // namespace AscendC

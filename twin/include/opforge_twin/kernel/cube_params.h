@@ -340,22 +340,30 @@ struct FixpipeParams {
     {
     }
 
-    /// The same copy to rows of global memory.
-    FixpipeParamsV220 Rows() const
+    /// The same copy with the later parameters; strides of FixpipeParams are gaps between fractal columns.
+    FixpipeParamsV220 Later(size_t dstBytes) const
     {
-        const auto rows = static_cast<uint16_t>(static_cast<uint32_t>(burstLen) * 32 / (16 * sizeof(SrcT)));
-        FixpipeParamsV220 params(nz2ndParams.originalNSize, rows, rows, dstStride, reluEn);
+        const int64_t rows = static_cast<int64_t>(burstLen) * 32 / (16 * sizeof(SrcT));
+        const bool isRows = nz2ndParams.nz2ndEn;
+        FixpipeParamsV220 params;
+        params.nSize = isRows ? nz2ndParams.originalNSize : static_cast<int64_t>(cburstNum) * 16;
+        params.mSize = rows;
+        params.srcStride = static_cast<int64_t>(srcStride) * 16 + (rows + 15) / 16 * 16;
+        const int64_t length =
+            static_cast<int64_t>(burstLen) * static_cast<int64_t>(dstBytes) / static_cast<int64_t>(sizeof(SrcT));
+        params.dstStride = dstStride + (isRows ? 0 : length);
         params.quantPre = quantParams.quantPre;
         params.deqScalar = quantParams.deqScalar;
         params.ndNum = nz2ndParams.ndNum;
         params.srcNdStride = nz2ndParams.srcNdStride;
         params.dstNdStride = nz2ndParams.dstNdStride;
+        params.reluEn = reluEn;
         params.unitFlag = unitFlag;
         return params;
     }
 };
 
-/// L0C to global memory as fractals, or as rows with nz2ndEn.
+/// L0C to global memory as fractals, or as rows with nz2ndEn; L0C to L1 as fractals.
 struct DataCopyCO12DstParams {
     twin::Given8 sid = 0;
     twin::Given16 nSize = 0;
@@ -393,6 +401,7 @@ struct FixpipeConfig {
 
 inline constexpr FixpipeConfig CFG_NZ{CO2Layout::NZ};
 inline constexpr FixpipeConfig CFG_ROW_MAJOR{CO2Layout::ROW_MAJOR};
+inline constexpr FixpipeConfig CFG_COLUMN_MAJOR{CO2Layout::COLUMN_MAJOR};  ///< a use is a compile error
 
 }  // namespace AscendC
 

@@ -226,6 +226,16 @@ OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, 
     twin::CopyLocal(dst.View(), src.View(), twin::RowsOf(intriParams, call), call);
 }
 
+#if !OPFORGE_TWIN_IS_COUPLED
+/// For L0C of other products; a use is a compile error.
+template <typename T, typename U>
+void DataCopy(const LocalTensor<T>& /*dst*/, const LocalTensor<U>& /*src*/, const DataCopyParams& /*intriParams*/,
+              const DataCopyEnhancedParams& /*enhancedParams*/)
+{
+    static_assert(sizeof(T) == 0, "DataCopy: Ascend 910B has no copy with other types of dst and src; use Fixpipe");
+}
+#endif
+
 /// Copies slices of a tensor to slices of another one; the first dimension is the innermost.
 template <typename T>
 OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const SliceInfo dstSliceInfo[],

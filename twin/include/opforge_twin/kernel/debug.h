@@ -36,6 +36,25 @@ void PRINTF(const char* format, const Args&... args)
     twin::PrintFormatted(format, twin::Printable(args)...);
 }
 
+// Names below the documented API that public kernels use; they have no effect without a debugger of the toolkit.
+inline void InitDump(bool /*mixFlag*/, uint32_t /*gmLen*/) {}
+inline void InitDump(bool /*mixFlag*/, GM_ADDR /*dumpStartAddr*/, uint32_t /*gmLen*/) {}
+template <typename T>
+void OOMCheckAddrRange(__gm__ T* /*gmAddr*/, const uint64_t /*gmSize*/)
+{
+}
+/// A lock between the processes of another emulator; cores of the twin need none.
+class ProcessLock {
+public:
+    static ProcessLock* GetProcessLock()
+    {
+        static thread_local ProcessLock lock;
+        return &lock;
+    }
+    void Write() {}
+    void Unlock() {}
+};
+
 [[noreturn]] OPFORGE_API inline void Trap()
 {
     twin::Trap({"Trap", twin::Here()});

@@ -18,6 +18,9 @@ enum pipe_t : unsigned int {
     PIPE_FIX = 10,
 };
 
+/// The fill of copies from L0C that other products have.
+enum class pad_t : uint8_t { PAD_NONE = 0 };
+
 /// Whether a load goes through its source upwards or downwards.
 enum addr_cal_mode_t { inc = 0, dec = 1 };
 

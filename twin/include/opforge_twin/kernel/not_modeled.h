@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_NOT_MODELED_H
 #define OPFORGE_TWIN_KERNEL_NOT_MODELED_H
 
+#include "opforge_twin/kernel/high/sort_modes.h"
 #include "opforge_twin/kernel/pipe.h"
 
 #define OPFORGE_NO_GROUPS "the twin does not model groups of cube cores; use the Matmul API or CrossCoreSetFlag"
@@ -58,12 +59,6 @@ void Clamp(const LocalTensor<T>& /*dst*/, const LocalTensor<T>& /*src*/, const U
 {
     static_assert(sizeof(T) == 0, "Clamp: Ascend 910B does not have it; use ClampMin and ClampMax");
 }
-
-enum class SortType : uint8_t { RADIX_SORT = 0, MERGE_SORT };
-struct SortConfig {
-    SortType type = SortType::RADIX_SORT;
-    bool isDescend = false;
-};
 
 #define OPFORGE_NO_SORT "Sort: Ascend 910B does not have SortConfig; use Concat and Sort without it"
 template <typename T, bool isReuseSource, const SortConfig& config, typename... Operands>

@@ -184,11 +184,19 @@ struct DataCopyEnhancedParams {
     uint64_t deqValue = 0;
     uint8_t sidStoreMode = 0;
     bool isRelu = false;
+    pad_t padMode = pad_t::PAD_NONE;
+    uint64_t padValue = 0;
 
     DataCopyEnhancedParams() = default;
     DataCopyEnhancedParams(const BlockMode mode, const DeqScale scale, const uint64_t value, const uint8_t storeMode,
-                           const bool relu)
-        : blockMode(mode), deqScale(scale), deqValue(value), sidStoreMode(storeMode), isRelu(relu)
+                           const bool relu, const pad_t padding = pad_t::PAD_NONE, const uint64_t filling = 0)
+        : blockMode(mode),
+          deqScale(scale),
+          deqValue(value),
+          sidStoreMode(storeMode),
+          isRelu(relu),
+          padMode(padding),
+          padValue(filling)
     {
     }
 };

@@ -352,6 +352,7 @@ struct ProductStore {
     bool isInteger = false;            ///< the sums are int32_t
     const uint64_t* scales = nullptr;  ///< of quantization; the low 32 bits are a float, bits 37..45 an offset
     bool isScaledByColumn = false;     ///< a scale for each column, else one for all
+    bool splitsChannels = false;       ///< fractals of float have 8 columns
 };
 void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, const Call& call);
 /// Copies matrices of columns of 16 elements in the unified buffer to rows of global memory. Strides are in elements.

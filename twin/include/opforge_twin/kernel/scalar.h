@@ -19,6 +19,8 @@ namespace AscendC {
 inline constexpr int32_t MIX = 0;
 inline constexpr int32_t AIC = 1;
 inline constexpr int32_t AIV = 2;
+inline constexpr int32_t AIC_TYPE = AIC;
+inline constexpr int32_t AIV_TYPE = AIV;
 
 /// The kind of the core. On the device, it is a constant of each of two programs.
 struct CoreType {
@@ -36,6 +38,7 @@ const int32_t ONE_BYTE_BIT_SIZE = 8;
 const int32_t DEFAULT_BLK_NUM = 8;
 const int32_t DEFAULT_BLK_STRIDE = 1;
 const uint8_t DEFAULT_REPEAT_STRIDE = 8;
+const uint8_t ONE_FOURTH_DEFAULT_REPEAT_STRIDE = 2;
 const int32_t DEFAULT_BLOCK_SIZE = 256;
 const int32_t DEFAULT_C0_SIZE = 32;
 const uint8_t DEFAULT_DATA_COPY_NBURST = 1;
@@ -73,6 +76,12 @@ const uint32_t TOTAL_L0A_SIZE = 64 * 1024;
 const uint32_t TOTAL_L0B_SIZE = 64 * 1024;
 const uint32_t TOTAL_L0C_SIZE = 128 * 1024;
 const uint32_t VECTOR_REG_WIDTH = 256;
+// The part of UB that is not temporary memory of functions, and the system part of the workspace.
+const int32_t TOTAL_VEC_LOCAL_SIZE = 184 * 1024;
+constexpr size_t RESERVED_WORKSPACE = 16 * 1024 * 1024;
+// Constants of device headers for TopK that public kernels use.
+constexpr uint32_t EIGHT = 8;
+constexpr uint32_t SIXTEEN = 16;
 
 constexpr uint32_t DivCeil(uint32_t a, uint32_t b)
 {

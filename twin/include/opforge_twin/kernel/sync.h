@@ -275,6 +275,9 @@ inline int64_t GetTaskRation()
     return twin::SubBlockCount();
 }
 
+/// Sets an address that flags between cores use on the device; the twin needs none.
+inline void SetSyncBaseAddr(uint64_t /*config*/) {}
+
 /// As on the device, the argument is ignored: the user part starts after the system part.
 inline __gm__ uint8_t* GetUserWorkspace(__gm__ uint8_t* /*workspace*/)
 {

@@ -92,6 +92,9 @@ OPFORGE_API inline void DeclareTaskType(KernelMetaType type, const char* macro)
 /// finding.
 #define TILING_KEY_IS(key) (opforge::twin::kernel::TilingKeyIs(static_cast<uint64_t>(key)))
 
+/// Asks the compiler for a second binary with an order of sums that is always the same; the twin has one binary.
+#define ENABLE_DETERMINISTIC() static_assert(true)
+
 #define TILING_KEY_LIST(first, second) (TILING_KEY_IS(first) || TILING_KEY_IS(second))
 
 #if OPFORGE_TWIN_IS_COUPLED

@@ -282,16 +282,47 @@ Conversion ConversionOf(Block& block, Dtype to, Dtype from, const ProductStore& 
         Text("quantPre is ", store.quantMode, ", dst needs ", expected, "; it is not derived from the type of dst"));
 }
 
-/// A row of the matrix, or a column of fractals, in the format of dst.
-void Narrow(const Tile& tile, const ProductStore& store, bool asRow, int64_t index, const Conversion& conversion,
-            int64_t size, uint8_t* to)
+/// The elements [first, first + width) of a row in the format of dst.
+void NarrowRow(const Tile& tile, int64_t row, int64_t first, int64_t width, const Conversion& conversion, int64_t size,
+               uint8_t* to)
 {
-    const int64_t pieces = asRow ? tile.Columns() : store.rows;
-    for (int64_t piece = 0; piece < pieces; ++piece) {
-        const int64_t first = piece * kFractalRows;
-        const float* from = asRow ? tile.Row(index, piece) : tile.Row(piece, index);
-        const int64_t width = asRow ? std::min(kFractalRows, store.columns - first) : kFractalRows;
-        Convert(conversion, from, to + first * size, size, width, asRow ? first : index * kFractalRows);
+    for (int64_t at = first; at < first + width;) {
+        const int64_t inFractal = at % kFractalRows;
+        const int64_t count = std::min(kFractalRows - inFractal, first + width - at);
+        Convert(conversion, tile.Row(row, at / kFractalRows) + inFractal, to + (at - first) * size, size, count, at);
+        at += count;
+    }
+}
+
+/// The columns of fractals of dst; types of 1 byte have 32 columns, and a split float has 8. A last column of 1-byte
+/// types may have 16.
+struct Fractals {
+    Fractals(const ProductStore& given, int64_t bytes)
+        : store(given), size(bytes), width(StoredColumns(given.splitsChannels, bytes))
+    {
+    }
+
+    int64_t Count() const { return CeilDiv(store.columns, width); }
+    int64_t Width(int64_t index) const { return std::min(width, store.columns - index * width); }
+    int64_t Bytes(int64_t index) const { return store.rows * Width(index) * size; }
+    void Narrow(const Tile& tile, int64_t index, const Conversion& conversion, uint8_t* to) const
+    {
+        for (int64_t row = 0; row < store.rows; ++row) {
+            NarrowRow(tile, row, index * width, Width(index), conversion, size, to + row * Width(index) * size);
+        }
+    }
+
+    const ProductStore& store;
+    int64_t size;
+    int64_t width;
+};
+
+void RequireSplit(Block& block, const ProductStore& store, bool isPossible, const Call& call)
+{
+    if (store.splitsChannels && (!isPossible || store.unitFlag != kUnitFlagOff)) {
+        block.Fail("field_range", Pipe::kFix, call,
+                   "isChannelSplit is true, expected false: only fractals of float in global memory without unitFlag "
+                   "can be split");
     }
 }
 
@@ -311,17 +342,20 @@ void StoreProduct(const GlobalView& dst, const LocalView& src, const ProductStor
     }
     RequireAtomicDtype(*block, dst.dtype, Pipe::kFix, call);
     WatchAtomicMode(*block, dst, Pipe::kFix, call);
+    RequireSplit(*block, store, !asRows && dst.dtype == Dtype::kFloat32, call);
     const Tile tile(*block, src, store, call);
-    const int64_t lines = asRows ? store.rows : tile.Columns();
-    const int64_t lineBytes = (asRows ? store.columns : store.rows * kFractalRows) * dst.size;
+    const Fractals fractals(store, dst.size);
+    const int64_t lines = asRows ? store.rows : fractals.Count();
     const int64_t pitch = store.dstStride * (asRows ? dst.size : kBlockBytes);
-    std::vector<uint8_t> line(static_cast<size_t>(lineBytes));
+    std::vector<uint8_t> line(static_cast<size_t>(asRows ? store.columns * dst.size : fractals.Bytes(0)));
     for (int64_t index = 0; index < lines; ++index) {
-        if (block->launch.computes) {
-            Narrow(tile, store, asRows, index, conversion, dst.size, line.data());
+        if (block->launch.computes && asRows) {
+            NarrowRow(tile, index, 0, store.columns, conversion, dst.size, line.data());
+        } else if (block->launch.computes) {
+            fractals.Narrow(tile, index, conversion, line.data());
         }
-        StoreRow(*block, dst, dst.address + static_cast<uint64_t>(index * pitch), line.data(), lineBytes, Pipe::kFix,
-                 call);
+        const int64_t bytes = asRows ? store.columns * dst.size : fractals.Bytes(index);
+        StoreRow(*block, dst, dst.address + static_cast<uint64_t>(index * pitch), line.data(), bytes, Pipe::kFix, call);
     }
     block->accounting.EndDma(Pipe::kFix, call, tile.Cycles());
     tile.End();
@@ -335,15 +369,17 @@ void KeepProduct(const LocalView& dst, const LocalView& src, const ProductStore&
         return;
     }
     const Conversion conversion = ConversionOf(*block, dst.dtype, src.dtype, store, call);
+    RequireSplit(*block, store, false, call);
     const Tile tile(*block, src, store, call);
-    const int64_t columnBytes = store.rows * kBlockBytes;
+    const Fractals fractals(store, dst.size);
+    const int64_t last = fractals.Count() - 1;
     const int64_t pitch = store.dstStride * kBlockBytes;
-    block->checks.Use(dst, (tile.Columns() - 1) * pitch + columnBytes, Pipe::kFix, AccessKind::kWrite, kBlockBytes,
-                      "dst", call);
-    for (int64_t column = 0; column < tile.Columns(); ++column) {
-        const int64_t to = dst.address + column * pitch;
-        block->checks.Touch({Pipe::kFix, Memory::kOnChip, AccessKind::kWrite, to, columnBytes, "dst", call});
-        Narrow(tile, store, false, column, conversion, dst.size, block->local.At(to));
+    block->checks.Use(dst, last * pitch + fractals.Bytes(last), Pipe::kFix, AccessKind::kWrite, kBlockBytes, "dst",
+                      call);
+    for (int64_t index = 0; index <= last; ++index) {
+        const int64_t to = dst.address + index * pitch;
+        block->checks.Touch({Pipe::kFix, Memory::kOnChip, AccessKind::kWrite, to, fractals.Bytes(index), "dst", call});
+        fractals.Narrow(tile, index, conversion, block->local.At(to));
     }
     block->timeline.RunCube(Pipe::kFix, tile.Cycles(), call);
     tile.End();

@@ -7,6 +7,11 @@
 namespace opforge::twin::kernel {
 
 inline constexpr int64_t kFractalRows = 16;
+/// The columns of a fractal that the cube unit stores: pairs of 1-byte types are merged, a split float is two.
+constexpr int64_t StoredColumns(bool isSplit, int64_t size)
+{
+    return isSplit ? kFractalRows / 2 : size == 1 ? 2 * kFractalRows : kFractalRows;
+}
 inline constexpr int64_t kFractalBytes = 512;
 inline constexpr int64_t kIndexBytes = 128;        ///< of a fractal of indices: two bits for each of 16 x 32 elements
 inline constexpr int64_t kSumRowBytes = 64;        ///< 16 float: a row of a fractal of L0C

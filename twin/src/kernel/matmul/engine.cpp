@@ -307,11 +307,13 @@ private:
         } else {
             const int64_t rows = RoundUp<int64_t>(job_.orgM, kFractalRows);
             const int64_t element =
-                isFractal ? tile.column * rows + tile.row * kFractalRows : tile.row * pitch + tile.column;
+                isFractal ? tile.column * rows + tile.row * FractalColumnsOfC() : tile.row * pitch + tile.column;
             dst.address += static_cast<uint64_t>(element * job_.c.size);
         }
         return dst;
     }
+
+    int64_t FractalColumnsOfC() const { return StoredColumns(job_.config.isEnableChannelSplit, job_.c.size); }
 
     bool HasIntegers() const { return job_.a.dtype == Dtype::kInt8; }
 
@@ -357,17 +359,21 @@ private:
     void StoreTile(const MatmulTile& tile, int64_t index, const LocalView& sums)
     {
         const bool isFractal = job_.c.format == CubeFormat::NZ || job_.c.place == MatmulPlace::kL1;
-        if (isFractal && (job_.c.size == 1 || job_.config.isEnableChannelSplit)) {
-            block_.Fail("matmul_format", Pipe::kFix, call_,
-                        "C in format NZ of int8_t, or with isEnableChannelSplit, is not modeled; store it as ND");
-        }
+        const int64_t width = FractalColumnsOfC();
         const int64_t height = RoundUp<int64_t>(tile.rows, kFractalRows);
-        const int64_t columns = isFractal ? RoundUp<int64_t>(tile.columns, kFractalRows) : tile.columns;
+        const int64_t columns =
+            isFractal ? RoundUp<int64_t>(tile.columns, std::min(width, kFractalRows)) : tile.columns;
+        if (isFractal && tiling_.baseN % width != 0) {
+            block_.Fail("matmul_format", Pipe::kFix, call_,
+                        Text("C in format NZ has fractals of ", width, " columns; baseN is ", tiling_.baseN,
+                             ", expected a multiple"));
+        }
         ProductStore store{tile.rows, columns, height, 0, QuantMode(), job_.config.enableRelu, 0};
         store = Scaled(store, tile);
+        store.splitsChannels = isFractal && job_.config.isEnableChannelSplit;
         if (job_.c.place == MatmulPlace::kL1) {
             store.dstStride = RoundUp<int64_t>(job_.singleM, kFractalRows);
-            const int64_t element = tile.column * store.dstStride + tile.row * kFractalRows;
+            const int64_t element = tile.column * store.dstStride + tile.row * width;
             KeepProduct(Part(job_.c.local, element * job_.c.size, job_.c.dtype, job_.c.size), sums, store, call_);
             return;
         }
@@ -375,7 +381,7 @@ private:
         const bool isDense = job_.isSequential && job_.storePitch == 0;
         const int64_t pitch = RoundUp<int64_t>(isDense ? tiling_.baseN : PitchOfC(), alignment);
         const int64_t rows = job_.isSequential ? height : RoundUp<int64_t>(job_.orgM, kFractalRows);
-        store.dstStride = isFractal ? rows * kFractalRows * job_.c.size / kBlockBytes : pitch;
+        store.dstStride = isFractal ? rows * width * job_.c.size / kBlockBytes : pitch;
         StoreProduct(PlaceOf(tile, index, isFractal, pitch), sums, store, !isFractal, call_);
     }
 

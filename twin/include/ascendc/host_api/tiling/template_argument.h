@@ -179,12 +179,16 @@ constexpr uint64_t INVALID_TILING_KEY = 0xFFFFFFFFFFFFFFFF;
     }                                                                     \
     static_assert(true)
 #define ASCENDC_TPL_ARGS_SEL(...) {__VA_ARGS__}
+#ifdef ASCENDC_TPL_KERNEL  // the build of a kernel, which has no tiling function
+#define ASCENDC_TPL_SEL(...) static_assert(true)
+#else
 #define ASCENDC_TPL_SEL(...)                                               \
     [[maybe_unused]] static TilingSelectParams OpforgeTilingCombinations() \
     {                                                                      \
         return {__VA_ARGS__};                                              \
     }                                                                      \
     static_assert(true)
+#endif
 
 namespace AscendC {
 /// Returns the key of the values; prints a message and returns INVALID_TILING_KEY for values that are not declared.

@@ -4,7 +4,7 @@
 
 #include "opforge_twin/high_tiling.h"
 #include "opforge_twin/kernel/high/composite.h"
-#include "opforge_twin/kernel/high/topk_mode.h"
+#include "opforge_twin/kernel/high/sort_modes.h"
 
 namespace AscendC {
 

@@ -7,6 +7,16 @@
 
 namespace AscendC {
 
+/// A structure below the documented API that a public kernel names.
+struct ReduceLastND {
+    uint32_t originalSrcM = 0;
+    uint32_t originalSrcK = 0;
+    uint32_t srcM = 0;
+    uint32_t srcK = 0;
+    uint32_t dstM = 0;
+    uint32_t dstK = 0;
+};
+
 enum class SoftmaxMode { SOFTMAX_NORMAL = 0, SOFTMAX_OUTPUT_WITHOUT_BRC = 1 };
 
 struct SoftmaxConfig {

@@ -1,0 +1,104 @@
+"""Count the names of the Ascend C API that the sources of a clone use, and those that the headers of the twin declare."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+
+from opforge.codegen.importers.tiling.structures import code_of
+from opforge.twin.build import include_flags
+from opforge.twin.compiler.limited_process import compile_limits, run_limited
+from opforge.twin.compiler.units import COMMON, compiler
+from opforge.twin.cpp_text import printed
+from opforge.twin.lint.cann_api import api
+
+from .discover import Source, is_for_others
+from .walk import Tree
+
+_USED = re.compile(r"\bAscendC::([A-Za-z_]\w*)")
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+_OPEN = re.compile(r"\busing\s+namespace\s+AscendC\b")
+_UNDECLARED = re.compile(r"[‘'](\w+)[’'] has not been declared|no member named '(\w+)' in namespace 'AscendC'")
+_HEADERS = ("kernel_operator.h", "lib/matmul_intf.h", "tiling/tiling_api.h", "tikicpulib.h")
+_SUFFIXES = (".asc", ".cpp", ".h", ".hpp")
+
+
+@dataclass
+class Names:
+    """The names of one clone.
+
+    Attributes:
+        used: Number of files by name.
+        missing: Names that the headers of the twin do not declare.
+        not_counted: The reason why a name is not an API of the architecture, by name.
+    """
+
+    used: dict[str, int] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    not_counted: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def counted(self) -> int:
+        return len(self.used) - len(self.not_counted)
+
+    @property
+    def declared(self) -> int:
+        return self.counted - len(self.missing)
+
+
+def count_names(tree: Tree, sources: Iterable[Source]) -> Names:
+    """Count the names in the files of the sources of a clone.
+
+    A name is used if it follows `AscendC::`, or if cann_api.json has it and the file has `using namespace AscendC`.
+    """
+    texts = [code_of(tree.text(path)) for path in sorted(_files(tree, sources))]
+    known = {name.removeprefix("AscendC::") for entry in api()["kernel"] if (name := entry["name"]).count("::") == 1}
+    counts = Counter(name for text in texts for name in _names(text, known))
+    undeclared = _undeclared(counts)
+    own = _own_names(undeclared, texts)
+    others = {name: reason for name, reason in _other_names().items() if name in counts}
+    reasons = dict.fromkeys(own, "the sources define it") | others
+    return Names(dict(sorted(counts.items())), sorted(undeclared - reasons.keys()), dict(sorted(reasons.items())))
+
+
+def _names(text: str, known: set[str]) -> set[str]:
+    return set(_USED.findall(text)) | (set(_WORD.findall(text)) & known if _OPEN.search(text) else set())
+
+
+def _files(tree: Tree, sources: Iterable[Source]) -> set[str]:
+    """Return the sources and the headers next to them, without those of other architectures."""
+    found: set[str] = set()
+    for source in sources:
+        found |= set(source.sources)
+        folders = {str(PurePosixPath(path).parent) for path in source.sources}
+        found |= {path for folder in folders for path in tree.below(folder) if path.endswith(_SUFFIXES)}
+    return {path for path in found if path in tree.files and not is_for_others(path)}
+
+
+def _own_names(names: Iterable[str], texts: Iterable[str]) -> set[str]:
+    """Return the names that a source defines in namespace AscendC."""
+    code = "\n".join(text for text in texts if re.search(r"\bnamespace\s+AscendC\b\s*\{", text))
+    kinds = r"(?:class|struct|union|enum|using|namespace|void|inline(?:\s+\w+)+)"
+    return {name for name in names if re.search(rf"\b{kinds}\s+{name}\b", code)}
+
+
+def _undeclared(names: Iterable[str]) -> set[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "names.cpp")
+        source.write_text(printed("names.cpp.j2", headers=_HEADERS, names=sorted(names)), encoding="utf-8")
+        flags = (*COMMON, *include_flags(), "-fsyntax-only", "-w", "-fmax-errors=0")
+        ended = run_limited([compiler()[0], *flags, str(source)], compile_limits(), most_text=4 << 20)
+    return {first or second for first, second in _UNDECLARED.findall(ended.text)} & set(names)
+
+
+@lru_cache(maxsize=1)
+def _other_names() -> dict[str, str]:
+    """Return the reason of each name that is not an API of the architecture."""
+    groups = json.loads(Path(__file__).with_name("other_names.json").read_text(encoding="utf-8"))
+    return {name: reason for reason, names in groups.items() if reason != "about" for name in names}
