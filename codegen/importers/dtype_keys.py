@@ -28,7 +28,7 @@ class DtypeKeys:
         self.combinations: list[str] = []
         rows = self._declared_rows()
         known = [row for row in rows if all(dtype in DTYPES for dtype in row)]
-        columns = list(zip(*known, strict=True)) if known else self._sets()
+        columns = list(zip(*known, strict=True)) if known else self._sets(is_noted=not rows)
         leaders = self._leaders(list(zip(*rows, strict=True)) if rows else columns, columns)
         free = [tuple(dict.fromkeys(column)) for column in columns]
         width = math.prod(len(own) for own, leader in zip(free, leaders, strict=True) if leader is None)
@@ -73,8 +73,11 @@ class DtypeKeys:
                     tensor.line, f"tensor {tensor.name}: {len(tensor.dtypes)} dtypes, other tensors have {width}"
                 )
 
-    def _sets(self) -> list[Row]:
-        """Return the dtypes of each tensor, if the source has no combinations."""
+    def _sets(self, *, is_noted: bool) -> list[Row]:
+        """Return the dtypes of each tensor, if the source has no combinations; note dtypes that kernels do not have."""
+        for tensor in self._draft.tensors if is_noted else ():
+            if others := [dtype for dtype in tensor.dtypes if dtype not in DTYPES]:
+                self._note(tensor.line, f"tensor {tensor.name}: kernels have no {', '.join(others)}")
         return [tuple(dict.fromkeys(d for d in t.dtypes if d in DTYPES)) or ("float32",) for t in self._draft.tensors]
 
     def _leaders(self, columns: Sequence[Row], known: Sequence[Row]) -> list[int | None]:

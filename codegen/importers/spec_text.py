@@ -137,10 +137,8 @@ class _Writer:
             configs = [name for name in draft.products if name not in PRODUCTS]
         if not products:
             products.append(_USUAL_PRODUCT)
-            got = (
-                "no product of the source is a product of opforge" if draft.products else "the source names no product"
-            )
-            self._note(0, f"{got}; the draft has {_USUAL_PRODUCT}")
+            known = "product of opforge" if draft.products else "supported product"
+            self._note(0, f"the source names no {known}; the draft has {_USUAL_PRODUCT}")
         elif len(configs) == len(draft.products) and not draft.is_declared:
             self._note(
                 0, f"no product of the source has kernels of opforge; add {_USUAL_PRODUCT} to run a kernel on the twin"

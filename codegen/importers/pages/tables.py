@@ -6,16 +6,20 @@ import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
+from .lines import TAG
+
 _MOST_SPAN = 64
+_BAR = re.compile(r"(?<!\\)\|")
 _RULE = re.compile(r"\|?[\s:|-]+\|?")
 
 
 @dataclass
 class Table:
-    """A table: its rows with the text of each cell, and the line of each row."""
+    """A table: its rows with the text of each cell, the line of each row, and whether a reader knows its columns."""
 
     rows: list[list[str]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
+    is_read: bool = False
 
     def column(self, *words: str) -> int | None:
         """Return the first column whose title has one of the words; None if there is none."""
@@ -24,13 +28,13 @@ class Table:
 
 
 class _Parser(HTMLParser):
-    """Collects HTML tables; a cell that spans rows counts for each of them."""
+    """Collects HTML tables; a cell that spans rows or columns counts for each of them."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.tables: list[Table] = []
         self._cell: list[str] | None = None
-        self._span = 1
+        self._span = self._width = 1
         self._open: dict[int, tuple[int, str]] = {}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -45,10 +49,11 @@ class _Parser(HTMLParser):
         elif tag in {"td", "th"} and self.tables and self.tables[-1].rows:
             self._end_cell()
             self._cell = []
-            span = dict(attrs).get("rowspan") or "1"
-            self._span = min(int(span[:9]), _MOST_SPAN) if span.isdecimal() else 1
+            self._span, self._width = (_span(dict(attrs).get(name)) for name in ("rowspan", "colspan"))
         elif tag in {"br", "li", "p"} and self._cell is not None:
             self._cell.append("\n")
+        elif tag == "sup" and self._cell is not None:
+            self._cell.append("^")  # a power or a footnote, no digits of the word before it
 
     def handle_endtag(self, tag: str) -> None:
         if tag in {"td", "th", "tr", "table"}:
@@ -76,10 +81,16 @@ class _Parser(HTMLParser):
         row = self.tables[-1].rows[-1]
         self._fill(row)
         text = "".join(self._cell).strip()
-        if self._span > 1:
-            self._open[len(row)] = (self._span - 1, text)
-        row.append(text)
+        for _ in range(self._width):
+            if self._span > 1:
+                self._open[len(row)] = (self._span - 1, text)
+            row.append(text)
         self._cell = None
+
+
+def _span(text: str | None) -> int:
+    """Return the number of rows or columns of a cell."""
+    return min(int(text[:9]), _MOST_SPAN) if text and text.isdecimal() else 1
 
 
 def tables_of(text: str) -> list[Table]:
@@ -97,6 +108,13 @@ def tables_of(text: str) -> list[Table]:
             current = Table()
             found.append(current)
         if not _RULE.fullmatch(line.strip()):
-            current.rows.append([re.sub(r"<[^>]*>", "", cell).strip() for cell in line.strip().strip("|").split("|")])
+            current.rows.append([_cell_text(cell) for cell in _BAR.split(line.strip().removeprefix("|"))])
+            if not current.rows[-1][-1]:
+                current.rows[-1].pop()  # after the last bar
             current.lines.append(number)
     return found
+
+
+def _cell_text(cell: str) -> str:
+    text = re.sub(r"<br\s*/?>", "\n", cell.replace("\\|", "|").replace("<sup>", "^"))
+    return TAG.sub("", text).strip()
