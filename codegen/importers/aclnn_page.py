@@ -18,6 +18,7 @@ from .pages.phrases import cell_dtypes, is_optional, ranks, same_as, text_dtypes
 from .pages.signatures import Signature, signatures
 from .pages.tables import Table, tables_of
 
+KIND = "aclnn page"
 _PARAMETER = re.compile(r"(?P<type>[\w\s]+?[\s*&]+)(?P<name>\w+)$")
 _BULLET = re.compile(r"^\s*[-*]\s*(?:\*\*)?`?(\w+)`?(?:\*\*)?\s*[(（]([^)）]*)[)）]\s*[:：]?(.*)$")
 _SUMMARY = re.compile(r"(?:接口功能|算子功能|功能|Function|Description)\*{0,2}\s*[:：]\*{0,2}\s*(.+)")
@@ -120,7 +121,7 @@ class _Page:
         draft = OperatorDraft(
             function.removeprefix("aclnn"),
             f"{self._place}:{self._line}",
-            "aclnn page",
+            KIND,
             tuple(inputs),
             tuple(outputs),
             tuple(attrs),

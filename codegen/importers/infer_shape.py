@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from .cpp_text import without_comments
 from .cpp_tree import Source, line_of, nodes
 from .draft import Note, OperatorDraft, Shape
 from .op_classes.scope import unsure_macros
 from .op_classes.values import collect, declare
-from .reg_op import without_comments
 from .shapes.body import ELEMENTWISE, ShapeFunction, UnknownShapeError
 
 if TYPE_CHECKING:

@@ -8,13 +8,15 @@ from dataclasses import replace
 
 from opforge.codegen.errors import UserError
 
+from .cpp_text import without_disabled
 from .cpp_tree import Source
 from .draft import ATTR_TYPES, AttrDraft, Note, OperatorDraft, TensorDraft, dtype_word
 from .infer_shape import shape_rules
 from .op_classes.calls import Calls
 from .op_classes.classes import class_calls
 from .op_classes.values import Value
-from .reg_op import prototypes, tiling_data
+from .reg_op import prototypes
+from .tiling.data import tiling_data
 
 _OPTIONS = {"REQUIRED": "required", "OPTIONAL": "optional", "DYNAMIC": "dynamic"}
 # The defaults of OpDef.
@@ -35,7 +37,7 @@ def drafts(text: str, place: str) -> list[OperatorDraft]:
     Raises:
         UserError: The source has no operator.
     """
-    source = Source(text, place)
+    source = Source(without_disabled(text), place)
     found = [_draft(source, name, calls) for name, calls in class_calls(source)]
     known = {draft.op_type for draft in found}
     found += [draft for draft in prototypes(source) if draft.op_type not in known]

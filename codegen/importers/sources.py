@@ -20,7 +20,8 @@ from opforge.codegen.printing import path_text, shown
 from opforge.codegen.untrusted import FormError, parse_json
 
 from . import aclnn_page, msopgen, op_def
-from .draft import OperatorDraft
+from .aclnn_page import KIND as PAGE
+from .draft import Note, OperatorDraft
 from .infer_shape import KIND
 
 MOST_BYTES, MOST_FILES = 4 << 20, 20_000
@@ -90,6 +91,13 @@ def _joined(first: OperatorDraft, second: OperatorDraft) -> OperatorDraft:
     if second.kind == "OpDef" and first.kind != "OpDef":
         first, second = second, first
     names = {tensor.name for tensor in first.tensors} | {attr.name for attr in first.attrs}
+    notes = []
+    if first.kind == second.kind:
+        notes.append(Note(0, f"{second.kind} at {second.place}: {first.op_type} again; the draft has the first one"))
+    elif second.kind != PAGE:
+        others = [parameter.name for parameter in (*second.tensors, *second.attrs) if parameter.name not in names]
+        kind = f"{second.kind} at {second.place}"
+        notes += [Note(0, f"{kind}: {name}, which the {first.kind} does not have") for name in others]
     rules = tuple(rule for rule in second.rules if rule.subject in names)
     overwritten = {snake_case(name) for name in second.in_place} if not first.outputs else set()
     return replace(
@@ -102,7 +110,7 @@ def _joined(first: OperatorDraft, second: OperatorDraft) -> OperatorDraft:
         products=first.products or second.products,
         rules=first.rules or rules,
         fields=first.fields or second.fields,
-        notes=first.notes,
+        notes=(*first.notes, *notes),
     )
 
 
@@ -112,6 +120,11 @@ def _with_parts(draft: OperatorDraft, parts: Sequence[OperatorDraft], *, is_only
     fields = [part for part in parts if part.kind != KIND]
     own = [part for part in fields if draft.op_type in {part.function, part.function.removesuffix("TilingData")}]
     own = own or (fields if is_only and len(fields) == 1 else [])
+    defined = [part for part in fields if own and not own[0].fields and part.structure == own[0].structure]
+    own = [part for part in defined if part.fields] + own
+    others = [part for part in fields if re.fullmatch(rf"{draft.op_type}_\w+", part.function)]
+    others += [part for part in own[1:] if part.structure != own[0].structure]
+    draft = replace(draft, notes=draft.notes + tuple(_unused(part) for part in others))
     structures = dict(one for part in fields for one in part.structures)
     draft = replace(draft, structures=tuple(structures.items()), structure=own[0].structure if own else "")
     for part in (*shapes[:1], *(() if draft.fields else own[:1])):
@@ -124,6 +137,10 @@ def _with_parts(draft: OperatorDraft, parts: Sequence[OperatorDraft], *, is_only
             notes=draft.notes + notes,
         )
     return draft
+
+
+def _unused(part: OperatorDraft) -> Note:
+    return Note(0, f"tiling data {part.structure} is registered for {part.function}; the draft has one structure")
 
 
 def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:

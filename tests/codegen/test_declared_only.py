@@ -182,11 +182,13 @@ def test_lists_of_strings_are_declared_in_the_graph_ir(tmp_path):
     )
 
 
-@pytest.mark.parametrize("default", ["NAME", '{NAME, "x"}', '{"\\x41"}'])
+@pytest.mark.parametrize("default", ["NAME", '{NAME, "x"}', '{"\\u0041"}'])
 def test_default_that_is_no_string_constant_is_a_note(default):
-    kind = "ListString" if default.startswith("{") else "String"
+    kind, empty = ("ListString", ()) if default.startswith("{") else ("String", "")
     (draft,) = drafts(f"REG_OP(Gate).ATTR(mode, {kind}, {default}).OP_END_FACTORY_REG(Gate)", "gate_proto.h")
-    assert [note.text for note in draft.notes] == [f"attribute mode: the default {default} is not a constant"]
+    kind = {"ListString": "list_string", "String": "string"}[kind]
+    text = f"the default {default} is not a constant of the type {kind}; the draft has {empty!r}"
+    assert [note.text for note in draft.notes] == [f"attribute mode: {text}"]
 
 
 def test_complete_spec_with_a_list_of_strings_is_rejected(load):

@@ -214,8 +214,9 @@ def test_a_sentence_about_a_product_marks_no_support():
 
 
 def test_each_line_of_prose_is_a_comment():
-    text = "\n## 约束说明\n- 行数不超过4096。\n### 细节\n<p>weight必须为正。</p>\n| a | b |\n|---|---|\n| 1 | x不能为空 |\n"
-    text += "```\nint code = 1;\n```\n## 补充\n列数为偶数。\n## 调用示例\n示例代码如下。\n"
+    text = "\n## 约束说明\n- 行数不超过4096。\n### 细节\n<p>weight必须为正。</p>\n"
+    text += "| a | b |\n|---|---|\n| 1 | x不能为空 |\n```\nint code = 1;\n```\n"
+    text += "## 补充\n列数为偶数。\n## 调用示例\n示例代码如下。\n"
     found = notes(page(after=text))
     assert {"- 行数不超过4096。", "weight必须为正。", "1 | x不能为空", "列数为偶数。"} <= set(found)
     assert not [text for text in found if "code" in text or "示例代码" in text]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from opforge.codegen.escape import Code
+from opforge.codegen.importers.cpp_text import arguments_of
 from opforge.codegen.importers.cpp_tree import Source, nodes
 from opforge.codegen.render import printed
 
 from .constants import Names
 
 _NO_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
-_PART = re.compile(r"\b(BEGIN_TILING_DATA_DEF|END_TILING_DATA_DEF|TILING_DATA_FIELD_DEF\w*)\b(?:\s*\(([^()]*)\))?")
+_BEGIN = re.compile(r"(?<!define )\bBEGIN_TILING_DATA_DEF\s*\(\s*(\w+)\s*\)")
+# A statement inside a structure: a preprocessor line, a macro with or without arguments, or another letter.
+_STATEMENT = re.compile(r"[\s;]*(?:(?P<line>#[^\n]*)|(?P<macro>\w+)[ \t]*(?P<call>\()?|(?P<other>\S))")
 _MOST_STRUCTURES = 200
-_REGISTERED = re.compile(r"\bREGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)")
+REGISTERED = re.compile(r"\bREGISTER_TILING_DATA_CLASS\s*\(\s*(\w+)\s*,\s*([\w:]+)\s*\)")
 _NO_LENGTH = Code()
 
 
@@ -27,6 +30,48 @@ class Field:
     name: Code
     length: Code = _NO_LENGTH
     is_structure: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """A statement of a structure; its start has no macro.
+
+    Attributes:
+        structure: The name of the structure.
+        position: The position of the statement.
+        macro: The macro, or another text that is not read.
+        arguments: The arguments of the macro.
+        is_repeated: Whether it belongs to a further definition of the structure.
+    """
+
+    structure: str
+    position: int
+    macro: str = ""
+    arguments: tuple[str, ...] = ()
+    is_repeated: bool = False
+
+
+def structure_parts(code: str) -> Iterator[Part]:
+    """Yield the statements of the structures that `BEGIN_TILING_DATA_DEF` describes, in code without comments."""
+    known: set[str] = set()
+    end = 0
+    for begin in _BEGIN.finditer(code):
+        name = begin[1]
+        if begin.start() < end or len(known) == _MOST_STRUCTURES:
+            continue
+        is_repeated = name in known
+        known.add(name)
+        yield Part(name, begin.start())
+        position = begin.end()
+        while (found := _STATEMENT.match(code, position)) is not None:
+            macro, position = found["line"] or found["macro"] or found["other"], found.end()
+            if macro in {"END_TILING_DATA_DEF", "BEGIN_TILING_DATA_DEF"}:
+                break
+            arguments: list[str] = []
+            if found["call"]:
+                arguments, position = arguments_of(code, position)
+            yield Part(name, found.start(found.lastgroup or 0), macro, tuple(arguments), is_repeated)
+        end = position if found is not None and found["macro"] == "END_TILING_DATA_DEF" else begin.end()
 
 
 def code_of(text: str) -> str:
@@ -45,7 +90,8 @@ def described_structures(texts: Iterable[str]) -> tuple[dict[str, tuple[Field, .
     names = Names(code)  # lengths of arrays are often named constants of the host code
     for name, fields in _described(code).items():
         structures[name] = tuple(replace(field, length=_length(names, field.length)) for field in fields)
-    return _ordered(structures), dict(_REGISTERED.findall(code))
+    registered = {operator: name.rpartition("::")[2] for operator, name in REGISTERED.findall(code)}
+    return _ordered(structures), registered
 
 
 def _length(names: Names, text: str) -> Code:
@@ -56,18 +102,16 @@ def _length(names: Names, text: str) -> Code:
 def _described(code: str) -> dict[str, list[Field]]:
     """Return the fields of the first structures of a source."""
     found: dict[str, list[Field]] = {}
-    current: list[Field] = []
-    for macro, arguments in _PART.findall(code):
-        words = [Code(word.strip()) for word in arguments.split(",")]
-        kind = macro.removeprefix("TILING_DATA_FIELD_DEF")
-        if macro == "BEGIN_TILING_DATA_DEF" and re.fullmatch(r"\w+", words[0]) and len(found) < _MOST_STRUCTURES:
-            current = found.setdefault(words[0], [])
-        elif macro == "END_TILING_DATA_DEF":
-            current = []
-        elif kind == "_ARR" and len(words) == 3:
-            current.append(Field(words[0], words[2], words[1]))
+    for part in structure_parts(code):
+        fields = found.setdefault(part.structure, [])
+        kind = part.macro.removeprefix("TILING_DATA_FIELD_DEF")
+        words = [Code(word) for word in part.arguments]
+        if part.is_repeated or not part.macro.startswith("TILING_DATA_FIELD_DEF"):
+            continue
+        if kind == "_ARR" and len(words) == 3:
+            fields.append(Field(words[0], words[2], words[1]))
         elif kind in {"", "_STRUCT"} and len(words) == 2:
-            current.append(Field(words[0], words[1], is_structure=kind != ""))
+            fields.append(Field(words[0], words[1], is_structure=kind != ""))
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from opforge.codegen.data.dtypes import CANN_DTYPES
-from opforge.codegen.importers.reg_op import arguments_of
+from opforge.codegen.importers.cpp_text import arguments_of
 from opforge.codegen.spec.field_types import TASK_TYPES
 
 from .constants import MODES, MOST_CHARS, Names, UnknownTemplateError
