@@ -95,7 +95,8 @@ def _joined(first: OperatorDraft, second: OperatorDraft) -> OperatorDraft:
     if first.kind == second.kind:
         notes.append(Note(0, f"{second.kind} at {second.place}: {first.op_type} again; the draft has the first one"))
     elif second.kind != PAGE:
-        others = [parameter.name for parameter in (*second.tensors, *second.attrs) if parameter.name not in names]
+        given = [tensor.name for tensor in second.tensors] + [attr.name for attr in second.attrs]
+        others = [name for name in given if name not in names]
         kind = f"{second.kind} at {second.place}"
         notes += [Note(0, f"{kind}: {name}, which the {first.kind} does not have") for name in others]
     rules = tuple(rule for rule in second.rules if rule.subject in names)
