@@ -22,11 +22,14 @@ from typing import Annotated, Any
 import typer
 from points import errors, fit_structures, left_out
 from points.evaluate import POINTS, estimate_of, evaluate, load_points
+from points.form import problems_of
 from points.generic import STRUCTURES, structures
+from points.pipes import instruction_costs
 from points.runner import CONSTANTS, NotRunError, variables
 from points.series import Point
 from script import command, table
 
+from opforge.codegen.errors import UserError
 from opforge.codegen.files import replace_file
 from opforge.twin.compiler.npu_model import TWIN
 
@@ -34,7 +37,7 @@ MODEL = TWIN / "npu_model.json"
 
 
 def _is_single(point: Point) -> bool:
-    return bool(point["shapes"]["elements"] == 1)
+    return bool(point["shapes"] == {"elements": 1})
 
 
 def _has_long_copies(point: Point) -> bool:
@@ -42,7 +45,7 @@ def _has_long_copies(point: Point) -> bool:
 
 
 def _has_tensor(point: Point) -> bool:
-    return "mask tensor" in point["variant"]
+    return "mask tensor" in point.get("variant", "")
 
 
 def _has_pattern(point: Point) -> bool:
@@ -50,10 +53,10 @@ def _has_pattern(point: Point) -> bool:
 
 
 def _has_batches(point: Point) -> bool:
-    return "batches" in point["variant"]
+    return "batches" in point.get("variant", "")
 
 
-# Constant, prefix of the SoC names ("" for all), initial value, series that determine it, and the used points of them.
+# Constant, its SoC ("" for all), initial value, series that determine it, and the used points of them.
 Fit = tuple[str, str, float, tuple[str, ...], Callable[[Point], bool] | None]
 ROWS_IN, ROWS_OUT, ROWS = "akl_rows_gm_to_ub", "akl_rows_ub_to_gm", "akl_rows_followup"
 SMALL, SINGLE, MASK = "akl_stream_small", "akl_single_copy", "akl_gather_mask"
@@ -68,7 +71,7 @@ FITS: tuple[Fit, ...] = (
     ("dma_fragment_read_crowded_cycles", "", 6.2, (ROWS_IN, ROWS), None),
     ("dma_fragment_write_cycles", "", 2.2, (ROWS_OUT, ROWS), None),
     ("dma_fragment_write_crowded_cycles", "", 9, (ROWS_OUT, ROWS), None),
-    ("port_first_touch_bytes_per_cycle_per_core", "Ascend910_93", 20.4, ("akl_stream_64mib",), None),
+    ("port_first_touch_bytes_per_cycle_per_core", "Ascend910_9382", 20.4, ("akl_stream_64mib",), None),
     ("dma_fragment_first_touch_cycles", "", 1.8, ("data_copy_l1",), None),
     ("gather_mask_cycles_per_repeat", "", 2.5, (MASK,), _has_pattern),
     ("gather_mask_tensor_cycles", "", 48, (MASK,), _has_tensor),
@@ -77,11 +80,13 @@ FITS: tuple[Fit, ...] = (
     ("gm_bandwidth_bytes_per_s", "", 1.45e12, ("data_copy_ub", "add_8192"), _has_long_copies),
     ("gm_bandwidth_bytes_per_s", "Ascend910B4", 0.65e12, ("polar_bcast_910b4",), _has_batches),
     ("l2_write_back_share", "", 0.5, ("add_8192", "nd2nz_ub", "cann_bench_sigmoid"), None),
-    ("mmad_issue_cycles", "", 10, ("matmul_8192", "matmul_basic_8192"), None),
-    ("l1_load_issue_cycles", "", 22, ("matmul_8192", "matmul_basic_8192"), None),
     ("host_launch_seconds", "", 25e-6, ("geluv2_host_9382",), _is_single),
 )
+PIPES = ("mmad_issue_cycles", "l1_load_issue_cycles")  # from busy times of pipes
 STEPS = (0.8, 0.9, 0.95, 0.98, 1.0, 1.02, 1.05, 1.1, 1.25)
+# If the value or its spread is at a border of the window, the window grows by these steps, at most so many times.
+LOWER, HIGHER, GROWTHS = (0.9, 0.8), (1.1, 1.25), 4
+LIMITS = {"l2_write_back_share": 1.0}  # the largest possible values
 SPREAD = 0.01  # increase of the mean error that determines the range of a constant
 
 
@@ -103,7 +108,7 @@ def mean_error(points: Sequence[Point]) -> float:
 def replacing(model: Mapping[str, Any]) -> dict[str, str]:
     """Return the environment variable that makes launches use the fitted constants of a model."""
     pairs = []
-    for name in dict.fromkeys(name for name, *_ in FITS):
+    for name in dict.fromkeys((*(name for name, *_ in FITS), *PIPES)):
         entry = model["constants"][name]
         pairs.append(f"{name}={entry['value']!r}")
         pairs += [f"{soc}:{name}={own['value']!r}" for soc, own in entry.get("soc", {}).items()]
@@ -111,36 +116,70 @@ def replacing(model: Mapping[str, Any]) -> dict[str, str]:
 
 
 def set_constant(model: dict[str, Any], name: str, soc: str, facts: Mapping[str, Any]) -> None:
-    """Set the properties of a constant, for all SoCs or for those with a name prefix."""
+    """Set the properties of a constant, for all SoCs or for one; other SoCs can have its value and spread."""
     entry = model["constants"][name]
-    for one in [own for key, own in entry.get("soc", {}).items() if key.startswith(soc)] if soc else [entry]:
-        one.update(facts)
+    own = entry["soc"][soc] if soc else entry
+    own.pop("border", None)
+    own.update(facts)
+    for other in entry.get("soc", {}).values():
+        if soc and other.get("same_as") == soc:
+            other.update({key: facts[key] for key in ("value", "spread") if key in facts})
 
 
 def fit_constant(model: dict[str, Any], name: str, soc: str, start: float, points: Sequence[Point]) -> dict[str, Any]:
-    """Return value and spread of a constant on its points."""
+    """Return value and spread of a constant on its points.
+
+    `border` is the searched window if the value or the spread ends there.
+    """
     found: dict[float, float] = {}
-    for step in STEPS:
-        value = _digits(start * step)
-        set_constant(model, name, soc, {"value": value})
-        with variables(replacing(model)):
-            found[value] = mean_error(points)
-    best = min(found, key=lambda value: (round(found[value], 5), abs(value - start)))
-    near = [value for value, error in found.items() if error <= found[best] + SPREAD]
-    return {"value": best, "spread": [min(near), max(near)]}
+
+    def search(values: Sequence[float]) -> tuple[float, list[float]]:
+        for value in values:
+            set_constant(model, name, soc, {"value": value})
+            with variables(replacing(model)):
+                found[value] = mean_error(points)
+        best = min(found, key=lambda value: (round(found[value], 5), abs(value - start)))
+        near = [value for value, error in found.items() if error <= found[best] + SPREAD]
+        return best, [min(near), max(near)]
+
+    limit = LIMITS.get(name, math.inf)
+    best, spread = search([min(_digits(start * step), limit) for step in STEPS])
+    for _ in range(GROWTHS):
+        low, high = min(found), max(found)
+        more = [_digits(low * step) for step in LOWER if spread[0] == low]
+        more += [min(_digits(high * step), limit) for step in HIGHER if spread[1] == high < limit]
+        if not more:
+            break
+        best, spread = search(more)
+    set_constant(model, name, soc, {"value": best})
+    window = [min(found), max(found)]
+    is_at_border = spread[0] == window[0] or spread[1] == window[1] < limit
+    return {"value": best, "spread": spread} | ({"border": window} if is_at_border else {})
 
 
 def fit_model(model: dict[str, Any], points: Sequence[Point]) -> None:
     """Fit all constants, one after another."""
+    for name, facts in instruction_costs(points).items():
+        set_constant(model, name, "", facts | {"status": "fitted"})
+        _report(name, facts)
     values = {(name, soc): start for name, soc, start, *_ in FITS}
     for (name, soc), start in values.items():
         set_constant(model, name, soc, {"value": start})
     for name, soc, start, series, chosen in FITS:
         shown = [point for point in points if point["series"] in series and (chosen is None or chosen(point))]
+        if not shown:
+            raise UserError(f"--points: got no point for {name}, expected points of {', '.join(series)}")
         facts = fit_constant(model, name, soc, start, shown)
         set_constant(model, name, soc, facts | {"status": "fitted", "source": ", ".join(series)})
-        low, high = facts["spread"]
-        typer.echo(f"{name} {soc}: {facts['value']:g} ({low:g} to {high:g})")
+        _report(f"{name} {soc}".strip(), facts)
+
+
+def _report(name: str, facts: Mapping[str, Any]) -> None:
+    """Print value and spread of a constant, and whether they are at the border of the searched window."""
+    low, high = facts["spread"]
+    border = facts.get("border")
+    note = f"; at the border of the window {border[0]:g} to {border[1]:g}" if border else ""
+    typer.echo(f"{name}: {facts['value']:g} ({low:g} to {high:g}){note}")
 
 
 def as_text(data: Any) -> str:
@@ -174,8 +213,7 @@ def refitted(model: Mapping[str, Any], series: str, points: Sequence[Point]) -> 
         fitted = [point for point in points if point["series"] in used and (chosen is None or chosen(point))]
         if fitted:
             entry = own["constants"][name]
-            socs = [value for key, value in entry.get("soc", {}).items() if soc and key.startswith(soc)]
-            start = (socs or [entry])[0]["value"]
+            start = (entry["soc"][soc] if soc else entry)["value"]
             set_constant(own, name, soc, fit_constant(own, name, soc, start, fitted))
     return replacing(own)
 
@@ -187,7 +225,12 @@ def main(
     constants: Annotated[bool, typer.Option(help="Fit the constants; otherwise the structures only.")] = True,
 ) -> None:
     """Fit, and write or compare the files."""
-    given = load_points(points)
+    given = []
+    for point in load_points(points):
+        if problem := next(problems_of(point), ""):
+            typer.echo(f"not used: {point['id']}: {problem}")
+        else:
+            given.append(point)
     before = {path: path.read_text(encoding="utf-8") for path in (MODEL, STRUCTURES)}
     model = json.loads(before[MODEL])
     table_of = {name: fit_structures.unfitted(structure) for name, structure in structures().items()}

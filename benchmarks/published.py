@@ -3,7 +3,8 @@
 Usage: python benchmarks/published.py [--points FILE.json] [--json OUT] [--series A,B]
 
 The file has the structure of the published points: `points` with id, series, device, shapes, dtypes, tiling, total_us.
-The kernels are in benchmarks/published. error = estimate / measured - 1; median and worst are of its absolute value.
+The kernels are in benchmarks/published. error = estimate / measured - 1; the median is that of its absolute value, the
+worst error is the largest one with its sign, point and reason.
 Exit code: 0 ok, 2 bad input.
 """
 
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from points.evaluate import POINTS, Row, evaluate, load_points, summary_of
+from points.errors import worst_of
+from points.evaluate import POINTS, Row, evaluate, load_points
 from script import command, table
 
 from opforge.codegen.errors import UserError
@@ -25,15 +27,30 @@ def _percent(value: float) -> str:
     return f"{value:+.1%}"
 
 
-def series_table(rows: list[Row]) -> str:
+def _median(rows: list[Row]) -> float:
+    return statistics.median(abs(row["error"]) for row in rows)
+
+
+def series_of(rows: list[Row]) -> dict[str, Row]:
     """Return points, median and worst error of each series."""
-    lines = [("series", "points", "median of |error|", "worst error", "worst point")]
+    found = {}
     for name in dict.fromkeys(row["series"] for row in rows):
         own = [row for row in rows if row["series"] == name]
-        worst = max(own, key=lambda row: abs(row["error"]))
-        median = statistics.median(abs(row["error"]) for row in own)
-        lines.append((name, str(len(own)), f"{median:.1%}", _percent(worst["error"]), worst["id"].partition("/")[2]))
-    return table(lines)
+        found[name] = {"points": len(own), "median": _median(own), "worst": worst_of(own)}
+    return found
+
+
+def _summary_text(series: dict[str, Row]) -> str:
+    """Return a table of the series, and the reasons of their large errors."""
+    lines = [("series", "points", "median of |error|", "worst error", "worst point")]
+    reasons = []
+    for name, facts in series.items():
+        worst = facts["worst"]
+        median, error, point = f"{facts['median']:.1%}", _percent(worst["error"]), worst["id"].partition("/")[2]
+        lines.append((name, str(facts["points"]), median, error, point))
+        if worst["reason"]:
+            reasons.append(f"{worst['id']} {error}: {worst['reason']}")
+    return "\n".join((table(lines), "", *reasons))
 
 
 def main(
@@ -58,14 +75,17 @@ def main(
     typer.echo(table(lines))
     for entry in skipped:
         typer.echo(f"not run: {entry['id']}: {entry['reason']}")
-    summary = summary_of(rows, skipped)
+    found: Row = {"points": rows, "skipped": skipped, "median": None, "worst": None, "series": series_of(rows)}
     text = ""
     if rows:
-        typer.echo(f"\n{series_table(rows)}\n")
-        text = f": median of |error| {summary['median']:.1%}, worst {summary['worst']:.1%}"
+        worst = worst_of(rows)
+        found |= {"median": _median(rows), "worst": worst}
+        typer.echo(f"\n{_summary_text(found['series'])}\n")
+        text = f": median of |error| {found['median']:.1%}, worst {_percent(worst['error'])} ({worst['id']})"
+        text += f": {worst['reason']}" if worst["reason"] else ""
     typer.echo(f"{len(rows)} of {len(given)} points{text}")
     if json_out is not None:
-        write_files([json_file(json_out, summary)])
+        write_files([json_file(json_out, found)])
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 Usage: python benchmarks/vendor.py [--ops-math DIR] [--ops-nn DIR] [--ops-transformer DIR] [--json FILE]
 
-The clones stay unmodified. The tiling data of GroupedBiasAddGrad come from the unit test of the kernel in the clone,
-which is read as text. Those of the other kernels follow from shapes, attributes and chip. Both kernels get the same
-inputs, in one process and with the same model. Times are estimates. Operators that cannot run are listed with the
-reason. Columns: bytes = first-touch bytes over minimal bytes, bal = busiest core over the mean, ratio = estimate over
-that of this project, difference = largest difference of the numbers over their largest value, findings with the checks
-of a device, and with all checks (strict). Exit code: 0 ok, 2 bad input.
+At least one clone is necessary. The clones stay unmodified. The tiling data of GroupedBiasAddGrad come from the unit
+test of the kernel in the clone, which is read as text. Those of the other kernels follow from shapes, attributes and
+chip. Both kernels get the same inputs, in one process and with the same model. Times are estimates. Operators that
+cannot run are listed with the reason. Columns: bytes = first-touch bytes over minimal bytes, bal = busiest core over
+the mean, ratio = estimate over that of this project, difference = largest difference of the numbers over their largest
+value, findings with the checks of a device, and with all checks (strict). Exit code: 0 ok, 2 bad input.
 """
 
 from __future__ import annotations
@@ -151,6 +151,8 @@ def main(
     """Print the table."""
     clones = {"ops-math": ops_math, "ops-nn": ops_nn, "ops-transformer": ops_transformer}
     given = {name: path for name, path in clones.items() if path is not None}
+    if not given:
+        raise UserError(f"got no clone, expected at least one of {', '.join(f'--{name} DIR' for name in clones)}")
     for name, path in given.items():
         if not path.is_dir():
             raise UserError(f"--{name}: got {path_text(path)}, expected the folder of a clone")

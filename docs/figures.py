@@ -11,11 +11,18 @@ BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 OPERATORS = BENCHMARKS / "baseline.json"
 MODEL = BENCHMARKS.parent / "twin" / "npu_model.json"
 FRONTEND = BENCHMARKS / "frontend.json"
-RATIOS = ("bytes", "eff", "bal")
+REASONS = BENCHMARKS / "published" / "reasons.json"
+RATIOS = ("bytes", "eff", "of_floor", "bal")
+TIMES = ("estimate_us", "bound_us", "floor_us")
+LARGE = 0.2  # errors of this size have a reason
 _MEANING = """All values are **estimates** of the time model for an Ascend 910B1. Nothing was measured on a device.
 
 - `bytes`: bytes transferred from and to global memory, divided by the minimum.
-- `eff`: lower bound of the time, divided by the estimated time without launch overhead.
+- `eff`: bound of the time, divided by the estimated time without launch overhead. The bound contains only bytes and
+  multiplications.
+- `of_floor`: floor of the time, divided by the same time. The floor is the time that every kernel of the case needs at
+  least: the bound, or the issue of the DMAs, the latency of dependent copies, the padded blocks of the cube unit, and
+  barriers.
 - `bal`: time of the busiest core, divided by the mean of all cores."""
 
 
@@ -34,12 +41,18 @@ def operator_rows(op_type: str) -> list[tuple[str, str, dict[str, float]]]:
 def operator_section(op_type: str) -> str:
     """Return the section of an operator page with the estimates, empty if there is no record."""
     rows = [
-        [name, dtype, *(f"{figures[ratio]:.2f}" for ratio in RATIOS), f"{figures['dma_count']:,.0f}"]
+        [
+            name,
+            dtype,
+            *(f"{figures[ratio]:.2f}" for ratio in RATIOS),
+            *(f"{figures[time]:.1f}" for time in TIMES),
+            f"{figures['dma_count']:,.0f}",
+        ]
         for name, dtype, figures in operator_rows(op_type)
     ]
     if not rows:
         return ""
-    table = _table(["case", "dtype", *RATIOS, "DMAs"], rows)
+    table = _table(["case", "dtype", *RATIOS, "estimate us", "bound us", "floor us", "DMAs"], rows)
     command = f"python benchmarks/operators.py --operators {op_type}"
     return f"\n## Estimated performance\n\n{_MEANING}\n\n```console\n$ {command}\n```\n\n{table}"
 
@@ -100,14 +113,29 @@ def error_table() -> str:
         for name in fitted
     ]
     heads = [f"{figure}, {fit}" for fit in ("in the fit", "left out") for figure in ("median", "80 %", "worst")]
-    return "\n" + _table(["kernels", "points", *heads], rows)
+    return "\n" + _table(["kernels", "points", *heads], rows) + _large_errors(errors)
+
+
+def _large_errors(errors: dict[str, Any]) -> str:
+    """Return the points with the worst error of all kernels and of each series, with the reasons of large errors."""
+    reasons = json.loads(REASONS.read_text(encoding="utf-8"))
+    named = {f"**all**, {errors['all']['worst_point']}": errors["all"]}
+    named |= {facts["worst_point"]: facts for facts in errors["series"].values() if abs(facts["worst"]) >= LARGE}
+    rows = []
+    for name, facts in named.items():
+        point = facts["worst_point"]
+        reason = reasons["points"].get(point) or reasons["series"].get(point.partition("/")[0], "Not known.")
+        rows.append([name, f"{100 * facts['worst']:+.0f} %", reason])
+    table = _table(["point", "error", "reason"], rows)
+    text = "The worst point of all kernels, and that of each series with an error of 20 % or more:"
+    return f"\n\n### Large errors\n\n{text}\n\n{table}"
 
 
 def _summaries(op_types: Sequence[str]) -> Iterator[list[str]]:
     for op_type in op_types:
         rows = [figures for _, _, figures in operator_rows(op_type)]
         if rows:
-            ranges = [sorted((row[ratio] for row in rows), reverse=ratio == "eff") for ratio in RATIOS]
+            ranges = [sorted((row[ratio] for row in rows), reverse=ratio in {"eff", "of_floor"}) for ratio in RATIOS]
             link = f"[{op_type}](../../operators/aclnn{op_type}.md#estimated-performance)"
             yield [link, str(len(rows)), *(f"{values[0]:.2f} to {values[-1]:.2f}" for values in ranges)]
 

@@ -10,10 +10,9 @@ from typing import Any
 from opforge.codegen.data.products import SOCS
 
 from .runner import Launch, NotRunError, constant, report_of
-from .series import Point, soc_of
+from .series import Point, dtype_of, item_bytes, soc_of
 
 Evaluate = Callable[[Point], float]
-_MHZ_9382 = 1800
 _ALL = 1 << 40
 _LANES = 64  # elements of 4 bytes in a repeat
 
@@ -21,7 +20,7 @@ _LANES = 64  # elements of 4 bytes in a repeat
 def seconds_of(report: dict[str, Any], point: Point) -> tuple[float, float, float]:
     """Return the time of the slowest core, of global memory and of L2 in us; the clock is that of the chip."""
     soc = SOCS[soc_of(point)]
-    mhz = point.get("chip", {}).get("mhz") or (_MHZ_9382 if "9382" in point["device"] else soc.mhz)
+    mhz = point.get("chip", {}).get("mhz") or soc.mhz
     core = sum(phase["core_us"] for phase in report["phases"]) * soc.mhz / mhz
     return core, sum(phase["gm_us"] for phase in report["phases"]), sum(phase["l2_us"] for phase in report["phases"])
 
@@ -60,8 +59,16 @@ def dma_loop(point: Point) -> float:
     return _per_round(make, point, rounds) / copies
 
 
+def _require_item(point: Point, count: int) -> None:
+    """Reject a point whose elements have another size than those of the kernel."""
+    dtype = dtype_of(point)
+    if item_bytes(dtype) != count:
+        raise NotRunError(f"dtypes: got {dtype}, expected {count} bytes per element, as in the kernel of the series")
+
+
 def gather_mask(point: Point) -> float:
     """Return the time of a loop of GatherMask with a wait in each iteration."""
+    _require_item(point, 4)
     tiling = point["tiling"]
     found = re.search(r"pattern (\d)", point["variant"])
     pattern = 0 if "mask tensor" in point["variant"] else int(found[1]) if found else 7
@@ -77,6 +84,7 @@ def gather_mask(point: Point) -> float:
 
 def copied_tiles(point: Point) -> float:
     """Return the time of copies of matrix tiles to the unified buffer or to L1, without waits."""
+    _require_item(point, 2)
     (rows, columns) = point["shapes"][0]
     tile_rows, tile_columns = point["tiling"]["tile"]
     blocks = point["tiling"]["block_dim"]
@@ -102,6 +110,7 @@ def copied_tiles(point: Point) -> float:
 
 def addition(point: Point) -> float:
     """Return the time of an addition of two float16 matrices."""
+    _require_item(point, 2)
     tiling = point["tiling"]
     elements, tile = math.prod(point["shapes"][0]), tiling["tile_elements"]
     is_scalar = "scalar loop" in point["variant"]
@@ -133,6 +142,7 @@ def addition(point: Point) -> float:
 
 def fractals(point: Point) -> float:
     """Return the time of ND to NZ in the unified buffer."""
+    _require_item(point, 2)
     (rows, columns) = point["shapes"][0]
     tiling = point["tiling"]
     values = (rows, columns, *tiling["tile"], tiling.get("dst_stride_blocks", tiling["tile"][0]))
@@ -235,12 +245,16 @@ def product(point: Point) -> float:
     single = tiling.get("single_core_mnk") or tiling.get("single_core_mn")
     step = tiling.get("stepK", 4)
     is_norm = "Norm template" in point["variant"]
+    halves = item_bytes(dtype_of(point)) / 2  # of an element: the kernel has elements of 2 bytes
+    base = tiling.get("base_mnk") or tiling.get("l0_mnk") or (128, 256, 64 / halves)
     steps = (1, 1) if is_norm else (tiling.get("stepKa", step), tiling.get("stepKb", step))
     gemm = Gemm(
-        *(shapes[name] for name in "mnk"),
+        shapes["m"],
+        shapes["n"],
+        max(16, round(shapes["k"] * halves)),
         soc_of(point),
         blocks=tiling.get("block_dim"),
-        base=tiling.get("base_mnk") or tiling.get("l0_mnk"),
+        base=(*base[:2], round(base[2] * halves)),
         grid=grid,
         core=tuple(single[:2]) if single else None,
         steps=steps,

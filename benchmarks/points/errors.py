@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .evaluate import DESCRIBED
-from .series import Point, soc_of
+from .runner import KERNELS
+from .series import Point, named_soc
 
 _LOW, _HIGH = 0.1, 0.9  # of the errors
+LARGE = 0.2  # An error of this size needs a reason.
+
+
+def worst_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return id and error of the row with the largest error; for a large error, its reason."""
+    worst = max(rows, key=lambda row: abs(float(row["error"])))
+    reason = reason_of(worst) if abs(worst["error"]) >= LARGE else ""
+    return {"id": worst["id"], "error": worst["error"], "reason": reason}
+
+
+def reason_of(row: Mapping[str, Any]) -> str:
+    """Return the reason for a large error of a point."""
+    reasons = json.loads((KERNELS / "reasons.json").read_text(encoding="utf-8"))
+    known = reasons["points"].get(row["id"]) or reasons["series"].get(row["series"])
+    return str(known or "Not known.")
 
 
 def _quantile(values: Sequence[float], share: float) -> float:
@@ -22,32 +39,35 @@ def _quantile(values: Sequence[float], share: float) -> float:
 def distribution(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return median and range of the errors of described kernels, of generic ones, and of all."""
     kinds = {
-        "described": [row["error"] for row in rows if row["series"] in DESCRIBED],
-        "generic": [row["error"] for row in rows if row["series"] not in DESCRIBED],
-        "all": [row["error"] for row in rows],
+        "described": [row for row in rows if row["series"] in DESCRIBED],
+        "generic": [row for row in rows if row["series"] not in DESCRIBED],
+        "all": rows,
     }
-    return {kind: _facts(values) for kind, values in kinds.items() if values}
+    return {kind: _facts(own) for kind, own in kinds.items() if own}
 
 
-def _facts(values: Sequence[float]) -> dict[str, Any]:
+def _facts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    values = [row["error"] for row in rows]
+    worst = worst_of(rows)
     return {
         "points": len(values),
         "median": round(statistics.median(map(abs, values)), 4),
         "low": round(_quantile(values, _LOW), 4),
         "high": round(_quantile(values, _HIGH), 4),
-        "worst": round(max(values, key=abs), 4),
+        "worst": round(worst["error"], 4),
+        "worst_point": worst["id"],
     }
 
 
 def by_series(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the same for each series."""
     names = dict.fromkeys(row["series"] for row in rows)
-    return {name: _facts([row["error"] for row in rows if row["series"] == name]) for name in names}
+    return {name: _facts([row for row in rows if row["series"] == name]) for name in names}
 
 
 def calibrated(points: Sequence[Point], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the SoCs of the points that run, and the shortest and the longest time of a kernel."""
+    """Return the SoCs that the evaluated points name, and the shortest and the longest time of a kernel."""
     times = {row["id"]: row["measured_us"] for row in rows}
     known = [point for point in points if point["id"] in times]
-    kernels = [times[point["id"]] for point in known if "counter" not in point["timing"]]
-    return {"socs": sorted({soc_of(point) for point in known}), "us": [min(kernels), max(kernels)]}
+    kernels = [times[point["id"]] for point in known if "counter" not in point.get("timing", "")]
+    return {"socs": sorted({named_soc(point) for point in known} - {""}), "us": [min(kernels), max(kernels)]}

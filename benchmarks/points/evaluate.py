@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,12 @@ from typing_extensions import TypedDict
 from opforge.codegen.untrusted import read_json
 
 from . import described
+from .form import problems_of
 from .generic import generic
 from .runner import NotRunError
 from .series import Point
 
 Row = dict[str, Any]
-# Beyond these limits, a value is an error of the file.
-_MEASURED_US = (1e-3, 1e9)
-_MOST_BLOCKS = 1024
 
 
 class _Point(TypedDict):
@@ -75,7 +72,12 @@ def load_points(path: Path) -> list[Point]:
         UserError: The file cannot be read, or has another form.
     """
     data = read_json(path, _FORM, "file of points", "correct the file")
-    return [{**point, "tiling": point["tiling"] or {}} for point in data["points"]]
+    return [{**point, "tiling": _stated(point["tiling"] or {})} for point in data["points"]]
+
+
+def _stated(tiling: Any) -> Any:
+    """Return the fields of a tiling that have a value."""
+    return {name: value for name, value in tiling.items() if value is not None} if isinstance(tiling, dict) else tiling
 
 
 def estimate_of(point: Point) -> float:
@@ -87,28 +89,33 @@ def estimate_of(point: Point) -> float:
     measured = point["total_us"]
     if measured is None:
         raise NotRunError("the source states no time of the kernel")
-    if not isinstance(measured, int | float) or isinstance(measured, bool):
-        raise NotRunError(f"total_us: got a value of the type {type(measured).__name__}, expected a number")
-    if not _MEASURED_US[0] <= measured <= _MEASURED_US[1]:
-        raise NotRunError("total_us: got a time out of range, expected {:g} to {:g} us".format(*_MEASURED_US))
-    tiling = point["tiling"]
-    blocks = tiling.get("block_dim") if isinstance(tiling, dict) else None
-    if isinstance(blocks, int) and blocks > _MOST_BLOCKS:
-        raise NotRunError(f"tiling.block_dim: got more than {_MOST_BLOCKS} blocks")
+    for problem in problems_of(point):
+        raise NotRunError(problem)
     try:
         return DESCRIBED.get(point["series"], generic)(point)
     except KeyError as error:
-        raise NotRunError(f"the point has no field {error}") from error
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, MemoryError) as error:
-        raise NotRunError(f"a field that the kernel needs has another form: {error!r}") from error
+        raise NotRunError(f"the point has no field {error}, which the kernel of its series needs") from error
+    except MemoryError as error:
+        raise NotRunError("the tensors of the point do not fit into the memory of this computer") from error
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise NotRunError(
+            f"shapes, dtypes and tiling do not fit each other: got those of {point['series']} in another combination,"
+            " expected the combination of the points in benchmarks/published/points.json"
+        ) from error
 
 
 def evaluate(points: Sequence[Point]) -> tuple[list[Row], list[Row]]:
     """Return the evaluated points and the skipped ones."""
     rows: list[Row] = []
     skipped: list[Row] = []
+    names: set[str] = set()
     for point in points:
         head = {"id": point["id"], "series": point["series"]}
+        if point["id"] in names:
+            reason = "id: got the id of an earlier point, expected another one; only the first one is evaluated"
+            skipped.append({"id": point["id"], "reason": reason})
+            continue
+        names.add(point["id"])
         try:
             estimate = estimate_of(point)
         except NotRunError as error:
@@ -117,14 +124,3 @@ def evaluate(points: Sequence[Point]) -> tuple[list[Row], list[Row]]:
         measured = float(point["total_us"])
         rows.append(head | {"measured_us": measured, "estimated_us": estimate, "error": estimate / measured - 1})
     return rows, skipped
-
-
-def summary_of(rows: Sequence[Row], skipped: Sequence[Row]) -> dict[str, Any]:
-    """Return the content of the JSON file."""
-    errors = [abs(row["error"]) for row in rows]
-    return {
-        "points": list(rows),
-        "skipped": list(skipped),
-        "median": statistics.median(errors) if errors else None,
-        "worst": max(errors) if errors else None,
-    }

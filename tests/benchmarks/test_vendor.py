@@ -131,9 +131,17 @@ def test_wrong_clones_are_one_message(tmp_path, options):
     assert "Traceback" not in done.stderr
 
 
-def test_without_clones_each_kernel_has_its_reason(public):
+def test_kernels_that_do_not_run_have_their_reason(public, monkeypatch, tmp_path, capsys):
+    vendor = importlib.import_module("vendor")
+    kernels = [kernel for kernel in public.KERNELS if kernel.reason or kernel.clone != "ops-nn"]
+    monkeypatch.setattr(vendor, "KERNELS", kernels)
+    vendor.main(ops_nn=tmp_path)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("not run: ")]
+    assert len(lines) == len(kernels)
+    assert [line.endswith("is not given") for line in lines] == [kernel.clone != "ops-nn" for kernel in kernels]
+
+
+def test_without_clones_the_options_are_named():
     done = subprocess.run([sys.executable, str(BENCHMARKS / "vendor.py")], capture_output=True, text=True, check=False)
-    assert done.returncode == 0
-    lines = [line for line in done.stdout.splitlines() if line.startswith("not run: ")]
-    assert len(lines) == len(public.KERNELS)
-    assert all("is not given" in line for line in lines)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "got no clone, expected at least one of --ops-math DIR" in done.stderr

@@ -77,8 +77,25 @@ def test_recorded_figures_are_on_the_site_with_their_commands(site):
     assert [row["what"] for row in rows if row["what"] not in shown] == []
     for key, figures in json.loads((ROOT / "benchmarks" / "baseline.json").read_text()).items():
         page = out / "operators" / f"aclnn{key.split()[0]}.html"
-        assert f"<td><p>{figures['dma_count']:,}</p></td>" in page.read_text()
+        shares = (f"{figures[name]:.2f}" for name in ("eff", "of_floor"))
+        times = (f"{figures[name]:.1f}" for name in ("estimate_us", "bound_us", "floor_us"))
+        cells = [f"<td><p>{text}</p></td>" for text in (*shares, *times, f"{figures['dma_count']:,}")]
+        assert [cell for cell in cells if cell not in page.read_text()] == []
         assert "estimates" in page.read_text()
+
+
+def test_large_errors_of_the_time_model_have_reasons(site):
+    _, out = site
+    page = (out / "docs" / "explanation" / "model-error.html").read_text()
+    errors = json.loads((ROOT / "twin" / "npu_model.json").read_text())["errors"]
+    large = [facts for facts in (errors["all"], *errors["series"].values()) if abs(facts["worst"]) >= 0.2]
+    reasons = json.loads((ROOT / "benchmarks" / "published" / "reasons.json").read_text())
+    shown = re.sub(r"<[^>]+>", "", page)
+    for facts in large:
+        point = facts["worst_point"]
+        assert point in shown
+        assert f"{100 * facts['worst']:+.0f} %" in shown
+        assert reasons["points"].get(point, reasons["series"].get(point.split("/")[0], "Not known.")) in shown
 
 
 def test_pages_have_no_dead_links_and_load_no_external_files(site):

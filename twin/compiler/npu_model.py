@@ -76,7 +76,7 @@ def outside_range(us: float, soc: str, *, is_mixed: bool = False) -> list[str]:
     known = npu_model()["errors"]["calibrated"]
     reasons = []
     if soc not in known["socs"]:
-        reasons.append(f"no published times of {soc}, expected {', '.join(known['socs'])}")
+        reasons.append(f"no evaluated published times of {soc}, expected {', '.join(known['socs'])}")
     low, high = known["us"]
     if not low <= us <= high:
         reasons.append(f"{us:.4g} us, published times are {low:.4g} to {high:.4g} us")

@@ -1,0 +1,129 @@
+"""Check the fields of a published point: each wrong value is a reason with its place."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from opforge.codegen.printing import shown
+
+# Larger numbers are errors of the file.
+_LARGEST = 1 << 40
+_MEASURED_US = (1e-3, 1e9)
+_MOST_BLOCKS = 1024
+_MOST_DEPTH = 3  # of shapes: lists of tensors
+_DTYPE = re.compile(r"((float|fp|u?int)(8|16|32|64)|b(float|f)16|complex(64|128)|int4|bool)( .*)?")
+_AMOUNT = re.compile(r"[1-9]\d{0,9}(\.\d{1,9})?[KM]?")
+_GRID = re.compile(r"[1-9]\d{0,3}x[1-9]\d{0,3}")
+Kind = tuple[str, Callable[[Any], bool]]
+
+
+def _is_int(value: Any, least: int = 1, most: int = _LARGEST) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _is_amount(value: Any) -> bool:
+    """Return whether a value is a number of elements: 4096, 134M."""
+    return _is_int(value) or (isinstance(value, str) and _AMOUNT.fullmatch(value) is not None)
+
+
+def _is_dtype(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and _DTYPE.fullmatch(value) is not None)
+
+
+def _is_shape(value: Any, depth: int = 0) -> bool:
+    if isinstance(value, list):
+        return depth < _MOST_DEPTH and all(_is_shape(size, depth + 1) for size in value)
+    return value is None or (depth > 0 and _is_int(value, 0))
+
+
+def _sizes(count: int) -> Kind:
+    return (
+        f"a list of {count} sizes from 1",
+        lambda value: isinstance(value, list) and len(value) == count and all(map(_is_int, value)),
+    )
+
+
+_COUNT: Kind = ("an integer from 1", _is_int)
+_BYTES: Kind = ("an integer from 0", lambda value: _is_int(value, 0))
+_SIGNED: Kind = ("an integer", lambda value: _is_int(value, -_LARGEST))
+_TEXT: Kind = ("a text", lambda value: isinstance(value, str))
+_FLAG: Kind = ("true or false", lambda value: isinstance(value, bool))
+_TABLE: Kind = ("an object", lambda value: isinstance(value, dict))
+_US: Kind = (
+    "a number from {:g} to {:g}".format(*_MEASURED_US),
+    lambda value: (
+        isinstance(value, int | float) and not isinstance(value, bool) and _MEASURED_US[0] <= value <= _MEASURED_US[1]
+    ),
+)
+_RATE: Kind = ("a number above 0", lambda value: isinstance(value, int | float) and 0 < value < math.inf)
+
+_POINT: Mapping[str, Kind] = {
+    "total_us": _US,
+    "operator": _TEXT,
+    "variant": _TEXT,
+    "timing": _TEXT,
+    "chip": _TABLE,
+    "gm_bytes": _TABLE,
+    "tiling": _TABLE,
+    "shapes": ("lists of sizes, or an object with sizes", lambda value: isinstance(value, dict) or _is_shape(value)),
+    "dtypes": (
+        "a dtype as float16, or a list of dtypes",
+        lambda value: (bool(value) and all(map(_is_dtype, value))) if isinstance(value, list) else _is_dtype(value),
+    ),
+}
+_CHIP: Mapping[str, Kind] = {"mhz": _RATE}
+_MOVED: Mapping[str, Kind] = {"read": _BYTES, "written": _BYTES}
+_AMOUNTS: Kind = ("a number of elements as 4096 or 16M", _is_amount)
+_SHAPES: Mapping[str, Kind] = {
+    **dict.fromkeys(("m", "n", "k", "s0", "s1", "head"), _COUNT),
+    **dict.fromkeys(("elements", "out_elements_about"), _AMOUNTS),
+}
+_TILING: Mapping[str, Kind] = {
+    "block_dim": (
+        f"1 to {_MOST_BLOCKS} blocks, or a text",
+        lambda value: isinstance(value, str) or _is_int(value, 1, _MOST_BLOCKS),
+    ),
+    "gm_gap_bytes": _BYTES,
+    "attrs": _TABLE,
+    "core_grid": ("a grid as 2x12", lambda value: isinstance(value, str) and _GRID.fullmatch(value) is not None),
+    "tile": _sizes(2),
+    "single_core_mn": _sizes(2),
+    **dict.fromkeys(("buffers", "ub_offsets", "l2_hint", "data", "kernel_type"), _TEXT),
+    **dict.fromkeys(("base_mnk", "l0_mnk", "single_core_mnk"), _sizes(3)),
+    **dict.fromkeys(("rows", "row_bytes", "dma_bytes", "tile_elements", "repeats", "elements"), _COUNT),
+    **dict.fromkeys(("copies_per_batch", "copies_in_flight", "batches_in_flight"), _COUNT),
+    **dict.fromkeys(("stepK", "stepKa", "stepKb", "dst_stride_blocks"), _COUNT),
+}
+_ATTRS: Mapping[str, Kind] = {
+    "dim": _SIGNED,
+    "k": _COUNT,
+    "num_groups": _COUNT,
+    "inputLayout": _TEXT,
+    "is_causal": _FLAG,
+    "transpose_weight": _FLAG,
+    "group_list": (
+        "a list of integers from 0",
+        lambda value: isinstance(value, list) and all(_is_int(end, 0) for end in value),
+    ),
+}
+
+
+def _wrong(table: Any, kinds: Mapping[str, Kind], place: str = "") -> Iterator[str]:
+    for name, (expected, is_right) in kinds.items():
+        value = table.get(name) if isinstance(table, dict) else None
+        if value is not None and not is_right(value):
+            yield f"{place}{name}: got {shown(value)}, expected {expected}"
+
+
+def problems_of(point: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a reason for each field of a point that has a wrong value; missing fields have none."""
+    tiling = point["tiling"]
+    yield from _wrong(point, _POINT)
+    yield from _wrong(point.get("chip"), _CHIP, "chip.")
+    yield from _wrong(point.get("gm_bytes"), _MOVED, "gm_bytes.")
+    yield from _wrong(point["shapes"], _SHAPES, "shapes.")
+    yield from _wrong(tiling, _TILING, "tiling.")
+    yield from _wrong(tiling.get("attrs") if isinstance(tiling, dict) else None, _ATTRS, "tiling.attrs.")
