@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, BinaryIO
 
 from .errors import UserError
@@ -159,6 +159,8 @@ def require_writable(target: Path, inputs: Iterable[Path], what: str) -> None:
             if _is_same(target, path):
                 name = "this file" if path == target else path_text(path)
                 raise UserError(f"{place}: the command also uses {name}; choose another name")
+        with TemporaryFile(dir=target.parent):  # permissions do not show whether a file can be created
+            pass
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(f"{place}: {_reason(error)}; choose another name") from error
 

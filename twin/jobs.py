@@ -29,6 +29,27 @@ Job = TypeVar("Job")
 Row = TypeVar("Row")
 
 
+def require_executor(executor: str) -> None:
+    """Check an executor without jobs.
+
+    Raises:
+        UserError: The executor does not exist, or it does not answer.
+        MissingToolError: dask is not installed.
+    """
+    if address := _dask_address(executor):
+        _client(address)[1].close()
+
+
+def _dask_address(executor: str) -> str:
+    """Return the address of a dask scheduler; empty for local jobs."""
+    kind, _, address = executor.partition(":")
+    if (kind, bool(address)) not in {("local", False), ("dask", True)}:
+        raise UserError(
+            f"--executor: got {shown(executor)}, expected 'local' or 'dask:ADDRESS', as dask:tcp://host:8786"
+        )
+    return address
+
+
 def run_all(
     work: Callable[[Job], Row], jobs: Sequence[Job], count: int, executor: str, finished: Callable[[Row], None]
 ) -> None:
@@ -45,36 +66,36 @@ def run_all(
         UserError: The executor does not exist, or it does not answer.
         MissingToolError: dask is not installed.
     """
-    kind, _, address = executor.partition(":")
-    if kind == "local" and not address:
-        with ThreadPoolExecutor(count or os.cpu_count() or 1) as pool:
-            futures = [pool.submit(work, job) for job in jobs]
-            try:
-                for future in as_completed(futures):
-                    finished(future.result())
-            finally:
-                pool.shutdown(cancel_futures=True)
-    elif kind == "dask" and address:
+    if address := _dask_address(executor):
         _run_on_dask(work, jobs, address, finished)
-    else:
-        raise UserError(
-            f"--executor: got {shown(executor)}, expected 'local' or 'dask:ADDRESS', as dask:tcp://host:8786"
-        )
+        return
+    with ThreadPoolExecutor(count or os.cpu_count() or 1) as pool:
+        futures = [pool.submit(work, job) for job in jobs]
+        try:
+            for future in as_completed(futures):
+                finished(future.result())
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
-def _run_on_dask(
-    work: Callable[[Job], Row], jobs: Sequence[Job], address: str, finished: Callable[[Row], None]
-) -> None:
+def _client(address: str) -> tuple[Any, Any]:
+    """Return the module `distributed` and a client of a scheduler."""
     try:
         distributed: Any = importlib.import_module("distributed")
     except ModuleNotFoundError as error:
         raise not_installed("--executor", "distributed", "dask", "pip install 'opforge[dask]'") from error
     try:
-        client = distributed.Client(address, timeout="20s")
+        return distributed, distributed.Client(address, timeout="20s")
     except (OSError, ValueError) as error:
         raise UserError(
             f"--executor: got '{first_line(error)}' from {shown(address)}, expected the address of a dask scheduler"
         ) from error
+
+
+def _run_on_dask(
+    work: Callable[[Job], Row], jobs: Sequence[Job], address: str, finished: Callable[[Row], None]
+) -> None:
+    distributed, client = _client(address)
     with client:
         futures = [client.submit(work, job, pure=False) for job in jobs]
         for _, row in distributed.as_completed(futures, with_results=True):

@@ -12,7 +12,7 @@ from opforge.codegen.files import NewFile, json_file, require_writable, write_fi
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import build_runtime
 from opforge.twin.compiler.npu_model import require_level
-from opforge.twin.jobs import State, run_all, twin_version
+from opforge.twin.jobs import State, require_executor, run_all, twin_version
 
 from .api_names import Names, count_names
 from .discover import ARCH, Source, find_sources
@@ -55,6 +55,7 @@ def coverage_command(
     for path, what in ((html, "page"), (json_out, "answer")):
         if path is not None:
             require_writable(path, (), what)
+    require_executor(executor)
     build_runtime()
     version = twin_version()
     kept = State(state or Project(BUILTIN_ROOT).build_dir / "twin" / "coverage" / "state.jsonl", Row)

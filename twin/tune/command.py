@@ -17,10 +17,11 @@ from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import build_project
 from opforge.twin.compiler.cache import digest
 from opforge.twin.compiler.npu_model import error_range, outside_texts, range_text, require_level
-from opforge.twin.jobs import State, run_all, twin_version
+from opforge.twin.jobs import State, require_executor, run_all, twin_version
 from opforge.twin.profile.command import calls_to_profile, find_operator
 from opforge.twin.profile.inputs import make_inputs, parse_attrs
 
+from .neighbors import other_chips
 from .worker import ACCEPTED, FAILED, Job, Row, run_one
 
 if TYPE_CHECKING:
@@ -92,7 +93,9 @@ def tune_command(
         make_inputs(spec, call.shapes, call.attrs, dtype, option=f"--case {call.name}" if call.name else "--shape")
     if json_out is not None:
         require_writable(json_out, project.spec_paths(), "report")
-    built = build_project(project, [soc], [op_type], plugin=False)
+    require_executor(options.executor)
+    chips = other_chips(spec, soc)
+    built = build_project(project, [soc, *chips], [op_type], plugin=False)
     if op_type in built.missing:
         raise UserError(f"{op_type}: {built.missing[op_type]} is missing; write it")
     job = Job(
@@ -106,6 +109,7 @@ def tune_command(
         vendor=str(built.vendor_dir),
         setting={constant.name: constant.value for constant in spec.tiling.constants},
         seconds=options.seconds,
+        other_socs=chips,
     )
     search = _Search(project, job, options)
     first = search.rows([job])[0]
@@ -120,10 +124,9 @@ def tune_command(
     best = _best(search, spec, replace(job, expected=first.results), first)
     _print_result(op_type, first, best)
     if json_out is not None:
-        facts: dict[str, Any] = {"schema": SCHEMA, "operator": op_type, "soc": soc}
+        facts = {"schema": SCHEMA, "operator": op_type, "soc": soc, "other_socs": chips}
         facts |= {"error_range": list(error_range()), "before": _facts(first), "best": _facts(best)}
-        facts["settings"] = [_facts(row) for row in search.tried.values()]
-        write_files([json_file(json_out, facts, "report")])
+        write_files([json_file(json_out, facts | {"settings": list(map(_facts, search.tried.values()))}, "report")])
     return 0
 
 

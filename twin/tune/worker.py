@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -37,6 +37,8 @@ from opforge.twin.runtime.operator_run import run, use_built
 from opforge.twin.runtime.results import AclnnError, FindingsError
 from opforge.twin.samples import calls_of
 
+from .neighbors import neighbor_calls, odd_calls
+
 ACCEPTED, SLOWER, REJECTED, FAILED = "accepted", "not faster", "rejected", "failed"
 
 
@@ -57,6 +59,7 @@ class Job:
         seconds: Time limit.
         limit_us: A setting is only checked if the sum of its estimates is less.
         expected: The digest of the results of each call; empty if unknown.
+        other_socs: Other chips on which an accepted setting gives the expected results.
     """
 
     root: str
@@ -71,6 +74,7 @@ class Job:
     seconds: float
     limit_us: float | None = None
     expected: dict[str, str] = field(default_factory=dict)
+    other_socs: tuple[str, ...] = ()
 
 
 @dataclass
@@ -103,7 +107,7 @@ def work(job: Job, folder: Path) -> Row:
     try:
         project = Project(Path(job.root), job.op_suffix, folder / "build")
         spec = next(spec for spec in load_project(project) if spec.op_type == job.op_type)
-        _build(project, spec.with_constants(job.setting), Path(job.vendor), job.soc)
+        _build(project, spec.with_constants(job.setting), Path(job.vendor), (job.soc, *job.other_socs))
         for _, inputs, attrs in _calls(spec, job):
             report = run(
                 job.op_type, inputs, attrs, soc=job.soc, strict=False, seed=1, threads=1, project=project
@@ -132,7 +136,7 @@ def work(job: Job, folder: Path) -> Row:
     return row
 
 
-def _build(project: Project, spec: OpSpec, vendor: Path, soc: str) -> None:
+def _build(project: Project, spec: OpSpec, vendor: Path, socs: Iterable[str]) -> None:
     """Compile the plan of the spec, and put its library next to the other files of the built operators."""
     generated = write_project(project, [spec]).present
     libraries = host_libraries(project, [spec.name], generated)
@@ -145,7 +149,8 @@ def _build(project: Project, spec: OpSpec, vendor: Path, soc: str) -> None:
         if path.is_file() and path.name != TILING_LIBRARY:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
-    use_built(project, soc, spec, copied_vendor)
+    for soc in socs:
+        use_built(project, soc, spec, copied_vendor)
 
 
 def _compile_error(text: str) -> str:
@@ -160,18 +165,37 @@ def _calls(spec: OpSpec, job: Job) -> Iterable[tuple[str, Mapping[str, Array | l
 
 
 def _results(project: Project, spec: OpSpec, job: Job) -> dict[str, str]:
-    """Run the cases and the test shapes of the spec with all checks; return a digest of the outputs of each."""
+    """Run calls with all checks on all chips; return a digest of the outputs of each, or its status.
+
+    The calls are the cases, the same cases with other sizes, and the test shapes of the spec in all dtypes.
+    """
     results = {}
-    for name, inputs, attrs in _calls(spec, job):
-        result = run(job.op_type, inputs, attrs, soc=job.soc, level=job.level, seed=1, project=project)
-        results[name or "call"] = _digest(result)
-    for call in calls_of(spec):
-        try:
-            result = run(job.op_type, call.inputs(), call.attrs, soc=job.soc, level=job.level, seed=1, project=project)
-            results[f"test {call}"] = _digest(result)
-        except AclnnError as error:  # a test may exceed a limit of this chip
-            results[f"test {call}"] = f"status {error.status}"
+    for soc in (job.soc, *job.other_socs):
+        on = "" if soc == job.soc else f" on {soc}"
+        for name, inputs, attrs in _calls_and_neighbors(spec, job, is_near=soc == job.soc):
+            results[f"{name}{on}"] = _result(project, job, soc, inputs, attrs)
+        for call in calls_of(spec):
+            results[f"test {call}{on}"] = _result(project, job, soc, call.inputs(), call.attrs)
     return results
+
+
+def _calls_and_neighbors(
+    spec: OpSpec, job: Job, *, is_near: bool
+) -> Iterator[tuple[str, Mapping[str, Array | list[Array]], Mapping[str, Any]]]:
+    for name, shapes, attrs in job.cases:
+        near = neighbor_calls(spec, shapes, attrs) if is_near else {}
+        for change, changed in ({"": shapes} | near | odd_calls(spec, shapes, attrs)).items():
+            text = f"{name or 'call'}{', ' if change else ''}{change}"
+            yield text, with_lists(make_inputs(spec, changed, attrs, job.dtype)), attrs
+
+
+def _result(
+    project: Project, job: Job, soc: str, inputs: Mapping[str, Array | list[Array]], attrs: Mapping[str, Any]
+) -> str:
+    try:
+        return _digest(run(job.op_type, inputs, attrs, soc=soc, level=job.level, seed=1, project=project))
+    except AclnnError as error:  # other sizes, or a test on this chip, may exceed a limit of the operator
+        return f"status {error.status}"
 
 
 def _digest(outputs: Mapping[str, Array | list[Array]]) -> str:
