@@ -132,23 +132,24 @@ def print_step(step: StepTime) -> None:
         _print_ours(console, step)
     else:
         console.print("no node ran on the twin")
-    table = _table(f"step by node type: estimates in us, {range_text()}", "type", "nodes", "estimate", "share", "bytes")
+    table = _table("step by node type: estimates in us", "type", "nodes", "estimate", "share", "bytes")
     types = [entry for entry in step.types if step.share(entry.estimate_us) >= _LEAST_SHARE]
     for kind in types:
         share = f"{100 * step.share(kind.estimate_us):.1f} %"
-        table.add_row(_text(kind.type), str(kind.nodes), f"{kind.estimate_us:.2f}", share, _bytes(kind.moved_bytes))
+        estimate = f"{kind.estimate_us:.2f}, {'roofline' if kind.is_roofline else range_text()}"
+        table.add_row(_text(kind.type), str(kind.nodes), estimate, share, _bytes(kind.moved_bytes))
     console.print(table)
     if more := len(step.types) - len(types):
         console.print(f"... and {more} types of less than {100 * _LEAST_SHARE:.0f} % each; --json lists all")
     ours, others = (sum(entry.estimate_us for entry in entries) for entries in (step.ours, step.others))
-    parts = [f"{ours:.1f} us in custom operators (twin)"]
+    parts = [f"{ours:.1f} us{f', {range_text()},' if ours else ''} in custom operators (twin)"]
     if count := len(step.others):
         nodes = f"{count} other node{'s' if count > 1 else ''}"
         parts.append(f"{others:.1f} us in {nodes} (roofline; {step.launches_us:.1f} us is launch overhead)")
     if step.free:
         what = "1 node that moves" if step.free == 1 else f"{step.free} nodes that move"
         parts.append(f"0 us in {what} no data")
-    console.print(f"estimated step time {step.total_us:.1f} us, {range_text()}: {', '.join(parts)}")
+    console.print(f"estimated step time {step.total_us:.1f} us: {', '.join(parts)}")
     for text in outside_texts(step.outside_range):
         console.print(text, highlight=False, markup=False)
 

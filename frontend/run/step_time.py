@@ -76,12 +76,14 @@ class TypeTime:
 
     Attributes:
         type: The type.
+        is_roofline: Whether the roofline estimates its nodes, and not the time model.
         nodes: Number of nodes; a node that runs several times counts several times.
         estimate_us: Estimated duration.
         moved_bytes: Traffic with global memory.
     """
 
     type: str
+    is_roofline: bool
     nodes: int = 0
     estimate_us: float = 0.0
     moved_bytes: int = 0
@@ -132,9 +134,10 @@ class StepTime:
     @property
     def types(self) -> list[TypeTime]:
         """Return all types of nodes with a time, the longest first."""
-        types: dict[str, TypeTime] = {}
+        types: dict[tuple[str, bool], TypeTime] = {}
         for entry in self.timeline:
-            known = types.setdefault(entry.key, TypeTime(entry.key))
+            is_roofline = not entry.calls
+            known = types.setdefault((entry.key, is_roofline), TypeTime(entry.key, is_roofline))
             known.nodes += 1
             known.estimate_us += entry.estimate_us
             known.moved_bytes += entry.moved_bytes
@@ -142,9 +145,17 @@ class StepTime:
 
     @property
     def outside_range(self) -> list[str]:
-        """Return the reasons for which a custom operator is outside of the calibrated range of the time model."""
-        calls = [call for entry in self.ours for call in entry.calls]
-        return list(dict.fromkeys(reason for call in calls for reason in call.report.outside_range))
+        """Return the reasons for which the step is outside of the calibrated range of the time model."""
+        reasons = [reason for entry in self.ours for call in entry.calls for reason in call.report.outside_range]
+        if count := len(self.others):
+            nodes = "1 other node has" if count == 1 else f"{count} other nodes have"
+            reasons.append(f"{nodes} a roofline estimate")
+        return list(dict.fromkeys(reasons))
+
+    @property
+    def error_range(self) -> tuple[float, float] | None:
+        """Return the range of the error of the step; None if it contains roofline estimates."""
+        return None if self.others else error_range()
 
     def share(self, us: float) -> float:
         """Return a time divided by that of the step."""
@@ -155,9 +166,10 @@ class StepTime:
         return {
             "step": {
                 "estimate_us": self.total_us,
-                "error_range": list(error_range()),
+                "error_range": self.error_range,
                 "outside_range": self.outside_range,
                 "ours_us": sum(entry.estimate_us for entry in self.ours),
+                "ours_error_range": list(error_range()),
                 "others_us": sum(entry.estimate_us for entry in self.others),
                 "others": len(self.others),
                 "others_launches_us": self.launches_us,
@@ -179,7 +191,8 @@ class StepTime:
             events.append({"ph": "X", "pid": _STEP, "tid": 0 if entry.calls else 1, **span})
             for call in entry.calls:
                 events += _shifted(call, entry, named)
-        note = f"estimates of the twin's time model, {range_text()}; at most {MOST_EVENTS} spans of cores"
+        note = f"custom operators: estimates of the twin's time model, {range_text()}; other nodes: roofline estimates"
+        note += f" without a range of the error; at most {MOST_EVENTS} spans of cores"
         return {"displayTimeUnit": "ns", "otherData": {"note": note}, "traceEvents": events}
 
 

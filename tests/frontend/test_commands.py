@@ -290,6 +290,7 @@ def test_run_writes_types_and_bytes_as_json(tmp_path, calls, feed):
     opforge("run", tmp_path / "m.onnx", "--inputs", tmp_path / "in.npz", "--json", tmp_path / "r.json")
     answer = json.loads((tmp_path / "r.json").read_text())
     low, high = answer["step"].pop("error_range")
+    assert answer["step"].pop("ours_error_range") == [low, high]
     assert -1 < low < 0 < high
     assert answer["step"].pop("outside_range") == ["short"]
     assert answer == {
@@ -316,7 +317,16 @@ def test_run_writes_types_and_bytes_as_json(tmp_path, calls, feed):
                 "blocks": 2,
             }
         ],
-        "types": [{"type": "GroupedBiasAddGrad", "nodes": 1, "estimate_us": 7.5, "moved_bytes": 108, "share": 1.0}],
+        "types": [
+            {
+                "type": "GroupedBiasAddGrad",
+                "is_roofline": False,
+                "nodes": 1,
+                "estimate_us": 7.5,
+                "moved_bytes": 108,
+                "share": 1.0,
+            }
+        ],
     }
 
 

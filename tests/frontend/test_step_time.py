@@ -148,7 +148,9 @@ def test_every_type_of_node_is_counted(step):
         assert entry["nodes"] == len(own)
         assert entry["estimate_us"] == pytest.approx(sum(span["dur"] for span in own))
         assert entry["moved_bytes"] == sum(span["args"]["moved_bytes"] for span in own)
-        row = rf"{entry['type']} +│ {entry['nodes']} +│ {entry['estimate_us']:.2f} +│ {100 * entry['share']:.1f} %"
+        label = ", roofline" if entry["is_roofline"] else re.escape(f", {range_text()}")
+        figures = rf"{entry['estimate_us']:.2f}{label} +│ {100 * entry['share']:.1f} %"
+        row = rf"{entry['type']} +│ {entry['nodes']} +│ {figures}"
         assert bool(re.search(row, printed)) == (entry["share"] >= 0.01)
     times = [entry["estimate_us"] for entry in report["types"]]
     assert times == sorted(times, reverse=True)
@@ -233,7 +235,12 @@ def test_calls_of_a_node_in_a_loop_are_one_row(calls):
     ]
     assert [entry.name for entry in step.others] == ["loop"]
     assert [node["calls"] for node in step.report()["nodes"]] == [1, 4]
-    assert step.report()["step"]["outside_range"] == ["short"]
+    assert step.report()["step"]["outside_range"] == ["short", "1 other node has a roofline estimate"]
+    assert step.report()["step"]["error_range"] is None
+    assert {kind["type"]: kind["is_roofline"] for kind in step.report()["types"]} == {
+        "GroupedBiasAddGrad": False,
+        "Loop": True,
+    }
 
 
 def test_a_trace_of_a_huge_model_is_bounded(monkeypatch):
@@ -339,8 +346,10 @@ def test_step_without_custom_nodes_has_an_estimate(tmp_path):
     assert "no node ran on the twin" in printed
     words = " ".join(printed.split())
     assert re.search(
-        r"estimated step time \d+\.\d us, \S+ % / \S+ %: 0\.0 us in custom operators \(twin\), "
-        r"\d+\.\d us in 2 other nodes",
+        r"estimated step time \d+\.\d us: 0\.0 us in custom operators \(twin\), \d+\.\d us in 2 other nodes",
         words,
     )
+    assert "outside of the calibrated range: 2 other nodes have a roofline estimate" in words
+    assert not re.search(r"[+-]\d+ %", printed)  # the range belongs to the time model
+    assert printed.count(", roofline") == 2
     assert re.search(r"Neg\s+│ 1 ", printed)
