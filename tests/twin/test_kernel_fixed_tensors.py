@@ -111,6 +111,19 @@ def test_an_access_after_the_memory_is_a_finding_in_all_levels(level):
     assert {finding.kind for finding in findings} <= {"cube_out_of_range", "cube_budget"}, findings
 
 
+@pytest.mark.parametrize(("stored", "kinds"), [(16, {"uninitialised_read"}), (8, set())])
+def test_level_device_accepts_an_undefined_bias_of_columns_that_are_not_used(stored, kinds):
+    """The last 8 columns of the bias table come from bytes of L1 that no instruction has written."""
+    text = PRODUCTS.replace("DataCopy(c1, biasGm, 16);", "DataCopy(c1, biasGm, 8);")
+    text = text.replace("FixpipeParamsV220 store(16, 16", f"FixpipeParamsV220 store({stored}, 16")
+    findings, (first, _, _), bias = _run(text=text, level="device")
+    assert {finding.kind for finding in findings} == kinds, findings
+    assert all("undefined bytes of bias" in finding.message for finding in findings)
+    assert np.array_equal(first[:, :8], np.broadcast_to(bias[:8], (16, 8)))
+    findings, _, _ = _run(text=text, level="strict")
+    assert {finding.kind for finding in findings} == {"uninitialised_read"}
+
+
 def test_the_parameters_before_v220_store_the_same_rows():
     """cburstNum columns of fractals of burstLen blocks of 32 bytes; originalNSize columns of rows."""
     begin = PRODUCTS.index("    FixpipeParamsV220 store")

@@ -68,10 +68,42 @@ PLANTED = [
             "gm_out_of_range", "256 bytes"),
 ]  # fmt: skip
 
+# A tensor goes through one queue in two steps: its positions select the flags.
+STEPS = """
+extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y)
+{
+    GlobalTensor<float> xGm, yGm;
+    xGm.SetGlobalBuffer((__gm__ float*)x, 64);
+    yGm.SetGlobalBuffer((__gm__ float*)y, 64);
+    TPipe pipe;
+    TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> queue;
+    pipe.InitBuffer(queue, 1, 256);
+    LocalTensor<float> t = queue.AllocTensor<float>();
+    DataCopy(t, xGm, 64);
+    queue.EnQue<TPosition::GM, TPosition::VECIN, float>(t);
+    t = queue.DeQue<TPosition::GM, TPosition::VECIN, float>();
+    Adds(t, t, 1.0f, 64);
+    queue.EnQue<TPosition::VECOUT, TPosition::GM, float>(t);
+    t = queue.DeQue<TPosition::VECOUT, TPosition::GM, float>();
+    DataCopy(yGm, t, 64);
+    queue.FreeTensor(t);
+}
+"""
+PLANTED_STEPS = [
+    Planted("one_step", "queue.EnQue<TPosition::VECOUT, TPosition::GM, float>(t);\n"
+            "    t = queue.DeQue<TPosition::VECOUT, TPosition::GM, float>();", "", "position", "MTE2 before V"),
+    Planted("other_positions", "t = queue.DeQue<TPosition::GM, TPosition::VECIN, float>();",
+            "t = queue.DeQue<TPosition::VECOUT, TPosition::GM, float>();", "queue_order", "EnQue at"),
+    Planted("without_positions", "queue.EnQue<TPosition::GM, TPosition::VECIN, float>(t);\n"
+            "    t = queue.DeQue<TPosition::GM, TPosition::VECIN, float>();",
+            "queue.EnQue(t);\n    t = queue.DeQue<float>();", "position", "MTE2 before MTE3"),
+]  # fmt: skip
+
 
 @pytest.fixture(scope="module")
 def kernels(compile_kernels):
-    return compile_kernels(HEAD + "".join(kernels_of(CLEAN, "clean", PLANTED)))
+    plants = [*kernels_of(CLEAN, "clean", PLANTED), *kernels_of(STEPS, "steps", PLANTED_STEPS)]
+    return compile_kernels(HEAD + "".join(plants))
 
 
 def arguments():
@@ -83,6 +115,22 @@ def test_values(kernels):
     kernels.run("clean", x, y, spill)
     assert y[:64].tolist() == (x + 1).tolist()
     assert spill.tolist() == (x + 1).tolist()
+
+
+def test_steps_through_one_queue(kernels):
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    report = kernels.run("steps", x, y)
+    assert y.tolist() == (x + 1).tolist()
+    assert report["pipes"]["MTE3"]["critical_us"] > 0
+
+
+@pytest.mark.parametrize("planted", PLANTED_STEPS, ids=lambda planted: planted.name)
+def test_planted_steps(kernels, record_planted, planted):
+    findings = kernels.launch(planted.name, *arguments()[:2])["findings"]
+    found = [finding for finding in findings if finding["kind"] == planted.kind]
+    assert found, findings
+    assert planted.message in found[0]["message"]
+    record_planted(planted.name, found[0])
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)

@@ -116,17 +116,17 @@ public:
         return true;
     }
     OPFORGE_API TBufHandle DeQue() { return twin::Dequeue(queue_, {"DeQue", twin::Here()}); }
-    /// The positions must be those of the queue or of one of its ends.
+    /// A step between the ends of the queue, for example GM to VECIN of a queue from VECIN to VECOUT.
     template <TPosition srcUserPos, TPosition dstUserPos, typename T>
     OPFORGE_API bool EnQue(const LocalTensor<T>& tensor)
     {
-        twin::Enqueue(queue_, tensor.View(), {"EnQue", twin::Here()});
+        twin::Enqueue(queue_, tensor.View(), {srcUserPos, dstUserPos}, {"EnQue", twin::Here()});
         return true;
     }
     template <TPosition srcUserPos, TPosition dstUserPos, typename T>
     OPFORGE_API LocalTensor<T> DeQue()
     {
-        return LocalTensor<T>(twin::Dequeue(queue_, {"DeQue", twin::Here()}), kPosition);
+        return LocalTensor<T>(twin::Dequeue(queue_, {srcUserPos, dstUserPos}, {"DeQue", twin::Here()}), kPosition);
     }
     /// Flags of free buffers stay until the end of the TPipe.
     void FreeAllEvent() {}

@@ -425,6 +425,13 @@ int64_t PoolAddress(uint32_t pool, AscendC::TPosition position, const Call& call
 LocalView AllocateFrom(uint32_t queue, const Call& call);
 void Enqueue(uint32_t queue, const LocalView& view, const Call& call);
 LocalView Dequeue(uint32_t queue, const Call& call);
+/// A step of a tensor through a queue whose ends are further apart: its pipes follow from these positions.
+struct QueueEnds {
+    AscendC::TPosition source;
+    AscendC::TPosition destination;
+};
+void Enqueue(uint32_t queue, const LocalView& view, const QueueEnds& ends, const Call& call);
+LocalView Dequeue(uint32_t queue, const QueueEnds& ends, const Call& call);
 void Release(uint32_t queue, const LocalView& view, const Call& call);
 int64_t FilledBuffers(uint32_t queue, const Call& call);
 int64_t IdleBuffers(uint32_t queue, const Call& call);

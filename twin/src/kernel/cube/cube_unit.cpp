@@ -103,6 +103,25 @@ void ReadVector(Block& block, const LocalView& view, int64_t kBytes, const Call&
     block.checks.Touch({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, view.address, kBytes, "fm", call});
 }
 
+/// Reads the bias of each column. Returns the undefined columns if the level accepts them: their sums are undefined.
+std::vector<int64_t> ReadBias(Block& block, const LocalView& bias, int64_t bytes, const Call& call)
+{
+    const Access access{Pipe::kCube, Memory::kOnChip, AccessKind::kRead, bias.address, bytes, "bias", call};
+    std::vector<int64_t> undefined;
+    if (kUndefinedLanes.Has(block.launch.options.level)) {
+        block.checks.Touch(access);
+        return undefined;
+    }
+    block.checks.TouchOrder(access);
+    constexpr auto size = static_cast<int64_t>(sizeof(float));
+    for (int64_t column = 0; column < bytes / size; ++column) {
+        if (block.local.FirstUnwritten(bias.address + column * size, size) >= 0) {
+            undefined.push_back(column);
+        }
+    }
+    return undefined;
+}
+
 /// Reads the initial sums of a Mmad and writes the results; the padding of fractals is undefined.
 class Sums {
 public:
@@ -149,10 +168,18 @@ public:
 
     void StartFromZero() { std::memset(block_.local.At(begin_), 0, static_cast<size_t>(Bytes())); }
 
-    void MarkResult()
+    void MarkResult(const std::vector<int64_t>& undefinedColumns)
     {
         ForRows([&](int64_t at, int64_t bytes) { block_.local.MarkWritten(at, bytes); });
         PoisonPadding();
+        const Origin origin{call_, "computed it from undefined bytes of bias"};
+        constexpr auto size = static_cast<int64_t>(sizeof(float));
+        for (const int64_t column : undefinedColumns) {
+            const int64_t at = begin_ + column / kFractalRows * columnBytes_ + column % kFractalRows * size;
+            for (int64_t row = 0; row < definedRows_; ++row) {
+                block_.local.Poison(at + row * kSumRowBytes, size, origin);
+            }
+        }
     }
 
 private:
@@ -273,6 +300,7 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
         block->ordering.OrderOwn(Pipe::kCube);
     }
     const bool accumulates = !product.startsAtZero && bias == nullptr;
+    std::vector<int64_t> undefinedColumns;
     sums.Order(accumulates);
     if (accumulates) {
         sums.CheckStart();
@@ -282,7 +310,7 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
         RequireUnit(*block, *bias, LocalUnit::Id::kBias, "C2", "bias", call);
         const int64_t bytes = product.n * static_cast<int64_t>(sizeof(float));
         block->checks.Use(*bias, bytes, Pipe::kCube, AccessKind::kRead, kBiasAlignment, "bias", call);
-        block->checks.Touch({Pipe::kCube, Memory::kOnChip, AccessKind::kRead, bias->address, bytes, "bias", call});
+        undefinedColumns = ReadBias(*block, *bias, bytes, call);
         std::vector<float> first(static_cast<size_t>(columns * kFractalRows));
         std::memcpy(first.data(), block->local.At(bias->address), static_cast<size_t>(bytes));
         sums.StartFrom(first.data());
@@ -296,7 +324,7 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
         AddProduct({product.m, product.n, product.k, a.dtype, rounding, kFractals, product.m == 1, indices},
                    block->local.At(a.address), block->local.At(b.address), sums.Data());
     }
-    sums.MarkResult();
+    sums.MarkResult(undefinedColumns);
     const double peak = PeakOf(*block, a.dtype);
     const int64_t paddedDepth = RoundUp(rightBytes, kRowBytes) * perByte / a.size;
     const int64_t padded = RoundUp(product.m, kFractalRows) * columns * kFractalRows * paddedDepth;

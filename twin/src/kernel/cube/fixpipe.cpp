@@ -149,7 +149,8 @@ void PassUnitFlag(Block& block, const LocalView& src, const ProductStore& store,
 /// The tile of L0C that an instruction reads.
 class Tile {
 public:
-    Tile(Block& block, const LocalView& src, const ProductStore& store, const Call& call)
+    /// With `moves`, undefined sums are read in levels that accept moves of undefined bytes.
+    Tile(Block& block, const LocalView& src, const ProductStore& store, bool moves, const Call& call)
         : block_(block), src_(src), store_(store), columnBytes_(store.srcStride * kSumRowBytes)
     {
         if (Columns() > 1 && store.srcStride < store.rows) {
@@ -165,7 +166,8 @@ public:
             const int64_t width = std::min(kFractalRows, store.columns - column * kFractalRows);
             block.checks.TouchOrder(
                 {Pipe::kFix, Memory::kOnChip, AccessKind::kRead, at, store.rows * kSumRowBytes, "src", call});
-            for (int64_t row = 0; row < store.rows; ++row) {
+            for (int64_t row = 0; row < store.rows && (!moves || kUndefinedLanes.Has(block.launch.options.level));
+                 ++row) {
                 block.checks.TouchContents({Pipe::kFix, Memory::kOnChip, AccessKind::kRead, at + row * kSumRowBytes,
                                             width * static_cast<int64_t>(sizeof(float)), "src", call});
             }
@@ -173,6 +175,12 @@ public:
     }
 
     int64_t Columns() const { return CeilDiv(store_.columns, kFractalRows); }
+    bool IsDefined(int64_t row, int64_t column) const
+    {
+        constexpr auto size = static_cast<int64_t>(sizeof(float));
+        const int64_t at = src_.address + column / kFractalRows * columnBytes_ + row * kSumRowBytes;
+        return block_.local.FirstUnwritten(at + column % kFractalRows * size, size) < 0;
+    }
     const float* Row(int64_t row, int64_t column) const
     {
         const int64_t at = src_.address + column * columnBytes_ + row * kSumRowBytes;
@@ -312,6 +320,19 @@ struct Fractals {
         }
     }
 
+    /// Calls `act` with the offset of each element of a column of fractals whose sum is undefined.
+    template <typename Do>
+    void ForUndefined(const Tile& tile, int64_t index, const Do& act) const
+    {
+        for (int64_t row = 0; row < store.rows; ++row) {
+            for (int64_t column = 0; column < Width(index); ++column) {
+                if (!tile.IsDefined(row, index * width + column)) {
+                    act((row * Width(index) + column) * size);
+                }
+            }
+        }
+    }
+
     const ProductStore& store;
     int64_t size;
     int64_t width;
@@ -343,7 +364,7 @@ void StoreProduct(const GlobalView& dst, const LocalView& src, const ProductStor
     RequireAtomicDtype(*block, dst.dtype, Pipe::kFix, call);
     WatchAtomicMode(*block, dst, Pipe::kFix, call);
     RequireSplit(*block, store, !asRows && dst.dtype == Dtype::kFloat32, call);
-    const Tile tile(*block, src, store, call);
+    const Tile tile(*block, src, store, false, call);
     const Fractals fractals(store, dst.size);
     const int64_t lines = asRows ? store.rows : fractals.Count();
     const int64_t pitch = store.dstStride * (asRows ? dst.size : kBlockBytes);
@@ -370,7 +391,7 @@ void KeepProduct(const LocalView& dst, const LocalView& src, const ProductStore&
     }
     const Conversion conversion = ConversionOf(*block, dst.dtype, src.dtype, store, call);
     RequireSplit(*block, store, false, call);
-    const Tile tile(*block, src, store, call);
+    const Tile tile(*block, src, store, true, call);
     const Fractals fractals(store, dst.size);
     const int64_t last = fractals.Count() - 1;
     const int64_t pitch = store.dstStride * kBlockBytes;
@@ -380,6 +401,9 @@ void KeepProduct(const LocalView& dst, const LocalView& src, const ProductStore&
         const int64_t to = dst.address + index * pitch;
         block->checks.Touch({Pipe::kFix, Memory::kOnChip, AccessKind::kWrite, to, fractals.Bytes(index), "dst", call});
         fractals.Narrow(tile, index, conversion, block->local.At(to));
+        fractals.ForUndefined(tile, index, [&](int64_t offset) {
+            block->local.Poison(to + offset, dst.size, {call, "stored it from undefined sums"});
+        });
     }
     block->timeline.RunCube(Pipe::kFix, tile.Cycles(), call);
     tile.End();

@@ -66,7 +66,7 @@ void AccessChecks::CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, 
     }
     const Queue& queue = local_.queues[buffer.queue - local_.firstQueue];
     const bool filling = buffer.state == BufferState::kAllocated;
-    const Pipe owner = filling ? queue.producer : queue.consumer;
+    const Pipe owner = filling ? queue.producer : buffer.consumer;
     const bool isScalar = pipe == Pipe::kScalar;  // the compiler orders the element accesses of tensors
     const bool onlyReads = kind == AccessKind::kRead;
     // Without DataCopyPad, the scalar unit moves the ends of rows; the order of accesses detects races.
@@ -74,12 +74,13 @@ void AccessChecks::CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, 
         (!filling && onlyReads && pipe == Pipe::kVector) || !kQueuePosition.Has(launch_.options.level)) {
         return;
     }
-    diagnostics_.Fail("position", pipe, call,
-                      Text(operand, " is ", NameOf(buffer.state), ", where only pipe ", Name(owner), " may ",
-                           onlyReads ? "read" : "write", " it: the queue orders ", Name(queue.producer), " before ",
-                           Name(queue.consumer), " and no other pipe; ",
-                           filling ? "EnQue and DeQue it first, or use a queue of the right position"
-                                   : "use a queue of the right position (TQueBind copies through)"));
+    diagnostics_.Fail(
+        "position", pipe, call,
+        Text(operand, " is ", NameOf(buffer.state), ", where only pipe ", Name(owner), " may ",
+             onlyReads ? "read" : "write", " it: the queue orders ", Name(filling ? queue.producer : buffer.producer),
+             " before ", Name(filling ? queue.consumer : buffer.consumer), " and no other pipe; ",
+             filling ? "EnQue and DeQue it first, or use a queue of the right position"
+                     : "use a queue of the right position (TQueBind copies through)"));
 }
 
 void AccessChecks::CheckUnit(const LocalUnit& unit, Pipe pipe, AccessKind kind, const char* operand, const Call& call)

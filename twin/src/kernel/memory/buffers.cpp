@@ -168,7 +168,7 @@ void EndBuffer(Block& block, Buffer& buffer, const Call& call, bool checked)
                           " is not freed when its ", buffer.pool == LocalView::kNoBuffer ? "TPipe" : "TBufPool",
                           " ends", Place(call.at), "; missing: ", missing));
     }
-    block.ordering.EndQueueEvent(queue.producer, queue.consumer, buffer.filledEvent);
+    block.ordering.EndQueueEvent(buffer.producer, buffer.consumer, buffer.filledEvent);
     block.ordering.EndQueueEvent(queue.consumer, queue.producer, buffer.freedEvent);
 }
 
@@ -362,12 +362,15 @@ LocalView AllocateFrom(uint32_t queue, const Call& call)
                      ": the core would hang; free one first, or give InitBuffer more of them"));
 }
 
-void Enqueue(uint32_t queue, const LocalView& view, const Call& call)
+namespace {
+
+void EnqueueFor(uint32_t queue, const LocalView& view, const QueueEnds* ends, const Call& call)
 {
     const Entry block(call);
     Queue& to = QueueOf(*block, queue, call);
     Buffer& buffer = BufferOf(*block, queue, view, call);
-    const bool isPassedOn = buffer.state == BufferState::kDequeued && !kEnqueAgain.Has(block->launch.options.level);
+    const bool mayPassOn = ends != nullptr || !kEnqueAgain.Has(block->launch.options.level);
+    const bool isPassedOn = buffer.state == BufferState::kDequeued && mayPassOn;
     if (buffer.state != BufferState::kAllocated && !isPassedOn) {
         block->Fail("queue_order", Pipe::kScalar, call,
                     Text("the tensor is not fresh from AllocTensor (last change at ", Where(buffer.changedAt),
@@ -380,13 +383,15 @@ void Enqueue(uint32_t queue, const LocalView& view, const Call& call)
     }
     buffer.state = BufferState::kQueued;
     buffer.changedAt = call.at;
-    if (HasFlags(to)) {
-        buffer.filledEvent = block->ordering.SetQueueEvent(to.producer, to.consumer, call);
+    buffer.producer = ends == nullptr ? to.producer : ProducerOf(ends->source);
+    buffer.consumer = ends == nullptr ? to.consumer : ConsumerOf(ends->destination);
+    if (buffer.producer != buffer.consumer) {
+        buffer.filledEvent = block->ordering.SetQueueEvent(buffer.producer, buffer.consumer, call);
     }
     to.filled.push_back(view.buffer);
 }
 
-LocalView Dequeue(uint32_t queue, const Call& call)
+LocalView DequeueFor(uint32_t queue, const QueueEnds* ends, const Call& call)
 {
     const Entry block(call);
     Queue& from = QueueOf(*block, queue, call);
@@ -398,10 +403,40 @@ LocalView Dequeue(uint32_t queue, const Call& call)
     const uint32_t index = from.filled.front();
     from.filled.pop_front();
     Buffer& buffer = block->local.buffers[index];
-    block->ordering.WaitQueueEvent(from.producer, from.consumer, buffer.filledEvent, call);
+    const Pipe producer = ends == nullptr ? from.producer : ProducerOf(ends->source);
+    const Pipe consumer = ends == nullptr ? from.consumer : ConsumerOf(ends->destination);
+    if (producer != buffer.producer || consumer != buffer.consumer) {
+        block->Fail("queue_order", Pipe::kScalar, call,
+                    Text("waits for the order ", Name(producer), " before ", Name(consumer), ", but EnQue at ",
+                         Where(buffer.changedAt), " set ", Name(buffer.producer), " before ", Name(buffer.consumer),
+                         "; use the same positions in both"));
+    }
+    block->ordering.WaitQueueEvent(producer, consumer, buffer.filledEvent, call);
     buffer.state = BufferState::kDequeued;
     buffer.changedAt = call.at;
     return ViewOf(block->local, index);
+}
+
+}  // namespace
+
+void Enqueue(uint32_t queue, const LocalView& view, const Call& call)
+{
+    EnqueueFor(queue, view, nullptr, call);
+}
+
+void Enqueue(uint32_t queue, const LocalView& view, const QueueEnds& ends, const Call& call)
+{
+    EnqueueFor(queue, view, &ends, call);
+}
+
+LocalView Dequeue(uint32_t queue, const Call& call)
+{
+    return DequeueFor(queue, nullptr, call);
+}
+
+LocalView Dequeue(uint32_t queue, const QueueEnds& ends, const Call& call)
+{
+    return DequeueFor(queue, &ends, call);
 }
 
 void Release(uint32_t queue, const LocalView& view, const Call& call)

@@ -33,6 +33,8 @@ struct Buffer {
     uint32_t queue = LocalView::kNoBuffer;
     AscendC::TPosition position = AscendC::TPosition::GM;
     Location createdAt;                    ///< of InitBuffer
+    Pipe producer = Pipe::kMte2;           ///< of the last EnQue
+    Pipe consumer = Pipe::kVector;         ///< of the last EnQue
     int32_t filledEvent = -1;              ///< flag from producer to consumer that EnQue has set
     int32_t freedEvent = -1;               ///< flag from consumer to producer that FreeTensor has set
     Location changedAt;                    ///< of the last change of state
