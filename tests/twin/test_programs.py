@@ -660,6 +660,8 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR x)
     AscendC::InitOutput<float>(to, 64, 3.0f);
     AscendC::SetHF32Mode(true);
     AscendC::SetHF32Mode(false);
+    AscendC::LocalTensor<float> l1(AscendC::TPosition::A1, 0, 128);
+    AscendC::InitConstValue(l1, {1, 16, 0, 0.0f});
     USE
 }
 """
@@ -699,6 +701,40 @@ def test_level_device_ignores_tensors_of_other_cores():
     use = "if ASCEND_IS_AIC { rows.SetValue(0, 1.0f); }"
     findings = launch(OTHER_TENSORS.replace("USE", use), "kernel", 1, [x], level="device", lint=False)
     assert findings, "the use of a tensor without memory is not found"
+
+
+PIPE_FLAGS = """#include "kernel_operator.h"
+extern "C" __global__ __aicore__ void kernel(GM_ADDR x)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    PIPE
+    AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(ID);
+    AscendC::SetFlag<AscendC::HardEvent::M_MTE1>(ID);
+    MORE
+    (void)x;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "fields", "kinds"),
+    [
+        ("device", {}, set()),
+        ("strict", {}, {"flag_not_set"}),
+        ("fast", {}, {"flag_not_set"}),
+        ("device", {"ID": "3"}, {"flag_not_set"}),
+        ("device", {"PIPE": ""}, {"flag_not_set"}),
+        ("device", {"M_MTE1": "MTE1_M"}, {"flag_not_set"}),
+        ("device", {"MORE": 2 * "AscendC::WaitFlag<AscendC::HardEvent::M_MTE1>(ID);"}, {"flag_not_set"}),
+    ],
+)
+def test_level_device_has_the_flags_of_a_pipe(level, fields, kinds):
+    """TPipe of the device sets M_MTE1 with the ids 0 to 2 once; other flags are not set."""
+    text = PIPE_FLAGS
+    for name, value in {"MORE": "", **fields, "PIPE": fields.get("PIPE", "AscendC::TPipe pipe;"), "ID": "2"}.items():
+        text = text.replace(name, fields.get(name, value))
+    findings = launch(text, "kernel", 1, [np.zeros(64, np.float32)], level=level, lint=False)
+    assert {finding.kind for finding in findings} == kinds
 
 
 @pytest.mark.parametrize(

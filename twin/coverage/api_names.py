@@ -1,4 +1,4 @@
-"""Count the names of the Ascend C API that the sources of a clone use, and those that the headers of the twin declare."""
+"""Count the names of the Ascend C API in the sources of a clone, and those that the headers of the twin declare."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .walk import Tree
 _USED = re.compile(r"\bAscendC::([A-Za-z_]\w*)")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _OPEN = re.compile(r"\busing\s+namespace\s+AscendC\b")
-_UNDECLARED = re.compile(r"[‘'](\w+)[’'] has not been declared|no member named '(\w+)' in namespace 'AscendC'")
+_UNDECLARED = re.compile(r"'(\w+)' has not been declared|no member named '(\w+)' in namespace 'AscendC'")
 _HEADERS = ("kernel_operator.h", "lib/matmul_intf.h", "tiling/tiling_api.h", "tikicpulib.h")
 _SUFFIXES = (".asc", ".cpp", ".h", ".hpp")
 
@@ -45,10 +45,12 @@ class Names:
 
     @property
     def counted(self) -> int:
+        """The number of used names that are APIs of the architecture."""
         return len(self.used) - len(self.not_counted)
 
     @property
     def declared(self) -> int:
+        """The number of counted names that the headers of the twin declare."""
         return self.counted - len(self.missing)
 
 
@@ -93,7 +95,9 @@ def _undeclared(names: Iterable[str]) -> set[str]:
         source = Path(folder, "names.cpp")
         source.write_text(printed("names.cpp.j2", headers=_HEADERS, names=sorted(names)), encoding="utf-8")
         flags = (*COMMON, *include_flags(), "-fsyntax-only", "-w", "-fmax-errors=0")
-        ended = run_limited([compiler()[0], *flags, str(source)], compile_limits(), most_text=4 << 20)
+        ended = run_limited(
+            [compiler()[0], *flags, str(source)], compile_limits(), environment={"LC_ALL": "C"}, most_text=4 << 20
+        )
     return {first or second for first, second in _UNDECLARED.findall(ended.text)} & set(names)
 
 

@@ -6,6 +6,7 @@
 #include "kernel/dma/dma.h"
 #include "kernel/cube/fractal.h"
 #include "kernel/timing/time_model.h"
+#include "kernel/exec/levels.h"
 
 namespace opforge::twin::kernel {
 
@@ -381,6 +382,9 @@ void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& lo
 void FillConstant(const LocalView& dst, const BlockRuns& runs, uint64_t value, const Call& call)
 {
     const Entry block(call);
+    if (block->position.kind == CoreKind::kVector && !kOtherCoreBuffer.Has(block->launch.options.level)) {
+        return;
+    }
     block->Require(CoreKind::kCube, call);
     if (runs.repeats == 0 || runs.blocks == 0) {
         block->Warn("no_effect", Pipe::kMte2, call, "repeatTimes or blockNum is 0: the instruction does nothing");

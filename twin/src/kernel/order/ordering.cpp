@@ -59,10 +59,14 @@ void Ordering::SetEvent(HardEvent event, int64_t id, const Call& call)
     state.time[slot] = timeline_.FlagTime(ends.from);
 }
 
-void Ordering::WaitEvent(HardEvent event, int64_t id, const Call& call)
+void Ordering::WaitEvent(HardEvent event, int64_t id, bool mayBeOfPipe, const Call& call)
 {
     EventState& state = Event(event);
     const auto slot = static_cast<size_t>(id);
+    if (!state.set[slot] && mayBeOfPipe && event == HardEvent::M_MTE1 && id < kIdsOfPipe && !state.ofPipe[slot]) {
+        state.ofPipe[slot] = true;
+        return;
+    }
     if (!state.set[slot]) {
         diagnostics_.Fail("flag_not_set", Pipe::kScalar, call,
                           Text("nothing has set flag ", Name(event), " id ", id,
@@ -87,7 +91,7 @@ void Ordering::WaitQueueEvent(Pipe from, Pipe to, int32_t& id, const Call& call)
         return;
     }
     const HardEvent event = EventOf(from, to);
-    WaitEvent(event, id, call);
+    WaitEvent(event, id, false, call);
     Event(event).reserved[static_cast<size_t>(id)] = false;
     id = -1;
 }
@@ -158,7 +162,7 @@ void Ordering::ReportLeft()
                                          " from AllocEventID is never released; call ReleaseEventID after its last "
                                          "wait, or use FetchEventID"));
             }
-            if (state.set[id]) {
+            if (state.set[id] && !state.ofPipe[id]) {
                 diagnostics_.Report("flag_left_set", Pipe::kScalar, {kKernelEnd, state.setAt[id]},
                                     Text("flag ", Name(event), " id ", id,
                                          " is set here and never waited for; it would break the next kernel on this "

@@ -35,7 +35,8 @@ public:
     void ReleaseEvent(AscendC::HardEvent event, int64_t id, const Call& call);
     /// SetFlag and WaitFlag.
     void SetEvent(AscendC::HardEvent event, int64_t id, const Call& call);
-    void WaitEvent(AscendC::HardEvent event, int64_t id, const Call& call);
+    /// With `mayBeOfPipe`, the first wait for a flag that TPipe of the device sets on cube cores succeeds.
+    void WaitEvent(AscendC::HardEvent event, int64_t id, bool mayBeOfPipe, const Call& call);
     /// The flag of a buffer of a queue: reserves a free id, and releases it after the wait. An id of -1 is no flag.
     int32_t SetQueueEvent(Pipe from, Pipe to, const Call& call);
     void WaitQueueEvent(Pipe from, Pipe to, int32_t& id, const Call& call);
@@ -65,8 +66,11 @@ public:
 
 private:
     /// Flags and event ids of one HardEvent.
+    /// TPipe of the device sets M_MTE1 with the ids below this one.
+    static constexpr int32_t kIdsOfPipe = 3;
     struct EventState {
         std::array<bool, kIds> set{};
+        std::array<bool, kIds> ofPipe{};  ///< the kernel has waited for the flag of TPipe
         std::array<bool, kIds> reserved{};
         std::array<Location, kIds> reservedAt{};  ///< by AllocEventID; no location: by a queue
         std::array<Location, kIds> setAt{};

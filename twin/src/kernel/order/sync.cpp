@@ -105,7 +105,9 @@ void Set(HardEvent event, int64_t id, const Call& call)
 void Wait(HardEvent event, int64_t id, const Call& call)
 {
     const Entry block(call);
-    block->ordering.WaitEvent(event, Field("event id", id, 0, block->launch.soc.eventIds - 1, call), call);
+    const bool mayBeOfPipe = block->position.kind == CoreKind::kCube && block->local.pipe != nullptr &&
+                             !kPipeFlags.Has(block->launch.options.level);
+    block->ordering.WaitEvent(event, Field("event id", id, 0, block->launch.soc.eventIds - 1, call), mayBeOfPipe, call);
 }
 
 void Barrier(pipe_t pipe, const Call& call)
