@@ -167,6 +167,7 @@ def _compare(files: list[Path], drafts: list[OperatorDraft], name: str | None, a
     from opforge.codegen.data.names import suggest
     from opforge.codegen.errors import UserError
     from opforge.codegen.importers.compare import differences, draft_of, not_compared
+    from opforge.codegen.importers.compare_shapes import shape_differences
     from opforge.codegen.project import find_project
     from opforge.codegen.spec.loader import load_specs
 
@@ -183,10 +184,11 @@ def _compare(files: list[Path], drafts: list[OperatorDraft], name: str | None, a
         wanted = name or (next(iter(types)) if len(types) == len(specs) == 1 else spec.op_type)
         if wanted not in types:
             raise UserError(f"SOURCE: got no operator {wanted!r}; {suggest(wanted, types)}")
-        found = differences(draft_of(spec, spec.configured_products), types[wanted])
+        ours = draft_of(spec, spec.configured_products)
+        found = [*differences(ours, types[wanted]), *shape_differences(spec, types[wanted])]
         every += found
         say(*found)
-        missing = not_compared(types[wanted])
+        missing = not_compared(ours, types[wanted])
         rest += missing
         say(*(f"not compared: {line}" for line in missing))
         say(f"{path_text(path)}: {len(found)} difference{'s' if len(found) != 1 else ''} from {types[wanted].place}")

@@ -133,7 +133,7 @@ class OperatorDraft:
         rules: Sentences that became constraints.
         stated: Return codes that built-in rules of specs have, with the rule.
         notes: Statements that did not become a part of the draft.
-        limits: The notes about statements that no spec can express.
+        functions: The parameters of all aclnn functions of a spec, by function.
         is_partial: Whether statements of the source were not read, so that it may have more tensors.
     """
 
@@ -155,8 +155,8 @@ class OperatorDraft:
     rules: tuple[RuleDraft, ...] = ()
     stated: tuple[tuple[str, Note], ...] = ()
     notes: tuple[Note, ...] = ()
-    limits: tuple[Note, ...] = ()
     is_partial: bool = False
+    functions: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     @property
     def tensors(self) -> tuple[TensorDraft, ...]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
+from opforge.codegen.data.names import snake_case
 from opforge.codegen.errors import UserError
 
 from .cpp_text import without_disabled
@@ -19,6 +20,7 @@ from .reg_op import prototypes
 from .tiling.data import tiling_data
 
 _OPTIONS = {"REQUIRED": "required", "OPTIONAL": "optional", "DYNAMIC": "dynamic"}
+_DTYPE_FOLLOWS = {"ALL", "DTYPE"}
 # The defaults of OpDef.
 _ZEROS: dict[str, bool | float | str | tuple[bool | float | str, ...]] = {
     "int": 0, "float": 0.0, "bool": False, "string": "",
@@ -52,15 +54,15 @@ def drafts(text: str, place: str) -> list[OperatorDraft]:
 
 
 def _draft(source: Source, name: str, calls: Calls) -> OperatorDraft:
-    limits = tuple(Note(line, text) for line, text in calls.limits)
-    notes = [*(Note(line, text) for line, text in calls.notes), *limits]
+    usual = f'ExtendCfgInfo("opFile.value", "{snake_case(name)}")'
+    notes = [Note(line, text) for line, text in calls.notes if not text.endswith(f": {usual}")]
     inputs, outputs = ([_tensor(entry, notes) for entry in group.values()] for group in (calls.inputs, calls.outputs))
     tensors = {tensor.name: tensor for tensor in inputs + outputs}
     width = max((len(tensor.dtypes) for tensor in tensors.values()), default=0)
     followed = {
         entry["name"].text: entry["Follow"].text
         for entry in (*calls.inputs.values(), *calls.outputs.values())
-        if "Follow" in entry
+        if "Follow" in entry and str((*entry["Follow"].items, "ALL")[1]) in _DTYPE_FOLLOWS
     }
     for group in (inputs, outputs):
         for index, tensor in enumerate(group):
@@ -80,7 +82,6 @@ def _draft(source: Source, name: str, calls: Calls) -> OperatorDraft:
         tuple(attrs),
         tuple(dict.fromkeys(calls.products)),
         notes=tuple(_once(notes)),
-        limits=limits,
         is_partial=calls.is_partial,
     )
 
@@ -96,6 +97,7 @@ def _tensor(entry: dict[str, Value], notes: list[Note]) -> TensorDraft:
     for method, value in entry.items():
         if method not in _SILENT and method != "name":
             notes.append(Note(value.line, f"tensor {name}: {method}({value.shown})"))
+    notes += [Note(entry[method].line, f"tensor {name}: {text}") for method, text in _unusual(entry)]
     listed = entry.get("DataType") or entry.get("DataTypeList")
     dtypes = []
     words = listed.words if listed else ()
@@ -121,10 +123,24 @@ def _tensor(entry: dict[str, Value], notes: list[Note]) -> TensorDraft:
         _OPTIONS.get(option, "required"),
         tuple(dtypes),
         tuple(storage),
-        is_value_dependent="ValueDepend" in entry,
+        is_value_dependent="ValueDepend" in entry and entry["ValueDepend"].text in {"OPTIONAL", "REQUIRED"},
         scalar=next((word for method, word in _SCALARS.items() if method in entry), ""),
         line=line,
     )
+
+
+def _unusual(entry: dict[str, Value]) -> Iterator[tuple[str, str]]:
+    """Yield the methods whose arguments differ from those of a generated OpDef, with a text."""
+    option = entry["ParamType"].text if "ParamType" in entry else "REQUIRED"
+    depend, unknown = entry.get("ValueDepend"), entry.get("UnknownShapeFormat")
+    if depend and (depend.text != option or len(depend.items) > 1):
+        yield "ValueDepend", f"ValueDepend({depend.shown}); the OpDef of a spec has ValueDepend({option})"
+    formats = entry.get("Format") or entry.get("FormatList")
+    if unknown and (formats is None or unknown.words != formats.words):
+        yield "UnknownShapeFormat", f"UnknownShapeFormat({unknown.shown}), which differs from Format"
+    follow = entry.get("Follow")
+    if follow and len(follow.items) > 1 and str(follow.items[1]) not in _DTYPE_FOLLOWS:
+        yield "Follow", f"Follow({follow.shown})"
 
 
 def _attr(entry: dict[str, Value], notes: list[Note]) -> AttrDraft | None:

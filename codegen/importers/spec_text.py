@@ -25,6 +25,7 @@ from opforge.codegen.spec.parts import TilingSpec
 
 from .draft import DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, Shape, TensorDraft
 from .dtype_keys import DtypeKeys
+from .tiling.data import fitting_fields
 
 _DEFAULT_FORMATS = {"ND", ""}
 _MOST_TEXT, _MOST_FORMULA, _MOST_NAME, _MOST_NOTES = 300, 900, 48, 1000
@@ -336,10 +337,11 @@ class _Writer:
         return f"{name}Optional" if is_optional else name
 
     def _tiling(self) -> list[str]:
-        if not self._draft.fields and not self._draft.tiling:
+        fields = fitting_fields(self._draft.fields, self._note)
+        if not fields and not self._draft.tiling:
             return []
-        lines = ["tiling:", *self._draft.tiling, *(["  data:"] if self._draft.fields else [])]
-        for one in self._draft.fields:
+        lines = ["tiling:", *self._draft.tiling, *(["  data:"] if fields else [])]
+        for one in fields:
             count = f", count: {one.count}" if one.count else ""
             lines.append(f"    - {{name: {one.name}, type: {one.type}{count}}}")
         return [*lines, ""]

@@ -455,7 +455,7 @@ OP_ADD(Take);
 def test_tensors_of_a_configuration_are_read_if_the_operator_has_none(draft, tmp_path):
     found = draft(CONFIGURED, "take_def.cpp")
     assert [(tensor.name, tensor.dtypes) for tensor in found.tensors] == [("x", ("float16",)), ("y", ("float16",))]
-    assert [note.text for note in found.limits] == [
+    assert [note.text for note in found.notes] == [
         "ascend950 has other dtypes of Input x: {ge::DT_INT8}",
         "ascend950 has other dtypes of Output y: {ge::DT_INT8}",
     ]

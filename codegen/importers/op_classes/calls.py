@@ -27,10 +27,11 @@ _BRANCHES = (
 )  # fmt: skip
 # The configuration that is read first.
 _KERNELS = SOCS[DEFAULT_SOC].dir
-# Methods of a configuration that describe the build.
+# Methods of a configuration that describe the build, with their arguments in generated OpDefs.
 _FLAGS = {
-    "DynamicCompileStaticFlag", "DynamicFormatFlag", "DynamicRankSupportFlag", "DynamicShapeSupportFlag",
-    "NeedCheckSupportFlag", "PrecisionReduceFlag", "ExtendCfgInfo",
+    "DynamicCompileStaticFlag": "true", "DynamicFormatFlag": "true", "DynamicRankSupportFlag": "true",
+    "DynamicShapeSupportFlag": "true", "NeedCheckSupportFlag": "false", "PrecisionReduceFlag": "true",
+    "ExtendCfgInfo": "",
 }  # fmt: skip
 
 
@@ -44,7 +45,6 @@ class Calls:
     attrs: dict[str, dict[str, Value]] = field(default_factory=dict)
     products: list[str] = field(default_factory=list)
     notes: list[tuple[int, str]] = field(default_factory=list)
-    limits: list[tuple[int, str]] = field(default_factory=list)
     is_partial: bool = False
 
 
@@ -323,8 +323,6 @@ class Walker:
             return
         entry = group.setdefault(value.text, {"name": value})
         for method, arguments, _ in chain:
-            if method == "ValueDepend" and arguments.text not in {"OPTIONAL", "REQUIRED"}:
-                continue
             entry[method] = arguments
 
     def _override(self, base: str, chain: list[tuple[str, Value, Node]], node: Node) -> None:
@@ -333,8 +331,10 @@ class Walker:
         if method in _TENSORS and is_literal(value.items):
             entry = self._configs.setdefault(base, {}).setdefault(f"{method} {value.text}", {"name": value})
             entry.update((name, arguments) for name, arguments, _ in chain[1:])
-        elif method not in _FLAGS:
+        elif any(name not in _FLAGS for name, _, _ in chain):
             self._note(node, f"{method} is not read")
+        for name, given in ((name, given) for name, given, _ in chain if name in _FLAGS):
+            self._configs.setdefault(base, {})[f"{name} {given.text if not _FLAGS[name] else ''}"] = {name: given}
 
     def _config(self, core: str, chain: list[tuple[str, Value, Node]]) -> None:
         for method, value, node in chain:
@@ -344,7 +344,7 @@ class Walker:
                 product = value.text
                 self.calls.products.append(product)
                 if core != "AICore":
-                    self.calls.limits.append((value.line, f"configuration of {core} for {product}"))
+                    self.calls.notes.append((value.line, f"configuration of {core} for {product}"))
                 arguments = node.child_by_field_name("arguments")
                 names = [self._source.of(child) for child in arguments.named_children] if arguments else []
                 changed = self._configs.get(names[1], {}) if len(names) > 1 else {}
@@ -353,21 +353,35 @@ class Walker:
             elif method not in _FLAGS and not method.startswith("Set"):
                 self.calls.notes.append((value.line, f"{core}: {method}({value.shown})"))
 
+    def _note_flags(self) -> None:
+        """Note the properties of configurations that differ from those of generated OpDefs."""
+        found: dict[tuple[int, str], list[str]] = {}
+        for product, changed in self._products:
+            for method, value in (pair for entry in changed.values() for pair in entry.items()):
+                if method in _FLAGS and value.shown != _FLAGS[method]:
+                    found.setdefault((value.line, f"{method}({value.shown})"), []).append(product)
+        self.calls.notes += [(line, f"{', '.join(names)}: {text}") for (line, text), names in found.items()]
+
     def read_configurations(self) -> None:
         """Note other dtypes of configurations. Without tensors of the operator, those of a configuration are read."""
         tensors: dict[str, dict[str, Value]] = {}
         if not self.calls.inputs and not self.calls.outputs:
-            found = {product: changed for product, changed in self._products if changed}
+            found = {product: own for product, changed in self._products if (own := _tensors_of(changed))}
             tensors = found.get(_KERNELS) or next(iter(found.values()), {})
         for key, entry in tensors.items():
             group = self.calls.inputs if key.startswith("Input ") else self.calls.outputs
             group[entry["name"].text] = dict(entry)
+        self._note_flags()
         for product, changed in self._products:
-            for name, entry in changed.items():
+            for name, entry in _tensors_of(changed).items():
                 dtypes, known = _dtypes(entry), _dtypes(tensors.get(name, {}))
                 if dtypes is not None and (known is None or dtypes.words != known.words):
                     text = f"{product} has other dtypes of {name}: {dtypes.shown}"
-                    self.calls.limits.append((dtypes.line, text))
+                    self.calls.notes.append((dtypes.line, text))
+
+
+def _tensors_of(configuration: dict[str, dict[str, Value]]) -> dict[str, dict[str, Value]]:
+    return {key: entry for key, entry in configuration.items() if key.partition(" ")[0] in _TENSORS}
 
 
 def _dtypes(entry: dict[str, Value]) -> Value | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from opforge.codegen.data.names import parameter_problem, snake_case
+from opforge.codegen.data.names import lower_camel, parameter_problem, snake_case
 from opforge.codegen.importers.cpp_text import Lines, without_comments
 from opforge.codegen.importers.cpp_tree import Source
 from opforge.codegen.importers.draft import FieldDraft, Note, OperatorDraft
-from opforge.codegen.spec.field_types import SCALARS
+from opforge.codegen.spec.field_types import SCALARS, TILING_DATA_BYTES
 
 from .constants import Names
 from .structures import REGISTERED, described_structures, structure_parts
@@ -35,7 +35,7 @@ def tiling_data(source: Source) -> Iterator[OperatorDraft]:
         if not part.macro:
             continue
         seen = sources.setdefault(part.structure, set())
-        field = _field(part.macro, part.arguments, line, names, {one.name for one in own})
+        field = _field(part.macro, part.arguments, line, names, {lower_camel(one.name) for one in own})
         if field is None or part.is_repeated or part.arguments[-1] in seen:
             shown = f"{part.macro}({', '.join(part.arguments)})" if part.arguments else part.macro
             comments.append(Note(line, f"tiling data: {shown[:_MOST_SHOWN]} is not in the draft"))
@@ -63,6 +63,18 @@ def tiling_data(source: Source) -> Iterator[OperatorDraft]:
             )
 
 
+def fitting_fields(fields: tuple[FieldDraft, ...], note: Callable[[int, str], None]) -> tuple[FieldDraft, ...]:
+    """Return the fields, or none with a note if they have more bytes than a spec can have."""
+    size = 0
+    for one in fields:
+        unit = SCALARS[one.type].bytes
+        size = (size + unit - 1) // unit * unit + unit * (one.count or 1)
+    if size <= TILING_DATA_BYTES:
+        return fields
+    note(fields[0].line, f"tiling data: {size} bytes; a spec has at most {TILING_DATA_BYTES}, so the draft has none")
+    return ()
+
+
 def _field(macro: str, arguments: tuple[str, ...], line: int, names: Names, taken: set[str]) -> FieldDraft | None:
     """Return a field with a name that no other field has; None if a spec has no such field."""
     is_array = macro == "TILING_DATA_FIELD_DEF_ARR"
@@ -72,7 +84,7 @@ def _field(macro: str, arguments: tuple[str, ...], line: int, names: Names, take
     count = names.number(arguments[1]) if is_array else None
     name = snake_case(arguments[-1])
     options = (name, f"{name.strip('_')}_value", *(f"{name.strip('_')}_{number}" for number in range(2, 100)))
-    free = next((one for one in options if not parameter_problem(one) and one not in taken), None)
+    free = next((one for one in options if not parameter_problem(one) and lower_camel(one) not in taken), None)
     return FieldDraft(free, kind, count, line) if free and (not is_array or count) else None
 
 
