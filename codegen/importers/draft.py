@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from opforge.codegen.data.dtypes import CANN_DTYPES, DECLARED_DTYPES
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS
@@ -162,6 +162,25 @@ class OperatorDraft:
     def tensors(self) -> tuple[TensorDraft, ...]:
         """Inputs, then outputs."""
         return self.inputs + self.outputs
+
+    def without_repeats(self) -> OperatorDraft:
+        """Return the draft without parameters that have the name of another one; outputs may have names of inputs."""
+        inputs = {tensor.name: tensor for tensor in reversed(self.inputs)}
+        outputs = {tensor.name: tensor for tensor in reversed(self.outputs)}
+        attrs = {attr.name: attr for attr in reversed(self.attrs) if attr.name not in {**inputs, **outputs}}
+        kept: list[TensorDraft | AttrDraft] = [*inputs.values(), *outputs.values(), *attrs.values()]
+        every: list[TensorDraft | AttrDraft] = [*self.tensors, *self.attrs]
+        others = [one for one in every if not any(one is parameter for parameter in kept)]
+        if not others:
+            return self
+        text = "another parameter has this name, so the draft does not have it"
+        return replace(
+            self,
+            inputs=tuple(reversed(inputs.values())),
+            outputs=tuple(reversed(outputs.values())),
+            attrs=tuple(reversed(attrs.values())),
+            notes=(*self.notes, *(Note(one.line, f"parameter {one.name}: {text}") for one in others)),
+        )
 
     @property
     def in_place(self) -> dict[str, TensorDraft]:

@@ -25,6 +25,7 @@ from opforge.codegen.spec.parts import TilingSpec
 
 from .draft import DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, Shape, TensorDraft
 from .dtype_keys import DtypeKeys
+from .sample_calls import TOLERANCES, example, sizes
 from .tiling.data import fitting_fields
 
 _DEFAULT_FORMATS = {"ND", ""}
@@ -43,7 +44,7 @@ class SpecDraft:
 
 def spec_of(draft: OperatorDraft) -> SpecDraft:
     """Write a draft as a spec."""
-    return _Writer(draft).spec()
+    return _Writer(draft.without_repeats()).spec()
 
 
 def spec_names(draft: OperatorDraft) -> dict[str, str]:
@@ -356,30 +357,24 @@ class _Writer:
                 symbols += [f"S{number + 1}a: 4"] if tensor.scalar == "list" else []
                 continue
             letters, has_more = self._letters(number)
-            sizes = itertools.cycle((4, 8))
             form = "[{}]" if tensor.option == DYNAMIC else "{}"
-            pairs = zip(letters, sizes, strict=False)
+            pairs = zip(letters, itertools.cycle((4, 8)), strict=False)
             symbols += [f"S{number + 1}{letter}: {form.format(size)}" for letter, size in pairs]
-            symbols += [f"S{number + 1}: {form.format('[4, 8]')}"] if has_more else []
-        attrs = [f"{self._name(attr)}: {_EXAMPLES[attr.type]}" for attr in self._attrs if attr.default is None]
-        dtypes = dict.fromkeys(d for output in self._draft.outputs for d in output.dtypes if d in _TOLERANCES)
+            symbols += [f"S{number + 1}: {form.format(sizes(tensor, len(letters)))}"] if has_more else []
+        attrs = [
+            f"{self._name(attr)}: {example(attr, self._draft.rules)}" for attr in self._attrs if attr.default is None
+        ]
+        dtypes = dict.fromkeys(d for output in self._draft.outputs for d in output.dtypes if d in TOLERANCES)
         lines = ["tests:"]
         if dtypes:
             lines.append("  tolerance:")
-            lines += [f"    {d}: {{rtol: {_TOLERANCES[d]}, atol: {_TOLERANCES[d]}}}" for d in dtypes]
+            lines += [f"    {d}: {{rtol: {TOLERANCES[d]}, atol: {TOLERANCES[d]}}}" for d in dtypes]
         given = f", attrs: {{{', '.join(attrs)}}}" if attrs else ""
         return [
             *lines,
             "  shapes:",
             f"    - {{case: every, symbols: {{{', '.join(symbols)}}}{given}, note: small sizes}}",
         ]
-
-
-_EXAMPLES = {
-    "int": "1", "float": "1.0", "bool": "true", "string": '"text"', "list_int": "[1]", "list_float": "[1.0]",
-    "list_bool": "[true]",
-}  # fmt: skip
-_TOLERANCES = {"float16": "1.0e-3", "bfloat16": "8.0e-3", "float32": "1.0e-6"}
 
 
 def _is_built(product: str) -> bool:

@@ -4,7 +4,9 @@ import pytest
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.importers.aclnn_page import drafts
+from opforge.codegen.importers.new_project import write_project
 from opforge.codegen.importers.pages.phrases import cell_dtypes, is_optional, same_as, text_dtypes, value_range
+from opforge.codegen.spec.loader import load_specs
 
 DECLARATION = """# aclnnGate
 ```cpp
@@ -220,6 +222,24 @@ def test_each_line_of_prose_is_a_comment():
     found = notes(page(after=text))
     assert {"- 行数不超过4096。", "weight必须为正。", "1 | x不能为空", "列数为偶数。"} <= set(found)
     assert not [text for text in found if "code" in text or "示例代码" in text]
+
+
+def test_the_test_call_follows_the_rules(tmp_path):
+    draft = page(x_ranks="3-5", weight_ranks="1", axis_text="取值范围为[2, 3]。")
+    write_project([draft], tmp_path / "made")
+    (spec,) = load_specs([tmp_path / "made" / "op_proto" / "gate.yaml"])
+    assert spec.tests.shapes[0].symbols == {"S1": (4, 8, 4), "S2a": 4}
+    assert spec.tests.shapes[0].attrs == {"axis": 2}
+
+
+def test_a_parameter_with_the_name_of_another_one_is_a_comment(tmp_path):
+    text = DECLARATION.replace("*weight, int64_t axis", "*x, int64_t x, const aclTensor *weight") + TABLE
+    write_project(drafts(text, "page.md"), tmp_path / "made")
+    file = tmp_path / "made" / "op_proto" / "gate.yaml"
+    (spec,) = load_specs([file])
+    assert ([tensor.name for tensor in spec.tensors], spec.attrs) == (["x", "weight", "out"], ())
+    comment = "parameter x: another parameter has this name, so the draft does not have it"
+    assert file.read_text("utf-8").count(comment) == 2
 
 
 def test_comments_in_a_declaration_may_have_parentheses():
