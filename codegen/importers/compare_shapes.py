@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from opforge.codegen.spec.model import OpSpec
 
-from .draft import REQUIRED, OperatorDraft, Shape, TensorDraft
+from .draft import OperatorDraft, Shape
 
 SpecShape = tuple[str | int, ...]
 
@@ -17,8 +17,8 @@ def shape_differences(spec: OpSpec, source: OperatorDraft) -> Iterator[str]:
     outputs = {tensor.ir_name: tensor.name for tensor in spec.outputs}
     attrs = {attr.ir_name: attr.name for attr in spec.attrs}
     for number, shape in source.shapes:
-        output = source.outputs[number] if number < len(source.outputs) else None
-        if output is None or output.option != REQUIRED or output.name not in outputs:
+        output = source.outputs[number] if source.has_position(source.outputs, number) else None
+        if output is None or output.name not in outputs:
             continue
         for case in spec.cases:
             shapes: dict[str, SpecShape] = dict(case.shapes)
@@ -34,13 +34,13 @@ def _expected(
 ) -> SpecShape | None:
     """Return the shape of the source with the symbols of a case; None if the case has no symbols for it."""
     if isinstance(shape, int):
-        return _required(source.inputs, shape, inputs)
+        return _required(source, shape, inputs)
     found: list[str | int] = []
     for dim in shape:
         if isinstance(dim, int):
             found.append(dim)
         elif len(dim) == 3:
-            given = _required(source.inputs, dim[1], inputs)
+            given = _required(source, dim[1], inputs)
             if given is None or len(given) <= dim[2] or any(str(one).startswith("*") for one in given[: dim[2] + 1]):
                 return None
             found.append(given[dim[2]])
@@ -52,11 +52,10 @@ def _expected(
     return tuple(found)
 
 
-def _required(tensors: tuple[TensorDraft, ...], number: int, inputs: dict[str, SpecShape]) -> SpecShape | None:
+def _required(source: OperatorDraft, number: int, inputs: dict[str, SpecShape]) -> SpecShape | None:
     """Return the shape of a required input of the source in the case; None if the spec has no such input."""
-    tensor = tensors[number] if number < len(tensors) else None
-    is_known = tensor is not None and tensor.option == REQUIRED and not tensor.scalar
-    return inputs.get(tensor.name) if tensor is not None and is_known else None
+    tensor = source.inputs[number] if source.has_position(source.inputs, number) else None
+    return inputs.get(tensor.name) if tensor is not None and not tensor.scalar else None
 
 
 def _shown(shape: SpecShape) -> str:

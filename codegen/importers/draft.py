@@ -163,6 +163,11 @@ class OperatorDraft:
         """Inputs, then outputs."""
         return self.inputs + self.outputs
 
+    def has_position(self, tensors: tuple[TensorDraft, ...], number: int) -> bool:
+        """Return whether a position in shape inference is that of a required tensor: lists before it move it."""
+        is_certain = not self.is_partial and all(tensor.option != DYNAMIC for tensor in tensors[:number])
+        return is_certain and number < len(tensors) and tensors[number].option == REQUIRED
+
     def without_repeats(self) -> OperatorDraft:
         """Return the draft without parameters that have the name of another one; outputs may have names of inputs."""
         inputs = {tensor.name: tensor for tensor in reversed(self.inputs)}

@@ -6,20 +6,19 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from .cpp_text import without_comments
-from .cpp_tree import Source, line_of, nodes
+from .cpp_text import arguments_of, without_comments, without_strings
+from .cpp_tree import Source, line_of
 from .draft import Note, OperatorDraft, Shape
-from .op_classes.scope import unsure_macros
-from .op_classes.values import collect, declare
+from .op_classes.scope import ambiguous_constants, global_declarations, unsure_macros
+from .op_classes.values import collect
 from .shapes.body import ELEMENTWISE, ShapeFunction, UnknownShapeError
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-KIND = "InferShape"
-_REGISTERED = re.compile(
-    r"\bIMPL_OP(?:_INFERSHAPE)?\s*\(\s*(\w+)\s*\)(?:\s*\.\s*\w+\s*\([^()]*\))*?\s*\.\s*InferShape\s*\(\s*([\w:]+)\s*\)"
-)
+KIND, _MOST_SHOWN = "InferShape", 80
+_REGISTERED = re.compile(r"\bIMPL_OP(?:_INFERSHAPE)?\s*\(\s*(\w+)\s*\)")
+_CHAINED = re.compile(r"\s*\.\s*(\w+)\s*\(")
 _MACRO = re.compile(r"#\s*define\s+(\w+)\(")
 
 
@@ -27,16 +26,13 @@ def _head(source: Source, function: Node) -> str:
     return source.of(function).partition("{")[0]
 
 
-def _variables(source: Source) -> set[str]:
-    """Return the variables outside functions that are no constants."""
-    found: set[str] = set()
-    for node in nodes(source.root, "declaration"):
-        above = node.parent
-        while above is not None and above.type != "function_definition":
-            above = above.parent
-        if above is None and not re.search(r"\bconst(expr)?\b", source.of(node).partition("=")[0]):
-            found.update(declare(source, node, {}))
-    return found
+def _function(text: str, position: int) -> str | None:
+    """Return the function that a registration names; None if it names none."""
+    while (call := _CHAINED.match(text, position)) is not None:
+        arguments, position = arguments_of(text, call.end())
+        if call[1] == "InferShape":
+            return " ".join(arguments)
+    return None
 
 
 def shape_rules(source: Source) -> Iterator[OperatorDraft]:
@@ -48,11 +44,15 @@ def shape_rules(source: Source) -> Iterator[OperatorDraft]:
     for node in source.root.named_children:
         collect(source, node, constants, collected)
     text = without_comments(source.text)
-    unsure = _variables(source) | unsure_macros(source, len(text))
+    variables = {name for name, _, is_constant in global_declarations(source) if not is_constant}
+    unsure = variables | ambiguous_constants(source) | unsure_macros(source, len(text))
     known = {name: value for name, value in constants.items() if name not in unsure}
-    for found in _REGISTERED.finditer(text):
+    for found in _REGISTERED.finditer(without_strings(text)):
         line = text.count("\n", 0, found.start()) + 1
-        copies, notes = _copies(source, found[2], known, collected, line)
+        function = _function(text, found.end())
+        if function is None:
+            continue
+        copies, notes = _copies(source, function, known, collected, line)
         yield OperatorDraft(
             "", f"{source.place}:{line}", KIND, function=found[1], shapes=tuple(sorted(copies.items())), notes=notes
         )
@@ -67,7 +67,8 @@ def _copies(
     if last == ELEMENTWISE and not definitions:
         return {0: 0}, ()
     if len(definitions) != 1:
-        count = f"defines {name} {len(definitions)} times" if definitions else f"does not define {name}"
+        shown = name.split("{", maxsplit=1)[0][:_MOST_SHOWN]
+        count = f"defines {shown} {len(definitions)} times" if definitions else f"does not define {shown}"
         return {}, (Note(line, f"shape inference: the source {count}"),)
     function = ShapeFunction(
         source,

@@ -82,7 +82,7 @@ def _draft(source: Source, name: str, calls: Calls) -> OperatorDraft:
         tuple(attrs),
         tuple(dict.fromkeys(calls.products)),
         notes=tuple(_once(notes)),
-        is_partial=calls.is_partial,
+        is_partial=calls.is_partial or len(attrs) < len(calls.attrs),
     )
 
 

@@ -240,20 +240,18 @@ class _Writer:
         symbols = [f"S{number + 1}{letter}" for letter in letters] + ([f"'*S{number + 1}'"] if has_more else [])
         return f"[{', '.join(symbols)}]"
 
-    def _dims(self, shape: Shape | None, output: TensorDraft) -> str | None:
+    def _dims(self, shape: Shape | None, number: int) -> str | None:
         """Return the shape of an output; None if the source does not state it, or a spec cannot."""
-        if shape is None:
+        if shape is None or not self._draft.has_position(self._draft.outputs, number):
             return None
-        inputs = self._draft.inputs
         if isinstance(shape, int):
-            is_known = shape < len(inputs) and inputs[shape].option in {REQUIRED, output.option} - {OPTIONAL}
-            return self._shape(shape) if is_known else None
+            return self._shape(shape) if self._draft.has_position(self._draft.inputs, shape) else None
         found = []
         for dim in shape:
             if isinstance(dim, int):
                 found.append(str(dim))
             elif len(dim) == 3:
-                is_known = dim[1] < len(inputs) and inputs[dim[1]].option == REQUIRED
+                is_known = self._draft.has_position(self._draft.inputs, dim[1])
                 letter = self._letters(dim[1])[0][dim[2] :][:1] if is_known else ""
                 found.append(f"S{dim[1] + 1}{letter}" if letter else "")
             else:
@@ -271,7 +269,7 @@ class _Writer:
             if source := self._draft.in_place.get(output.name):
                 shapes[self._name(output)] = shapes[self._name(source)]
                 continue
-            dims = self._dims(rules.get(number), output)
+            dims = self._dims(rules.get(number), number)
             like = (first_list or plain) if output.option == DYNAMIC else plain
             if output.option == DYNAMIC and first_list and dims != shapes[self._name(first_list)]:
                 dims = None  # the number of its tensors is that of the input list

@@ -276,6 +276,52 @@ def test_a_function_without_the_name_context_is_not_read(spec_of):
     assert "shape inference is not read: the function has no first parameter 'context'" in text
 
 
+@pytest.mark.parametrize(
+    ("registered", "reason"),
+    [
+        ('IMPL_OP(PickRows).Parse(F(1), "a").InferShape(ops::Shapes).Other({1});', ""),
+        ("IMPL_OP(PickRows).InferShape(Shapes<int>);", "the source does not define Shapes<int>"),
+        (
+            "IMPL_OP(PickRows).InferShape([](auto* context) { return 0; });",
+            "the source does not define [](auto* context)",
+        ),
+        ("IMPL_OP(PickRows).Tiling(Shapes);", None),
+    ],
+)
+def test_each_registration_is_read_or_a_comment(registered, reason):
+    known = "IMPL_OP_INFERSHAPE(PickRows).InferDataType(Types).InferShape(Shapes);"
+    found = list(shape_rules(Source(INFER.replace("STATEMENT", "").replace(known, registered), "a.cpp")))
+    assert [bool(rules.shapes) for rules in found] == ([] if reason is None else [not reason])
+    notes = [note.text.strip() for rules in found for note in rules.notes]
+    assert notes == ([f"shape inference: {reason}"] if reason else [])
+
+
+def test_constants_of_several_namespaces_are_not_certain(spec_of):
+    other = "namespace old { constexpr size_t ROWS = 0; }\n"
+    text, _ = spec_of(other + INFER.replace("STATEMENT", ""))
+    assert "# The source states no shape of y" in text
+    same = "namespace old { constexpr size_t ROWS = 1; }\n"
+    text, shapes = spec_of(same + INFER.replace("STATEMENT", ""))
+    assert shapes["y"] == shapes["rows"], text
+
+
+def test_positions_after_a_list_of_tensors_are_not_certain(tmp_path):
+    (tmp_path / "pick_rows_def.cpp").write_text(OP_DEF.replace('"x").ParamType(REQUIRED)', '"x").ParamType(DYNAMIC)'))
+    (tmp_path / "pick_rows_infershape.cpp").write_text(INFER.replace("STATEMENT", ""))
+    write_project(read_sources([tmp_path]).drafts, tmp_path / "made")
+    text = (tmp_path / "made" / "op_proto" / "pick_rows.yaml").read_text()
+    assert "# The source states no shape of y, mask: replace it." in text
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_noted"),
+    [("x == nullptr || nullptr == rows", False), ("!x", False), ("!is_even && x->GetDimNum() > 3", True)],
+)
+def test_only_checks_for_null_are_no_comments(condition, is_noted, spec_of):
+    text, _ = spec_of(INFER.replace("STATEMENT", f"if ({condition}) {{ return ge::GRAPH_FAILED; }}"))
+    assert ("shape inference: check if" in text) is is_noted
+
+
 def test_registrations_in_comments_are_not_read(tmp_path):
     text = INFER.replace("STATEMENT", "") + "// IMPL_OP_INFERSHAPE(Other).InferShape(Shapes);\n"
     assert [rules.function for rules in shape_rules(Source(text, "a.cpp"))] == ["PickRows"]

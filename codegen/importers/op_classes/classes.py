@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from opforge.codegen.importers.cpp_tree import Source, line_of, nodes
 
 from .calls import Calls, Walker
-from .scope import is_literal, unsure_macros
+from .scope import ambiguous_constants, is_literal, unsure_macros
 from .values import collect, evaluate
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def class_calls(source: Source) -> Iterator[tuple[str, Calls]]:
     functions: dict[str, list[Node]] = {}
     for node in source.root.named_children:
         collect(source, node, constants, functions)
+    constants.update(dict.fromkeys(ambiguous_constants(source)))
     classes: dict[str, list[Node]] = {}
     for node in nodes(source.root, "class_specifier", "struct_specifier"):
         if node.child_by_field_name("body") is not None:

@@ -139,6 +139,25 @@ def is_literal(items: tuple[object, ...]) -> bool:
     return bool(items) and isinstance(items[0], Text)
 
 
+def global_declarations(source: Source) -> Iterator[tuple[str, str, bool]]:
+    """Yield name, value and whether it is a constant, of each declaration outside functions and classes."""
+    for node in nodes(source.root, "declaration"):
+        above = node.parent
+        while above is not None and above.type not in {"function_definition", "field_declaration_list"}:
+            above = above.parent
+        if above is None:
+            is_constant = re.search(r"\bconst(expr)?\b", source.of(node).partition("=")[0]) is not None
+            yield from ((name, source.of(node).partition("=")[2], is_constant) for name in declare(source, node, {}))
+
+
+def ambiguous_constants(source: Source) -> set[str]:
+    """Return the names that several namespaces or branches give different values."""
+    values: dict[str, set[str]] = {}
+    for name, value, _ in global_declarations(source):
+        values.setdefault(name, set()).add(" ".join(value.split()))
+    return {name for name, found in values.items() if len(found) > 1}
+
+
 def unsure_macros(source: Source, start: int) -> set[str]:
     """Return the macros without one certain value at a position."""
     values: dict[str, set[str]] = {}

@@ -22,7 +22,7 @@ _INPUTS = {"GetInputShape", "GetRequiredInputShape"}
 # The CANN function that gives the output the shape of the first input.
 ELEMENTWISE = "InferShape4Elewise"
 _RETURN = re.compile(r"\breturn\b")
-_NULL = re.compile(r"[\w:>.()&| -]*(==\s*nullptr|!\w+)[\w:>.()&|!= -]*")
+_NULL = re.compile(r"[\s(!]*[\w:>.()-]+\s*==\s*nullptr[\s)]*|[\s(]*nullptr\s*==\s*[\w:>.()-]+|[\s(]*!\s*\w+[\s)]*")
 # Conditions that are false if all dimensions are known, as at run time.
 _UNKNOWN = re.compile(r"\(?\s*(?:[\w:]+::)?(IsUnknown(?:Rank|Shape|RankShape))\(\*\w+\)\s*\)?")
 _UNKNOWN_DIM = re.compile(r"unknown|-\s*[12]\b", re.IGNORECASE)
@@ -302,7 +302,7 @@ class ShapeFunction:
         only_fails = returns == len(FAILS.findall(text)) > 0 and self._checks.only_rejects(node)
         if not only_fails or changes or passes:
             raise UnknownShapeError(self._shown(node))
-        if not _NULL.fullmatch(condition):
+        if not all(map(_NULL.fullmatch, re.split(r"\|\||&&", condition))):
             self.notes.append(Note(line_of(node), f"shape inference: check {self._shown(node)}"))
 
     def _is_for_unknown(self, node: Node) -> bool:
