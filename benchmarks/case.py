@@ -16,11 +16,15 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Target:
-    """The target values of a row: at most `bytes`, at least `eff` (also of the floor), at most `bal`."""
+    """The target values of a row: at most `bytes`, at least `eff` (also of the floor), at most `bal`.
+
+    `of_small` tells whether they also apply to a small problem.
+    """
 
     bytes: float
     eff: float
     bal: float
+    of_small: bool = False
 
     def misses(self, row: Mapping[str, Any]) -> list[str]:
         """Return the columns of the row that miss the target."""

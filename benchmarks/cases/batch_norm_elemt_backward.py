@@ -25,7 +25,7 @@ def _case(shape: tuple[int, ...], dtype: str, channel_dtype: str = "fp32", *, qu
         name=str(list(shape)),
         dtype=dtype if dtype == channel_dtype else f"{dtype}/{channel_dtype}",
         inputs=lambda: _inputs(shape, dtype, channel_dtype),
-        target=WIDE if math.prod(shape[2:]) >= 64 else NARROW,
+        target=WIDE if math.prod(shape[2:]) >= 64 or (len(shape) > 2 and shape[0] == 1) else NARROW,
         quick=quick,
     )
 

@@ -8,9 +8,10 @@ from case import Case, Target, values
 from floor import Floor
 
 KEEP, FP16, HF32 = 0, 2, 3
+LARGE_HALVES = Target(bytes=1.5, eff=0.85, bal=1.5)
 HALVES = Target(bytes=1.5, eff=0.65, bal=1.5)
 SINGLE = Target(bytes=1.5, eff=0.60, bal=1.5)
-NARROW = Target(bytes=2.0, eff=0.30, bal=2.0)
+NARROW = Target(bytes=2.0, eff=0.50, bal=2.0, of_small=True)
 SUFFIXES = {KEEP: "", FP16: " as FP16", HF32: " as HF32"}
 
 
@@ -60,7 +61,7 @@ ODD = ((512, 32, 80, 1, 3), (512, 32, 97, 97, 3), (16, 4096, 64, 64, 2), (300, 2
 def _cases() -> Iterator[Case]:
     for sizes in LARGE:
         for dtype in ("fp16", "bf16"):
-            yield _case(sizes, dtype, HALVES)
+            yield _case(sizes, dtype, LARGE_HALVES)
     for sizes in (LARGE[0], LARGE[3]):
         for kind in (KEEP, HF32):
             yield _case(sizes, "fp32", SINGLE, kind)

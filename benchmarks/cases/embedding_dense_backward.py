@@ -9,6 +9,7 @@ from case import Array, Case, Target, values
 from floor import Floor
 
 TARGET = Target(bytes=1.35, eff=0.60, bal=1.15)
+NARROW = {64: Target(bytes=1.35, eff=0.30, bal=1.15, of_small=True)}  # by columns
 # Maximum total bytes of grad and table (512 MiB).
 MAX_BYTES = 1 << 29
 ROWS, WEIGHTS = 65536, 32000
@@ -57,9 +58,7 @@ UNORDERED = ("uniform", "Zipf", "one per row")
 FREQUENT = ("Zipf", "all equal")
 
 
-def _case(
-    shape: tuple[int, int, int], spread: str, dtype: str, *, scale: bool = False, has_target: bool = True
-) -> Case:
+def _case(shape: tuple[int, int, int], spread: str, dtype: str, *, scale: bool = False) -> Case:
     rows, weights, columns = shape
     return Case(
         name=f"[{rows}, {columns}] to {weights}, {spread}{', scaled' if scale else ''}",
@@ -69,7 +68,7 @@ def _case(
             "indices": SPREADS[spread](rows, weights).astype(np.int32),
         },
         attrs={"num_weights": weights, "scale_grad_by_freq": scale},
-        target=TARGET if has_target else None,
+        target=NARROW.get(columns, TARGET) if rows >= 5000 else TARGET,
         floor=Floor(
             dmas=rows // 2 if spread in UNORDERED else 0,
             loads=3 if spread in FREQUENT else 2,
@@ -102,7 +101,7 @@ def _cases() -> Iterator[Case]:
                 yield _case(_shape(columns, dtype, spread), spread, dtype)
         for columns in (64, 256):
             for spread in ("uniform", "Zipf"):
-                yield _case((ROWS, WEIGHTS, columns), spread, dtype, has_target=False)
+                yield _case((ROWS, WEIGHTS, columns), spread, dtype)
     for spread in ("uniform", "Zipf", "all equal"):
         yield _case((4096, 2000, 1024), spread, "fp16")
     yield _case((100, 50, 64), "uniform", "fp32", scale=True)

@@ -9,7 +9,7 @@ from case import Array, Case, Target, values
 from floor import Floor
 
 WIDE = Target(bytes=1.03, eff=0.85, bal=1.1)
-NARROW = Target(bytes=1.03, eff=0.50, bal=1.1)
+NARROW = Target(bytes=1.03, eff=0.85, bal=1.1, of_small=True)
 # The ends of the groups are known only on the device, so cores share groups: list, rows and partial sums are loaded in
 # turn.
 FLOOR = Floor(loads=3, stores=2, barriers=1)
