@@ -186,6 +186,8 @@ def test_hostile_files_become_rows(tmp_path):
         "constexpr long f(long n) { long s = 0; for (long i = 0; i < n; ++i) { s += i % 7; } return s; }\n"
         "static_assert(f(1L << 40) > 0); int main() { return 0; }\n",
     )
+    names = "\n".join(f"AscendC::Name{number};" for number in range(6000))
+    example(clone, "names", f"#if 0\n{names}\nAscendC::{'A' * 1000};\n#endif\nint main() {{ return 0; }}\n")
     (clone / "linked.asc").symlink_to(outside)
     (clone / "huge.asc").write_text("//" + "x" * (3 << 20))
     deep = clone / "/".join(["d"] * (MOST_DEPTH + 3))
@@ -206,6 +208,8 @@ def test_hostile_files_become_rows(tmp_path):
     assert "bytes" in rows["huge"]["reason"]
     assert "regular" in rows["pipe"]["reason"]
     assert any("deeper" in row["reason"] for row in result["sources"])
+    assert result["api_names"]["clone"]["counted"] == 5000
+    assert max(map(len, text.splitlines())) < 1000
 
 
 @pytest.mark.parametrize(

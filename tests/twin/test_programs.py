@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -178,6 +179,27 @@ def test_missing_names(tmp_path):
     assert "program.asc:2:" in str(caught.value)
 
 
+def test_launches_that_the_parameters_accept(tmp_path):
+    """Default arguments, overloads and packs accept several numbers of arguments; a file name may begin with a dash."""
+    source = tmp_path / "-program.asc"
+    source.write_text(
+        '#include "acl/acl.h"\n#include "kernel_operator.h"\n'
+        "__global__ void k(int a, int b = 2) {}\n__global__ void k(int a, int b, int c) {}\n"
+        "template <typename... T> __global__ void p(T... values) {}\n"
+        "int main() { aclrtSetDevice(0); k<<<1, nullptr, nullptr>>>(1, 2, 3); k<<<1, nullptr, nullptr>>>(1, 2);"
+        " p<<<1, nullptr, nullptr>>>(1, 2, 3); p<int><<<1, nullptr, nullptr>>>(1); return 4; }\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "opforge.cli", "cc", "./-program.asc", "-o", "program", "--level", "device"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert run(tmp_path / "program").returncode == 4
+
+
 def test_text_of_the_device_compiler(tmp_path):
     """A source may define `__aicore__` as the attribute of the device compiler."""
     text = VECTOR_ADD.read_text().replace(
@@ -350,6 +372,16 @@ def test_output_path_without_a_new_program(tmp_path):
         ("// " + "x" * (17 << 20), "bytes, expected at most"),
         ("template <int n> struct A { A<n + 1> a; }; A<0> a;", "the compiler"),
         ('#include "program.asc"', "program.asc"),
+        ("", "no source has a function main"),
+        (
+            "__global__ void k(int a, float b) {}\nint main() {\nk<<<1, nullptr, 0>>>(1); }",
+            "program.asc:3: launch of k: got 1 arguments, expected 2: int a, float b",
+        ),
+        ("template <int n> __global__ void k(void) {} void f() { k<2><<<1, nullptr, 0>>>(1); }", "expected 0: none"),
+        (
+            "namespace a { __global__ void k(int x) {} } void f() { a::k<<<1, nullptr, 0>>>(1, 2); }",
+            "launch of k: got 2 arguments",
+        ),
     ],
 )
 def test_hostile_source(tmp_path, text, expected):

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
+from opforge.codegen.errors import UserError
 from opforge.codegen.importers.tiling.structures import code_of
+from opforge.codegen.process_limits import LimitError
 from opforge.twin.build import include_flags
 from opforge.twin.compiler.limited_process import compile_limits, run_limited
 from opforge.twin.compiler.units import COMMON, compiler
@@ -25,6 +27,8 @@ _USED = re.compile(r"\bAscendC::([A-Za-z_]\w*)")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _OPEN = re.compile(r"\busing\s+namespace\s+AscendC\b")
 _UNDECLARED = re.compile(r"'(\w+)' has not been declared|no member named '(\w+)' in namespace 'AscendC'")
+_DEFINED = re.compile(r"\b(?:class|struct|union|enum|using|namespace|void|inline)\b((?:\s+\w+)+)")
+_MOST_NAMES, _MOST_LENGTH = 5000, 80  # real clones have a few hundred
 _HEADERS = ("kernel_operator.h", "lib/matmul_intf.h", "tiling/tiling_api.h", "tikicpulib.h")
 _SUFFIXES = (".asc", ".cpp", ".h", ".hpp")
 
@@ -57,11 +61,13 @@ class Names:
 def count_names(tree: Tree, sources: Iterable[Source]) -> Names:
     """Count the names in the files of the sources of a clone.
 
-    A name is used if it follows `AscendC::`, or if cann_api.json has it and the file has `using namespace AscendC`.
+    A name is used if it follows `AscendC::`, or if cann_api.json has it and the file has `using namespace AscendC`. Only
+    the most frequent names are counted, and no very long names.
     """
     texts = [code_of(tree.text(path)) for path in sorted(_files(tree, sources))]
     known = {name.removeprefix("AscendC::") for entry in api()["kernel"] if (name := entry["name"]).count("::") == 1}
-    counts = Counter(name for text in texts for name in _names(text, known))
+    found = Counter(name for text in texts for name in _names(text, known) if len(name) <= _MOST_LENGTH)
+    counts = dict(found.most_common(_MOST_NAMES))
     undeclared = _undeclared(counts)
     own = _own_names(undeclared, texts)
     others = {name: reason for name, reason in _other_names().items() if name in counts}
@@ -86,8 +92,7 @@ def _files(tree: Tree, sources: Iterable[Source]) -> set[str]:
 def _own_names(names: Iterable[str], texts: Iterable[str]) -> set[str]:
     """Return the names that a source defines in namespace AscendC."""
     code = "\n".join(text for text in texts if re.search(r"\bnamespace\s+AscendC\b\s*\{", text))
-    kinds = r"(?:class|struct|union|enum|using|namespace|void|inline(?:\s+\w+)+)"
-    return {name for name in names if re.search(rf"\b{kinds}\s+{name}\b", code)}
+    return set(names) & {word for words in _DEFINED.findall(code) for word in words.split()}
 
 
 def _undeclared(names: Iterable[str]) -> set[str]:
@@ -95,9 +100,11 @@ def _undeclared(names: Iterable[str]) -> set[str]:
         source = Path(folder, "names.cpp")
         source.write_text(printed("names.cpp.j2", headers=_HEADERS, names=sorted(names)), encoding="utf-8")
         flags = (*COMMON, *include_flags(), "-fsyntax-only", "-w", "-fmax-errors=0")
-        ended = run_limited(
-            [compiler()[0], *flags, str(source)], compile_limits(), environment={"LC_ALL": "C"}, most_text=4 << 20
-        )
+        command = [compiler()[0], *flags, str(source)]
+        try:
+            ended = run_limited(command, compile_limits(), environment={"LC_ALL": "C"}, most_text=4 << 20)
+        except LimitError as error:
+            raise UserError(f"names of the API: {error}") from error
     return {first or second for first, second in _UNDECLARED.findall(ended.text)} & set(names)
 
 

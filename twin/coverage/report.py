@@ -15,7 +15,7 @@ from .api_names import Names
 from .discover import Source
 from .worker import Row
 
-_SHOWN_NAMES = 30
+_SHOWN_NAMES, _SHOWN_LENGTH = 30, 80
 _COUNTED = ("sources", "compiled", "ran", "right", "wrong", "clean", "with findings")
 
 
@@ -95,11 +95,18 @@ def print_totals(rows: Sequence[Row], excluded: Sequence[Source], names: Mapping
     for title, counts in (("unknown names", name_counts(rows)), ("kinds of findings", finding_counts(rows))):
         if counts:
             say("", f"{title} (number of sources):")
-            say(*(f"{number:>6}  {escaped(name)}" for name, number in list(counts.items())[:_SHOWN_NAMES]))
+            say(
+                *(
+                    f"{number:>6}  {escaped(name)[:_SHOWN_LENGTH]}"
+                    for name, number in list(counts.items())[:_SHOWN_NAMES]
+                )
+            )
         if len(counts) > _SHOWN_NAMES:
             say(f"        ... {len(counts) - _SHOWN_NAMES} more; --json writes all")
     for label, found in names.items():
-        missing = f"; missing: {', '.join(found.missing)}" if found.missing else ""
+        rest = len(found.missing) - _SHOWN_NAMES
+        shown = ", ".join(found.missing[:_SHOWN_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+        missing = f"; missing: {shown}" if shown else ""
         words = (
             f"{found.declared} of {found.counted} names of the API are declared, {len(found.not_counted)} not counted"
         )

@@ -83,6 +83,8 @@ class _Build:
             )
         except LimitError as error:
             raise ProgramError(f"{label}: {error}") from error
+        if "undefined reference to `main'" in ended.text:
+            raise ProgramError(f"{label}: no source has a function main; add it, or write an object file with -c")
         if ended.status:
             raise ProgramError(f"{label}: the compiler rejected it\n{ended.text}")
 
@@ -94,7 +96,7 @@ class _Build:
             *(f"-D{define}" for define in self.defines),
             *("-include", str(INCLUDE / "opforge_twin" / "program.h")),
             *(f"-I{folder}" for folder in (headers, *self.includes, *header_folders())),
-            *(str(source), "-o", str(made)),
+            *(str(source.absolute()) if str(source).startswith("-") else str(source), "-o", str(made)),
         ]
         self.run(command, path_text(source))
         return made.read_text(encoding="utf-8", errors="surrogateescape")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -40,6 +41,11 @@ class Kernel:
     parameters: tuple[str, ...]
     is_c_function: bool
 
+    def accepts(self, count: int) -> bool:
+        """Return whether a call may have `count` arguments."""
+        needed = sum("=" not in parameter for parameter in self.parameters)
+        return any("..." in parameter for parameter in self.parameters) or needed <= count <= len(self.parameters)
+
 
 @dataclass(frozen=True)
 class Rewritten:
@@ -71,7 +77,7 @@ class _Rewriting:
         self.tokens = tokens
         self.edits: list[tuple[int, int, str]] = []
         self.kernels: list[Kernel] = []
-        self.launches = 0
+        self.launches: list[tuple[int, str, int]] = []  # token, name of the kernel, number of arguments
         self.inferred = self._inferred_cores()
 
     def _inferred_cores(self) -> str:
@@ -95,11 +101,22 @@ class _Rewriting:
                 self._replace(self.tokens[index - 1].begin, self.tokens[index + 1].end, "")
             elif token.text == "<<" and self._is_launch(index):
                 self._launch(index)
+        self._check_launches()
         parts, position = [], 0
         for begin, end, new in sorted(self.edits):
             parts += [self.text[position:begin], new]
             position = max(end, position)
-        return Rewritten("".join([*parts, self.text[position:]]), tuple(self.kernels), self.launches)
+        return Rewritten("".join([*parts, self.text[position:]]), tuple(self.kernels), len(self.launches))
+
+    def _check_launches(self) -> None:
+        """Reject a launch whose number of arguments no kernel of this name has; other errors are of the compiler."""
+        for index, name, count in self.launches:
+            named = [kernel for kernel in self.kernels if kernel.name == name]
+            if not named or any(kernel.accepts(count) for kernel in named):
+                continue
+            expected = ", ".join(named[0].parameters) or "none"
+            problem = f"launch of {name}: got {count} arguments, expected {len(named[0].parameters)}: {expected}"
+            raise self._error(index, problem)
 
     def _replace(self, begin: int, end: int, new: str) -> None:
         """Replace text; its line breaks and line markers are kept."""
@@ -137,12 +154,14 @@ class _Rewriting:
         name = _one_line(self.text[self.tokens[begin].begin : self.tokens[index].begin])
         if not self._is(end + 1, "("):
             raise self._error(end, "no argument list behind `>>>`; expected kernel<<<blocks, nullptr, stream>>>(...)")
-        names = "\n".join(_one_line(argument) for argument in self._arguments(end + 1))
+        arguments = self._arguments(end + 1)
+        names = "\n".join(_one_line(argument) for argument in arguments)
         head = f"{_PREPARE}({_quoted(name)}, {_quoted(names)}, ::opforge::twin::program::Grid("
         self._replace(self.tokens[begin].begin, self.tokens[index + 1].end, head)
         call = f"), [=](auto... opforgeArguments) {{ {name}(opforgeArguments...); }})"
         self._replace(self.tokens[end - 2].begin, self.tokens[end].end, call)
-        self.launches += 1
+        called = re.sub(r"<.*", "", name, flags=re.DOTALL).rpartition("::")[2].strip()
+        self.launches.append((begin, called, len(arguments)))
 
     def _callee(self, index: int) -> int:
         """Return the first token of the expression that ends before the launch at `index`."""
@@ -251,7 +270,7 @@ class _Rewriting:
         self.kernels.append(
             Kernel(
                 self.tokens[position - 1].text,
-                tuple(_one_line(parameter) for parameter in self._arguments(position)),
+                tuple(text for parameter in self._arguments(position) if (text := _one_line(parameter)) != "void"),
                 self._is_c_function(index),
             )
         )
