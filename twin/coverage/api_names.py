@@ -61,8 +61,8 @@ class Names:
 def count_names(tree: Tree, sources: Iterable[Source]) -> Names:
     """Count the names in the files of the sources of a clone.
 
-    A name is used if it follows `AscendC::`, or if cann_api.json has it and the file has `using namespace AscendC`. Only
-    the most frequent names are counted, and no very long names.
+    A name is used if it follows `AscendC::`, or if cann_api.json has it and the file has `using namespace AscendC`.
+    Only the most frequent names are counted, and no very long names.
     """
     texts = [code_of(tree.text(path)) for path in sorted(_files(tree, sources))]
     known = {name.removeprefix("AscendC::") for entry in api()["kernel"] if (name := entry["name"]).count("::") == 1}
