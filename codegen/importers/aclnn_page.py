@@ -13,7 +13,7 @@ from opforge.codegen.expr.attr_kinds import SCALAR_TYPE
 from opforge.codegen.expr.program import MAX_RANK
 
 from .draft import DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, RuleDraft, TensorDraft, dtype_word
-from .pages.lines import TAG, plain_lines, without_comments
+from .pages.lines import TAG, plain_lines, visible
 from .pages.phrases import cell_dtypes, is_optional, ranks, same_as, text_dtypes, value_range
 from .pages.signatures import Signature, signatures
 from .pages.tables import Table, tables_of
@@ -69,7 +69,7 @@ def drafts(text: str, place: str) -> list[OperatorDraft]:
     Raises:
         UserError: The page has no aclnn function.
     """
-    text = without_comments(text)
+    text = visible(text)
     found = list(signatures(text))
     complete = [one for one in found if "workspaceSize" in one.body]
     if not complete:
@@ -193,6 +193,7 @@ class _Page:
                 and re.search("输入|输出|input|output", found[2], re.IGNORECASE)
             ):
                 seen.add(found[1])
+                self._used.add(number)
                 shape = re.search(r"(?:维度|shape|dimension)[^。.;；]*", found[3], re.IGNORECASE)
                 more = "\n".join(self._items_below(number)) if not text_dtypes(found[3])[0] else ""
                 dtypes = f"{found[3]}\n{more}"
@@ -315,9 +316,8 @@ class _Page:
             rows = () if table.is_read or _is_product_table(table) else zip(table.rows, table.lines, strict=True)
             for row, line in rows:
                 self._note(line, " | ".join(row))
-        used = self._used | {fact.line for fact in self._facts.values()}
         for number, text in plain_lines(self._lines):
-            if number not in used:
+            if number not in self._used:
                 self._note(number, text)
 
     def _return_codes(self, tensors: list[TensorDraft], attrs: list[AttrDraft]) -> Iterator[tuple[str, Note]]:

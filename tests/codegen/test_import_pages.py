@@ -1,5 +1,7 @@
 """Test which phrases of aclnn pages become properties of a draft, and that the others are comments."""
 
+import time
+
 import pytest
 
 from opforge.codegen.errors import UserError
@@ -144,6 +146,7 @@ def test_range_of_values(text, expected):
         ("x", "该参数为可选参数", True),
         ("x", "支持空Tensor。\n可选输入，表示偏置。", True),
         ("x", "支持传入空指针，非空时支持一维。", True),
+        ("x", "预留参数。目前暂不支持，传入空指针nullptr即可。", True),
         ("x", "This parameter is optional.", True),
         ("x", "不是可选参数。", False),
         ("x", "当可选输入w存在时有效。", False),
@@ -178,6 +181,15 @@ def test_footnotes_bars_and_comments_of_html_are_no_dtypes():
     old = f"<!--\n{TABLE}-->\n"
     (draft,) = drafts(DECLARATION + old + html, "page.md")
     assert draft.inputs[0].dtypes == ("int8",)
+
+
+def test_scripts_and_highlighted_words_of_html(tmp_path):
+    words = DECLARATION.partition("```cpp\n")[2].partition("```")[0].replace("const", "<span>const</span>")
+    words = words.replace("*x", "&#42;x").replace("aclnnGateGet", '<a href="x">aclnnGate</a>Get')
+    script = '<script>text = "aclnnOtherGetWorkspaceSize(const aclTensor *x, workspaceSize)"</script>'
+    (draft,) = drafts(f"<html>{script}<style>p {{ }}</style><pre>{words}</pre>{TABLE}</html>", "page.html")
+    assert (draft.function, [tensor.name for tensor in draft.tensors]) == ("aclnnGate", ["x", "weight", "out"])
+    assert not [text for text in notes(draft) if "{" in text or "workspaceSize" in text]
 
 
 def test_tables_of_other_functions_are_comments():
@@ -240,6 +252,22 @@ def test_a_parameter_with_the_name_of_another_one_is_a_comment(tmp_path):
     assert ([tensor.name for tensor in spec.tensors], spec.attrs) == (["x", "weight", "out"], ())
     comment = "parameter x: another parameter has this name, so the draft does not have it"
     assert file.read_text("utf-8").count(comment) == 2
+
+
+@pytest.mark.parametrize("part", ["<span " + "a" * 900, "<" + "a" * 900, "<" * 900, "<p>", "<script>", "<!--"])
+def test_tags_without_an_end_take_no_quadratic_time(part):
+    started = time.process_time()
+    (draft,) = drafts(f"{DECLARATION}{TABLE}{part * (400_000 // len(part))}", "page.md")
+    assert draft.inputs[0].dtypes == ("float32",)
+    assert time.process_time() - started < 20
+
+
+def test_lines_of_a_page_in_one_line_of_html():
+    table = "<table><tr><th>参数名</th><th>输入/输出</th></tr><tr><td>x</td><td>输入</td></tr></table>"
+    words = DECLARATION.partition("```cpp\n")[2].partition("```")[0].replace("\n", " ")
+    html = f"<h1>aclnnGate</h1><p>缩放。</p><pre>{words}</pre>{table}<h2>约束说明</h2><ul><li>行数不超过8。</li></ul>"
+    (draft,) = drafts(f"<html><body>{html}<h2>调用示例</h2><p>示例。</p></body></html>", "page.html")
+    assert [text for text in notes(draft) if not text.startswith("parameter")] == ["缩放。", "行数不超过8。"]
 
 
 def test_comments_in_a_declaration_may_have_parentheses():

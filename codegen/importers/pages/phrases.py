@@ -47,7 +47,7 @@ _RANGE = re.compile(
 _OPTIONAL = re.compile(
     r"(?:^|[\s。；;，,(（:：])(?:该参数|此参数|本参数)?(?:为|是)?可选(?!的?(?:操作|范围|值|模式|取值))"
     r"|(?<!不)(?:支持|可|可以|允许)(?:传入|传|为|是)?(?:空指针|nullptr)"
-    r"|\b(?:can|may) be (?:a )?null|\bsupports? null"
+    r"|传入?空指针(?:nullptr)?即可|\b(?:can|may) be (?:a )?null|\bsupports? null"
     r"|(?:^|(?<!not an)[\s(])optional (?:input|parameter|tensor|argument)"
     r"|(?:^|[.;,(]\s*)optional\s*(?:[.;,)]|$)|(?:it|this (?:parameter|input|tensor|argument)) is optional",
     re.IGNORECASE | re.MULTILINE,

@@ -9,6 +9,8 @@ from html.parser import HTMLParser
 from .lines import TAG
 
 _MOST_SPAN = 64
+# The parser needs quadratic time for tags without an end.
+_NO_TAG = re.compile(r"<(?![A-Za-z/!?][^<>]{0,1000}>)")
 _BAR = re.compile(r"(?<!\\)\|")
 _RULE = re.compile(r"\|?[\s:|-]+\|?")
 
@@ -96,7 +98,7 @@ def _span(text: str | None) -> int:
 def tables_of(text: str) -> list[Table]:
     """Return the tables of a page in order."""
     parser = _Parser()
-    parser.feed(text)
+    parser.feed(_NO_TAG.sub("&lt;", text))
     parser.close()
     found = [table for table in parser.tables if table.rows]
     current: Table | None = None
