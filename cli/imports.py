@@ -83,8 +83,7 @@ def import_(
     with claimed(place, limits_for(0)), answering(json_out) as answer:
         found = read_sources(sources) if node is None else _node(sources, node)
         drafts = found.drafts
-        for problem in found.problems:
-            say(f"not imported: {problem}", err=True)
+        _report(found.problems)
         answer["problems"] = found.problems
         if check:
             _compare(specs, drafts, name, answer)
@@ -94,8 +93,17 @@ def import_(
                 raise UserError(f"--as: got {len(drafts)} operators in the source, expected one; name the file of one")
             from dataclasses import replace
 
+            from opforge.codegen.data.names import op_type_problem
+
+            if refusal := op_type_problem(name):
+                raise UserError(f"--as: {refusal}")
             drafts = [replace(drafts[0], op_type=name, function="")]
-        _write(drafts, out, (kernel, kernel_root), answer)
+        _write(drafts, out, (kernel, kernel_root), answer, found.problems)
+
+
+def _report(problems: list[str]) -> None:
+    for problem in problems:
+        say(f"not imported: {problem}", err=True)
 
 
 def _node(sources: list[Path], name: str) -> Imported:
@@ -109,9 +117,21 @@ def _node(sources: list[Path], name: str) -> Imported:
 
 
 def _write(
-    drafts: list[OperatorDraft], out: Path | None, source: tuple[Path | None, Path | None], answer: dict[str, object]
+    drafts: list[OperatorDraft],
+    out: Path | None,
+    source: tuple[Path | None, Path | None],
+    answer: dict[str, object],
+    problems: list[str],
 ) -> None:
-    """Write the project; `source` is the kernel and the folder with files that it includes."""
+    """Write the project.
+
+    Args:
+        drafts: The operators.
+        out: The folder of the project.
+        source: The kernel, and the folder with files that it includes.
+        answer: Gets the result for --json.
+        problems: The files that were not imported.
+    """
     from opforge.codegen.data.names import snake_case
     from opforge.codegen.errors import UserError
     from opforge.codegen.importers.new_project import write_project
@@ -125,7 +145,11 @@ def _write(
         found = _read_kernel(kernel, root, drafts)
         drafts, files = [found.draft], found.files
         answer["not_taken_over"] = found.problems
-    specs = write_project(drafts, folder, files)
+    rejected: list[str] = []
+    specs = write_project(drafts, folder, files, rejected)
+    _report(rejected)
+    answer["problems"] = [*problems, *rejected]
+    drafts = [draft for draft in drafts if draft.op_type in specs]
     answer["folder"] = str(folder)
     answer["operators"] = [
         {
@@ -138,12 +162,14 @@ def _write(
     ]
     for draft in drafts:
         notes = len(specs[draft.op_type].notes)
+        spec = folder / "op_proto" / f"{snake_case(draft.op_type)}.yaml"
         say(
-            f"{path_text(folder / 'op_proto' / snake_case(draft.op_type))}.yaml: {draft.op_type} from {draft.place}"
+            f"{path_text(spec)}: {draft.op_type} from {draft.place}"
             f" ({draft.kind}), {notes} statement{'s' if notes != 1 else ''} not in the spec"
         )
     if kernel is not None:
-        say(f"{path_text(kernel)}: {len(files) - 2} files copied to {path_text(folder / 'op_kernel')}")
+        count = len(files) - 2
+        say(f"{path_text(kernel)}: {count} file{'s' if count != 1 else ''} copied to {path_text(folder / 'op_kernel')}")
         say(*found.problems)
     say(f"next: complete the specs, then: cd {shlex.quote(str(folder))} && opforge generate")
 

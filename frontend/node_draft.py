@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path
 
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, helper
 
 from opforge.codegen.data.names import suggest
 from opforge.codegen.errors import UserError
-from opforge.codegen.importers.draft import REQUIRED, AttrDraft, Note, OperatorDraft, TensorDraft
+from opforge.codegen.importers.draft import OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, TensorDraft
 from opforge.codegen.printing import path_text, shown
 
-from .ir.tensor_type import DTYPE_WORDS, ValueType, value_type
+from .ge.messages import GE_DOMAIN
+from .ir.op_names import NPU_DOMAIN, OPFORGE_DOMAIN
+from .ir.tensor_type import ValueType, value_type
 from .sources import load_source
+
+Types = ChainMap[str, TypeProto]
+_MOST_ITEMS = 16
 
 _TYPES = {
     AttributeProto.INT: "int",
@@ -31,60 +38,130 @@ def node_draft(path: Path, name: str) -> OperatorDraft:
 
     Args:
         path: The model.
-        name: The name of the node, or the type of the only node with it.
+        name: The name of the node, or its type or an output, if no other node has it.
 
     Raises:
-        UserError: The model cannot be read, or the node is ambiguous.
+        UserError: The model cannot be read, the node is ambiguous, or no spec can describe it.
     """
-    graph = load_source(path).model.graph
-    node = _node(graph, name, path)
-    types = {value.name: value_type(value.type) for value in (*graph.input, *graph.output, *graph.value_info)}
-    for tensor in graph.initializer:
-        types[tensor.name] = ValueType(DTYPE_WORDS.get(tensor.data_type), tuple(tensor.dims))
-    notes = [Note(0, f"input {index} is absent in the node") for index, one in enumerate(node.input) if not one]
-    attrs = []
-    for attribute in node.attribute:
-        if (kind := _TYPES.get(attribute.type)) is None:
-            notes.append(Note(0, f"attribute {attribute.name}: its type is not one of int, float, string and lists"))
-        else:
-            value = None if kind.startswith("list_") else f"{_value(attribute)!r:.80}"
-            notes += [Note(0, f"attribute {attribute.name}: the node has the value {value}")] if value else []
-            attrs.append(AttrDraft(_word(attribute.name, "attr"), kind))
-    taken: set[str] = set()
-    inputs = _tensors(node.input, types, "x", taken)
-    outputs = _tensors(node.output, types, "y", taken)
-    place = f"{path_text(path)}:0"
+    node, types = _node(load_source(path).model, name, path)
+    notes: list[Note] = []
+    attrs = _attributes(node, path, notes)
+    taken = {attr.name for attr in attrs}
+    inputs = _tensors(node.input, types, "input", taken, notes)
+    outputs = _tensors(node.output, types, "output", taken, notes)
+    if not (inputs or outputs or attrs):
+        got = f"got a node {shown(node.op_type)} without inputs, outputs and attributes"
+        raise UserError(f"--node: {got}, expected one of them at least; import another node", path_text(path))
     op_type = re.sub(r"[^A-Za-z0-9]", "", node.op_type)
     op_type = op_type[:1].upper() + op_type[1:]
-    summary = f"{node.domain or 'ai.onnx'}::{node.op_type} of a model."
     return OperatorDraft(
-        op_type, place, "ONNX node", inputs, outputs, tuple(attrs), summary=summary, notes=tuple(notes)
+        op_type,
+        f"{path_text(path)}:0",
+        "ONNX node",
+        inputs,
+        outputs,
+        attrs,
+        summary=f"{node.domain or 'ai.onnx'}::{node.op_type} of a model.",
+        notes=tuple(notes),
+        aliases=_aliases(node, op_type, notes),
     )
 
 
-def _node(graph: GraphProto, name: str, path: Path) -> NodeProto:
-    named = [node for node in graph.node if node.name == name]
-    found = named or [node for node in graph.node if node.op_type == name]
+def _aliases(node: NodeProto, op_type: str, notes: list[Note]) -> tuple[str, ...]:
+    """Return the name of the node, if `convert` does not map it by the name of the operator."""
+    own = f"{node.domain}::{node.op_type}"
+    if node.domain in {"", "ai.onnx", GE_DOMAIN} or own in {
+        f"{OPFORGE_DOMAIN}::{op_type}",
+        f"{NPU_DOMAIN}::NPU{op_type}",
+    }:
+        return ()
+    if re.fullmatch(r"[a-z][\w.]*::[A-Z]\w*", own, re.ASCII) and len(own) <= 160:
+        return (own,)
+    notes.append(Note(0, f"the name {shown(own)}: a spec has aliases such as 'com.example::ScaledSum' only"))
+    return ()
+
+
+def _attributes(node: NodeProto, path: Path, notes: list[Note]) -> tuple[AttrDraft, ...]:
+    """Return the attributes; a note has the value of each one in the model."""
+    attrs: dict[str, AttrDraft] = {}
+    for attribute in node.attribute:
+        if attribute.name in attrs:
+            got = f"got the attribute {shown(attribute.name)} again, expected each attribute once"
+            raise UserError(f"--node: {got}; correct the model", path_text(path))
+        if (kind := _TYPES.get(attribute.type)) is None:
+            got = AttributeProto.AttributeType.Name(attribute.type).lower()
+            notes.append(Note(0, f"attribute {attribute.name}: got {got}, expected {', '.join(_TYPES.values())}"))
+            continue
+        notes.append(Note(0, f"attribute {attribute.name}: the node has the value {_value(attribute)!r:.80}"))
+        words = chain((_word(attribute.name, ""),), (f"attr{number}" for number in count(len(attrs) + 1)))
+        word = next(word for word in words if word and word not in {attr.name for attr in attrs.values()})
+        if word != attribute.name:
+            notes.append(Note(0, f"attribute {attribute.name}: the spec has the name {word}"))
+        attrs[attribute.name] = AttrDraft(word, kind)
+    return tuple(attrs.values())
+
+
+def _nodes(model: ModelProto) -> Iterator[tuple[NodeProto, Types]]:
+    """Yield the nodes of the graph, of its inner graphs and of functions, with the types of their values."""
+    graphs: list[tuple[GraphProto | FunctionProto, Types]] = [(model.graph, ChainMap())]
+    graphs += [(function, ChainMap()) for function in model.functions]
+    while graphs:
+        graph, outer = graphs.pop(0)
+        types = outer.new_child({value.name: value.type for value in graph.value_info})
+        if isinstance(graph, GraphProto):
+            types |= {
+                tensor.name: helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+                for tensor in graph.initializer
+            }
+            types |= {value.name: value.type for value in (*graph.input, *graph.output)}
+        for node in graph.node:
+            yield node, types
+            inner = [one for attribute in node.attribute for one in (attribute.g, *attribute.graphs) if one.node]
+            graphs += [(one, types) for one in inner]
+
+
+def _node(model: ModelProto, name: str, path: Path) -> tuple[NodeProto, Types]:
+    every = list(_nodes(model))
+    properties: list[Callable[[NodeProto], Sequence[str]]] = [
+        lambda node: [node.name], lambda node: [node.op_type], lambda node: node.output,
+    ]  # fmt: skip
+    groups = ([one for one in every if name and name in names_of(one[0])] for names_of in properties)
+    found = next(filter(None, groups), [])
     if len(found) == 1:
         return found[0]
-    known = [node.name for node in graph.node if node.name]
-    problem = f"got {len(found)} nodes with the name or type {shown(name)}, expected one"
-    hint = suggest(name, known) if not found else f"the names are {', '.join(shown(n.name) for n in found[:8])}"
-    raise UserError(f"--node: {problem}; {hint}", path_text(path))
+    if found:
+        outputs = ", ".join(shown(node.output[0]) for node, _ in found[:8] if node.output)
+        problem = f"got {len(found)} nodes with the name or type {shown(name)}, expected one; name an output: {outputs}"
+    else:
+        known = {known for node, _ in every for known in (node.name or node.op_type,)}
+        problem = f"got no node with the name, type or output {shown(name)}; {suggest(name, known)}"
+    raise UserError(f"--node: {problem}", path_text(path))
 
 
 def _tensors(
-    names: Sequence[str], types: dict[str, ValueType], letter: str, taken: set[str]
+    names: Sequence[str], types: Types, side: str, taken: set[str], notes: list[Note]
 ) -> tuple[TensorDraft, ...]:
-    """Return the tensors of a node; names of values are names of parameters if they are short."""
+    """Return the tensors of a node; names of values are names of parameters if they are short.
+
+    An absent tensor before another one is optional, because the position of a tensor is its meaning.
+    """
+    letter = "x" if side == "input" else "y"
     tensors = []
-    for index, name in enumerate(names, 1):
-        if not name:
-            continue
-        word = _word(name, f"{letter}{index}")
-        word = f"{letter}{index}" if word in taken else word
+    last = max((index for index, name in enumerate(names, 1) if name), default=0)
+    for index, name in enumerate(names[:last], 1):
+        usual = f"{letter}{index}"
+        words = chain((_word(name, usual), usual), (f"{usual}_{number}" for number in count(2)))
+        word = next(word for word in words if word not in taken)
         taken.add(word)
-        known = types.get(name, ValueType())
+        if not name:
+            notes.append(Note(0, f"{side} {word} is absent in the node; the draft has an optional {side}"))
+            tensors.append(TensorDraft(word, OPTIONAL))
+            continue
+        declared = types.get(name)
+        if declared is not None and not declared.HasField("tensor_type"):
+            kind = declared.WhichOneof("value") or "no type"
+            notes.append(Note(0, f"{side} {word}: the model has {kind.removesuffix('_type')}, the draft has a tensor"))
+        known = ValueType() if declared is None else value_type(declared)
         rank = None if known.shape is None or len(known.shape) > 8 else (len(known.shape),) * 2
         tensors.append(TensorDraft(word, REQUIRED, (known.dtype,) if known.dtype else (), ranks=rank))
     return tuple(tensors)
@@ -95,6 +172,12 @@ def _word(name: str, other: str) -> str:
 
 
 def _value(attribute: AttributeProto) -> object:
-    if attribute.type == AttributeProto.STRING:
-        return attribute.s.decode("utf-8", "replace")
-    return attribute.i if attribute.type == AttributeProto.INT else attribute.f
+    value = helper.get_attribute_value(attribute)
+    items = list(value)[:_MOST_ITEMS] if isinstance(value, Iterable) and not isinstance(value, bytes) else value
+    if isinstance(items, list):
+        return [_text(item) for item in items]
+    return _text(items)
+
+
+def _text(item: object) -> object:
+    return item.decode("utf-8", "replace") if isinstance(item, bytes) else item

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from opforge.codegen.data.dtypes import CANN_DTYPES, DECLARED_DTYPES
+from opforge.codegen.data.names import attribute_problem, lower_camel, parameter_problem, snake_case
 from opforge.codegen.expr.attr_kinds import ATTR_KINDS
 
 from .tiling.structures import Field
@@ -25,6 +29,10 @@ DTYPE_WORDS = {
 DTYPE_NUMBERS = {dtype.ge: dtype.number for dtype in CANN_DTYPES}
 # Types of attributes in REG_OP and OpDef -> types of specs.
 ATTR_TYPES = {kind.ge: kind.name for kind in ATTR_KINDS.values()}
+# The letters of a name in a spec.
+MOST_NAME = 48
+# The limits of default values in codegen/spec/field_types.py.
+_MOST_ITEMS, _MOST_DEFAULT = 64, 1000
 # A number; ("dim", input, index); ("attr", index).
 Dim = int | tuple[str, int] | tuple[str, int, int]
 # The input whose shape an output has, or the dimensions.
@@ -92,6 +100,17 @@ class AttrDraft:
     c_name: str = ""
     c_type: str = ""
 
+    @property
+    def default_problem(self) -> str:
+        """Return why a spec cannot have the default value; empty: it can."""
+        items = self.default if isinstance(self.default, tuple) else (self.default,)
+        if len(items) > _MOST_ITEMS:
+            return f"a list of {len(items)} items"
+        texts = [item for item in items if isinstance(item, str)]
+        if any(not text.isprintable() for text in texts):
+            return "a text with control characters"
+        return "a long text" if any(len(text) > _MOST_DEFAULT for text in texts) else ""
+
 
 @dataclass(frozen=True)
 class FieldDraft:
@@ -135,6 +154,7 @@ class OperatorDraft:
         notes: Statements that did not become a part of the draft.
         functions: The parameters of all aclnn functions of a spec, by function.
         is_partial: Whether statements of the source were not read, so that it may have more tensors.
+        aliases: Additional names of nodes in ONNX models.
     """
 
     op_type: str
@@ -157,6 +177,7 @@ class OperatorDraft:
     notes: tuple[Note, ...] = ()
     is_partial: bool = False
     functions: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    aliases: tuple[str, ...] = ()
 
     @property
     def tensors(self) -> tuple[TensorDraft, ...]:
@@ -243,3 +264,32 @@ def number_of(value: float, kind: str) -> float | int | None:
 def dtype_word(text: str) -> str | None:
     """Return the dtype of specs for a word of a source, or None."""
     return DTYPE_WORDS.get(text.strip().lower().removeprefix("ge::").removeprefix("dt_"))
+
+
+def spec_names(draft: OperatorDraft) -> dict[str, str]:
+    """Return the spec names by graph IR names: snake case, not used by generated code, and different in C++ too."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    parameters: list[TensorDraft | AttrDraft] = [*draft.inputs, *draft.attrs, *draft.outputs]
+    for parameter in parameters:
+        refusal = attribute_problem if isinstance(parameter, AttrDraft) else parameter_problem
+        name = "_".join(re.findall("[a-z0-9]+", snake_case(parameter.name)))[:MOST_NAME].strip("_") or "value"
+        if name[0].isdigit():
+            name = f"value_{name}"
+        names[key_of(draft, parameter)] = found = free_name(name, "_value", "_", refusal, taken)
+        taken.add(lower_camel(found))
+    return names
+
+
+def free_name(name: str, suffix: str, joint: str, refusal: Callable[[str], str | None], taken: Collection[str]) -> str:
+    """Return `name`, or `name` with `suffix` or a number if generated code uses the name or it is `taken`."""
+    # YAML reads the word null as no value.
+    taken = {*taken, "null"}
+    names = itertools.chain((name, f"{name}{suffix}"), (f"{name}{joint}{number}" for number in itertools.count(2)))
+    return next(other for other in names if not refusal(other) and lower_camel(other) not in taken)
+
+
+def key_of(draft: OperatorDraft, parameter: TensorDraft | AttrDraft) -> str:
+    """Return the key of a parameter in the names: an output may have the name of an input."""
+    is_output = isinstance(parameter, TensorDraft) and any(parameter is output for output in draft.outputs)
+    return f"{'output ' if is_output else ''}{parameter.name}"

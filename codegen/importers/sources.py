@@ -216,8 +216,13 @@ def _is_utf16(data: bytes) -> str:
     return ""
 
 
-def decoded(data: bytes, path: Path) -> str:
+def decoded(data: bytes, path: Path, expected: str = f": {_KINDS}") -> str:
     """Return the text of a file in UTF-8, UTF-16 with a mark, or GB 18030.
+
+    Args:
+        data: The content of the file.
+        path: Its path.
+        expected: The end of the message about a binary file.
 
     Raises:
         UserError: It is binary.
@@ -235,4 +240,4 @@ def decoded(data: bytes, path: Path) -> str:
             return data.decode(encoding).replace("\r\n", "\n")
         except UnicodeDecodeError:
             continue
-    raise UserError(f"got binary data, expected text in UTF-8 or GBK: {_KINDS}", path_text(path))
+    raise UserError(f"got binary data, expected text in UTF-8 or GBK{expected}", path_text(path))

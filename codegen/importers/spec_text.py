@@ -5,16 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from opforge.codegen.data.dtypes import FORMATS
 from opforge.codegen.data.names import (
-    attribute_problem,
     camel_problem,
     ir_name_problem,
     lower_camel,
-    parameter_problem,
     snake_case,
     tensor_ir_problem,
 )
@@ -23,13 +20,26 @@ from opforge.codegen.expr.attr_kinds import ATTR_KINDS
 from opforge.codegen.printing import escaped
 from opforge.codegen.spec.parts import TilingSpec
 
-from .draft import DYNAMIC, OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, Shape, TensorDraft
+from .draft import (
+    DYNAMIC,
+    MOST_NAME,
+    OPTIONAL,
+    REQUIRED,
+    AttrDraft,
+    Note,
+    OperatorDraft,
+    Shape,
+    TensorDraft,
+    free_name,
+    key_of,
+    spec_names,
+)
 from .dtype_keys import DtypeKeys
 from .sample_calls import TOLERANCES, example, sizes
 from .tiling.data import fitting_fields
 
 _DEFAULT_FORMATS = {"ND", ""}
-_MOST_TEXT, _MOST_FORMULA, _MOST_NAME, _MOST_NOTES = 300, 900, 48, 1000
+_MOST_TEXT, _MOST_FORMULA, _MOST_NOTES = 300, 900, 1000
 _USUAL_PRODUCT = SOCS[DEFAULT_SOC].dir
 
 
@@ -47,31 +57,6 @@ def spec_of(draft: OperatorDraft) -> SpecDraft:
     return _Writer(draft.without_repeats()).spec()
 
 
-def spec_names(draft: OperatorDraft) -> dict[str, str]:
-    """Return the spec names by graph IR names: snake case, and not used by generated code."""
-    names: dict[str, str] = {}
-    parameters: list[TensorDraft | AttrDraft] = [*draft.inputs, *draft.attrs, *draft.outputs]
-    for parameter in parameters:
-        refusal = attribute_problem if isinstance(parameter, AttrDraft) else parameter_problem
-        name = "_".join(re.findall("[a-z0-9]+", snake_case(parameter.name)))[:_MOST_NAME].strip("_") or "value"
-        if name[0].isdigit():
-            name = f"value_{name}"
-        names[_key(draft, parameter)] = _free_name(name, "_value", "_", refusal, names.values())
-    return names
-
-
-def _free_name(name: str, suffix: str, joint: str, refusal: Callable[[str], str | None], taken: Collection[str]) -> str:
-    """Return `name`, or `name` with `suffix` or a number if generated code uses the name or it is `taken`."""
-    names = itertools.chain((name, f"{name}{suffix}"), (f"{name}{joint}{number}" for number in itertools.count(2)))
-    return next(other for other in names if not refusal(other) and other not in taken)
-
-
-def _key(draft: OperatorDraft, parameter: TensorDraft | AttrDraft) -> str:
-    """Return the key of a parameter in the names: an output may have the name of an input."""
-    is_output = isinstance(parameter, TensorDraft) and any(parameter is output for output in draft.outputs)
-    return f"{'output ' if is_output else ''}{parameter.name}"
-
-
 class _Writer:
     """Writes one spec."""
 
@@ -85,7 +70,7 @@ class _Writer:
         self._notes.append(Note(line, text))
 
     def _name(self, parameter: TensorDraft | AttrDraft) -> str:
-        return self._names[_key(self._draft, parameter)]
+        return self._names[key_of(self._draft, parameter)]
 
     def _is_known_attr(self, attr: AttrDraft) -> bool:
         if ATTR_KINDS[attr.type].c_types or self._draft.is_declared:
@@ -125,7 +110,9 @@ class _Writer:
         parts = [f"name: {self._name(attr)}"]
         parts += self._ir(attr)
         parts.append(f"type: {attr.type}")
-        if attr.default is not None:
+        if refusal := attr.default_problem:
+            self._note(attr.line, f"attribute {attr.name}: a spec cannot have its default, {refusal}")
+        elif attr.default is not None:
             parts.append(f"default: {json.dumps(attr.default)}")
         parts += [f"description: {_quoted(attr.description)}"] if attr.description else []
         return f"  - {{{', '.join(parts)}}}"
@@ -173,6 +160,8 @@ class _Writer:
             "",
         ]
         if not is_declared:
+            aliases = ", ".join(draft.aliases)
+            body += ["onnx:", f"  aliases: [{aliases}]", ""] if aliases else []
             body += [*self._cases(), "", *self._constraints(), "", *self._functions(), *self._tiling(), *self._tests()]
         text = "\n".join([*self._comments(), *body]).rstrip() + "\n"
         return SpecDraft(text, self._notes, self._names)
@@ -180,7 +169,7 @@ class _Writer:
     def _formula(self) -> str:
         """Return a function of all inputs, else of all attributes; for a long line, of the first one."""
         names = [self._name(tensor) for tensor in self._draft.inputs] or [self._name(attr) for attr in self._attrs]
-        results = [self._names[_key(self._draft, result)] for result in self._draft.results]
+        results = [self._names[key_of(self._draft, result)] for result in self._draft.results]
         name = f"{snake_case(self._draft.op_type)}_result"
         for arguments in (names, names[:1]):
             call = f"{name}({', '.join(arguments)})"
@@ -197,7 +186,9 @@ class _Writer:
         if refusal := judge(parameter.name):
             self._note(parameter.line, f"name {parameter.name} in the graph IR: {refusal}")
             return []
-        return [f"ir: {parameter.name}"]
+        # YAML reads these words as other values.
+        is_word = parameter.name.lower() in {"null", "true", "false"}
+        return [f"ir: {json.dumps(parameter.name) if is_word else parameter.name}"]
 
     def _comments(self) -> list[str]:
         place, _, _ = self._draft.place.rpartition(":")
@@ -315,9 +306,9 @@ class _Writer:
             place = {name: index for index, name in enumerate(draft.order)}
             parameters.sort(key=lambda parameter: place.get(parameter.c_name, len(place)))
         for parameter in parameters:
-            is_a_name = re.fullmatch(f"[a-z][A-Za-z0-9]{{0,{_MOST_NAME}}}", parameter.c_name)
+            is_a_name = re.fullmatch(f"[a-z][A-Za-z0-9]{{0,{MOST_NAME}}}", parameter.c_name)
             name = parameter.c_name if is_a_name else self._c_name(parameter)
-            name = _free_name(name, "Value", "", camel_problem, c_names)
+            name = free_name(name, "Value", "", camel_problem, c_names)
             c_names[name] = self._name(parameter)
             if isinstance(parameter, AttrDraft) and parameter.c_type:
                 types.append(f"{name}: {parameter.c_type}")
@@ -359,9 +350,8 @@ class _Writer:
             pairs = zip(letters, itertools.cycle((4, 8)), strict=False)
             symbols += [f"S{number + 1}{letter}: {form.format(size)}" for letter, size in pairs]
             symbols += [f"S{number + 1}: {form.format(sizes(tensor, len(letters)))}"] if has_more else []
-        attrs = [
-            f"{self._name(attr)}: {example(attr, self._draft.rules)}" for attr in self._attrs if attr.default is None
-        ]
+        required = [attr for attr in self._attrs if attr.default is None or attr.default_problem]
+        attrs = [f"{self._name(attr)}: {example(attr, self._draft.rules)}" for attr in required]
         dtypes = dict.fromkeys(d for output in self._draft.outputs for d in output.dtypes if d in TOLERANCES)
         lines = ["tests:"]
         if dtypes:

@@ -54,6 +54,8 @@ def numpy_reference(
             for tensor in spec.results
             for name, array in named_members(spec, tensor.name, results[tensor.name]).items()
         }
+    except NotImplementedError as error:  # the reference of an imported operator
+        raise UserError(first_line(error), path_text(path)) from error
     except Exception as error:
         raise UserError(
             f"{path_text(path)}: got {shown(f'{type(error).__name__}: {first_line(error)}')}, {_EXPECTED}"

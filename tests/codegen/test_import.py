@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-import onnx
 import pytest
 
 from opforge.codegen.errors import UserError
@@ -18,7 +16,6 @@ from opforge.codegen.importers.sources import MOST_BYTES, read_file, read_source
 from opforge.codegen.importers.spec_text import spec_of
 from opforge.codegen.render import render
 from opforge.codegen.spec.loader import load_specs
-from opforge.frontend.node_draft import node_draft
 
 OPFORGE = str(Path(sys.executable).with_name("opforge"))
 X = {"name": "x", "param_type": "required", "format": ["ND", "ND"], "type": ["fp16", "fp32"]}
@@ -172,7 +169,7 @@ def test_reference_stub_names_the_missing_formula(draft, tmp_path):
     scope = {}
     source = (tmp_path / "made" / "tests" / "reference" / "bias_scale.py").read_text()
     exec(source, scope)  # noqa: S102  # a reference that opforge wrote
-    with pytest.raises(NotImplementedError, match="the formula of BiasScale is not written"):
+    with pytest.raises(NotImplementedError, match="got no formula of BiasScale, expected the outputs"):
         scope["reference"]({}, {})
 
 
@@ -386,24 +383,32 @@ def test_bad_sources_are_one_message(data, name, message, draft):
         draft(data, name)
 
 
-def test_node_of_a_model_becomes_a_project(tmp_path):
-    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, "n"]) for name in "xy")
-    node = onnx.helper.make_node("soft_clip", ["x", "w:0"], ["y"], name="clip", domain="my.ops", limit=2.5, axes=[1])
-    weight = onnx.numpy_helper.from_array(np.zeros(3, np.float16), "w:0")
-    graph = onnx.helper.make_graph([node], "g", [x], [y], [weight])
-    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("my.ops", 1)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
-    found = node_draft(tmp_path / "m.onnx", "clip")
-    assert [(t.name, t.dtypes, t.ranks) for t in found.tensors] == [
-        ("x", ("float32",), (2, 2)),
-        ("x2", ("float16",), (1, 1)),
-        ("y", ("float32",), (2, 2)),
-    ]
-    spec_text(found, tmp_path / "made")
-    spec = only_spec(tmp_path / "made")
-    assert (spec.op_type, spec.attr("limit").type) == ("Softclip", "float")
-    with pytest.raises(UserError, match="did you mean 'clip'"):
-        node_draft(tmp_path / "m.onnx", "clop")
+@pytest.mark.parametrize("names", [["x_1", "x1"], ["X1", "x_1"], ["Null", "null"], ["x", "x_value", "xValue"]])
+def test_parameters_have_different_names_in_each_language(draft, tmp_path, names):
+    tensors = [{**ENTRY["input_desc"][0], "name": name} for name in names]
+    write_project([draft(json.dumps({**ENTRY, "input_desc": tensors}), "op.json")], tmp_path / "made")
+    assert [tensor.ir_name for tensor in only_spec(tmp_path / "made").inputs] == names
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "words"),
+    [("string", "a\nb", "control"), ("string", "a" * 1001, "long text"), ("list_int", [1] * 65, "list of 65 items")],
+)
+def test_default_that_no_spec_can_have_is_a_comment(draft, tmp_path, kind, value, words):
+    attr = {"name": "n", "param_type": "optional", "type": kind, "default_value": value}
+    text = spec_text(draft(json.dumps({**ENTRY, "attr": [attr]}), "op.json"), tmp_path / "made")
+    assert re.search(f"attribute n: a spec cannot have its default, a .*{words}", text)
+    assert only_spec(tmp_path / "made").attr("n").default is None
+
+
+def test_folder_with_an_operator_that_no_spec_can_describe(tmp_path):
+    (tmp_path / "two.json").write_text(json.dumps([{**ENTRY, "op": "Exp"}, ENTRY]))
+    rejected = []
+    write_project(read_sources([tmp_path]).drafts, tmp_path / "made", rejected=rejected)
+    assert only_spec(tmp_path / "made").op_type == ENTRY["op"]
+    (message,) = rejected
+    assert "got 'Exp', whose kernel would be called 'exp' as in C" in message
+    assert "test_specs" not in (tmp_path / "made" / "README.md").read_text()
 
 
 def test_command_writes_checks_and_refuses(tmp_path):

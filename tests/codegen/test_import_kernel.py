@@ -79,7 +79,17 @@ def test_an_imported_kernel_is_unchanged_builds_and_runs(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("__global__ ", "", "got 'no function with __global__ __aicore__', expected the entry function add_rows"),
+        ("__global__ ", "", "got no function with __global__ __aicore__, expected the entry function add_rows; name"),
+        (
+            'extern "C" __global__ __aicore__ void add_rows(GM_ADDR x,',
+            "#define KERNEL(n) \\\n __global__ __aicore__ void n(GM_ADDR, GM_ADDR, GM_ADDR, GM_ADDR, GM_ADDR)\nKERNEL(",
+            "got no function with __global__ __aicore__",
+        ),
+        (
+            "GM_ADDR y,",
+            "uint32_t y,",
+            "add_rows: got the parameter 'uint32_t y', expected GM_ADDR or a pointer; change",
+        ),
         (
             'extern "C" __global__ __aicore__ void add_rows(',
             "__global__ __aicore__ void first() {}\n__global__ __aicore__ void second(",
@@ -97,6 +107,46 @@ def test_a_kernel_of_another_form_is_rejected(old, new, words, tmp_path):
         read_kernel(kernel, draft)
     assert words in str(caught.value)
     assert str(kernel) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        "z, GM_ADDR y, GM_ADDR x, GM_ADDR workspace, GM_ADDR tiling",
+        "x, GM_ADDR y, GM_ADDR z, GM_ADDR tiling, GM_ADDR workspace",
+    ],
+)
+def test_parameters_in_another_order_are_reported(parameters, tmp_path):
+    definition, kernel = write_source(tmp_path)
+    usual = "x, GM_ADDR y, GM_ADDR z, GM_ADDR workspace, GM_ADDR tiling"
+    kernel.write_text(ENTRY.replace(usual, parameters), encoding="utf-8")
+    (draft,) = read_sources([definition / "add_rows.json"]).drafts
+    names = parameters.replace("GM_ADDR ", "")
+    expected = f"got the parameters {names}, but a call passes x, y, z, workspace, tiling, by position"
+    assert any(expected in problem for problem in read_kernel(kernel, draft).problems)
+    kernel.write_text(ENTRY.replace(usual, "a, GM_ADDR b, GM_ADDR c, GM_ADDR d, GM_ADDR e"), encoding="utf-8")
+    assert not any("by position" in problem for problem in read_kernel(kernel, draft).problems)
+
+
+def test_an_included_file_with_the_name_of_the_copy_is_copied(tmp_path):
+    definition, kernel = write_source(tmp_path)
+    (kernel.parent / "add_rows_entry.h").write_text("int entry;\n")
+    kernel.write_text('#include "add_rows_entry.h"\n' + ENTRY, encoding="utf-8")
+    (draft,) = read_sources([definition / "add_rows.json"]).drafts
+    files = read_kernel(kernel, draft).files
+    assert files["op_kernel/add_rows/add_rows_entry.h"] == "int entry;\n"
+    assert files["op_kernel/add_rows/add_rows_entry_entry.h"] == kernel.read_text()
+    assert '#include "add_rows/add_rows_entry_entry.h"' in files["op_kernel/add_rows.h"]
+
+
+@pytest.mark.parametrize("name", ['a"b.cpp', "a\nb.cpp", "a b.cpp", "a\udcffb.cpp", "算.cpp"])
+def test_a_kernel_with_an_odd_file_name_is_one_message(name, tmp_path):
+    definition, kernel = write_source(tmp_path)
+    (draft,) = read_sources([definition / "add_rows.json"]).drafts
+    with pytest.raises(
+        UserError, match=r"--kernel: got the file name .*, expected letters, digits .*; rename the file"
+    ):
+        read_kernel(kernel.rename(kernel.with_name(name)), draft)
 
 
 def test_files_outside_of_the_folder_and_links_are_not_read(tmp_path):

@@ -255,7 +255,7 @@ def test_import_has_a_memory_limit(opforge, tmp_path):
     [
         ("template <" * 40_000, "no function with __global__ __aicore__"),
         (
-            "template <" + "int A," * 40_000 + "int B>\n__global__ __aicore__ void add_a(A x, A y, A w, A t) {}",
+            "template <" + "int A," * 40_000 + "int B>\n__global__ __aicore__ void add_a(A* x, A* y, A* w, A* t) {}",
             "template",
         ),
         ("__global__ __aicore__ void add_a(" * 20_000, "no function with __global__ __aicore__"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -21,8 +21,12 @@ from opforge.codegen.spec.field_types import TASK_TYPES
 
 from .includes import INCLUDE, KernelSources
 
+_NO_ENTRY = "no function with __global__ __aicore__"
 _TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"?', re.DOTALL)
 _ENTRY = re.compile(r"__global__\s+__aicore__\s+void\s+(\w+)\s*\(([^();]{0,10000})\)")
+# A macro that defines an entry function has parameters of the macro instead of names.
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", re.MULTILINE)
+_POINTER = re.compile(r"\bGM_ADDR\b|\*")
 _LINKAGE = re.compile(r'(extern\s+"C"|>)\s*$')
 _KEY = re.compile(r"\bTILING_KEY_IS\s*\(\s*([^()]{1,200})\)")
 _TASK = re.compile(r"\bKERNEL_TASK_TYPE(?:_DEFAULT)?\s*\((?:[^,()]*,)?\s*KERNEL_TYPE_(\w+)\s*\)")
@@ -64,20 +68,18 @@ def read_kernel(
     Raises:
         UserError: A file cannot be read, or the entry function is missing or has other parameters.
     """
-    op_type, parameters = draft.op_type, len(draft.tensors)
+    op_type = draft.op_type
     name, place = snake_case(op_type), path_text(path)
     read = KernelSources(path, root, is_provided)
     sources, problems = read.files, read.problems
     code = "\n".join(map(_code, sources.values()))
     entries = _entries(code_of(next(iter(sources.values()))))
     if name not in entries and len(entries) != 1:
-        got = ", ".join(entries) or "no function with __global__ __aicore__"
-        raise UserError(f"got {shown(got)}, expected the entry function {name}; rename it", place)
+        got, repair = (shown(", ".join(entries)), "rename it") if entries else (_NO_ENTRY, "name the file that has it")
+        raise UserError(f"got {got}, expected the entry function {name}; {repair}", place)
     entry, linkage, listed = entries.get(name) or next(iter(entries.values()))
     arguments = [part.strip() for part in listed.split(",") if part.strip()]
-    if len(arguments) != parameters + 2:
-        expected = f"{parameters} inputs and outputs, workspace and tiling"
-        raise UserError(f"{name}: got {len(arguments)} parameters, expected {parameters + 2}: {expected}", place)
+    given = _names(arguments, draft, place, problems)
     words = {"op_type": op_type, "name": name, "guard": Code(name.upper())}
     tasks = [task for task in _TASK.findall(code) if task in TASK_TYPES]
     templates: list[TemplateKey] = []
@@ -102,7 +104,7 @@ def read_kernel(
         "imported_kernel.h.j2",
         source=Code(next(iter(sources))),
         parameters=Code(", ".join(arguments)),
-        given=commas(re.findall(r"\w+", argument)[-1] for argument in arguments),
+        given=commas(given),
         entry=Code(entry if entry != name else ""),
         is_linked=bool(linkage),
         templates=[{"key": one.key, "arguments": Code(", ".join(one.arguments))} for one in templates],
@@ -119,9 +121,30 @@ def read_kernel(
     return ImportedKernel(replace(draft, fields=(), tiling=tuple(tiling)), files, problems)
 
 
+def _names(arguments: Sequence[str], draft: OperatorDraft, place: str, problems: list[str]) -> list[str]:
+    """Return the names of the parameters of an entry function.
+
+    Raises:
+        UserError: The function has other parameters than a call passes.
+    """
+    name, tensors = snake_case(draft.op_type), draft.tensors
+    if len(arguments) != len(tensors) + 2:
+        expected = f"expected {len(tensors) + 2}: {len(tensors)} inputs and outputs, workspace and tiling"
+        raise UserError(f"{name}: got {len(arguments)} parameters, {expected}", place)
+    if other := next((argument for argument in arguments if not _POINTER.search(argument)), None):
+        raise UserError(f"{name}: got the parameter {shown(other)}, expected GM_ADDR or a pointer; change it", place)
+    given = [re.findall(r"\w+", argument)[-1] for argument in arguments]
+    usual = [*(tensor.name for tensor in tensors), "workspace", "tiling"]
+    if given != usual and sorted(given) == sorted(usual):
+        got = f"got the parameters {', '.join(given)}, but a call passes {', '.join(usual)}"
+        problems.append(f"{place}: {name}: {got}, by position; change the order or the names")
+    return given
+
+
 def _entries(code: str) -> dict[str, tuple[str, str, str]]:
     """Return the entry functions by name: name, `extern "C"` or the end of a template head, and parameters."""
     found = {}
+    code = _DEFINE.sub("", code)
     for entry in _ENTRY.finditer(code):
         linkage = _LINKAGE.search(code[max(entry.start() - 100, 0) : entry.start()])
         found[entry[1]] = (entry[1], linkage[1] if linkage else "", entry[2])

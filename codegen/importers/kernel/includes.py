@@ -16,6 +16,7 @@ from opforge.codegen.importers.tiling.structures import code_of
 from opforge.codegen.printing import path_text, shown
 
 MOST_KERNEL_FILES, _MOST_INCLUDES, _MOST_FOLDERS, _MOST_NAMES = 200, 1000, 100_000, 20
+_STEM = re.compile(r"[\w.+-]+", re.ASCII)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"\n]+)"', re.MULTILINE)
 
 
@@ -39,15 +40,14 @@ class KernelSources:
             UserError: A file cannot be read, there are too many, or the kernel is not below `root`.
         """
         self._place = path_text(path)
-        text = decoded(read_regular(path, "kernel", MOST_BYTES, "name a smaller file"), path)
+        text = decoded(read_regular(path, "kernel", MOST_BYTES, "name a smaller file"), path, ": a C++ source")
         self._folder = path.parent.resolve()
         self._root = self._folder if root is None else root.resolve()
         if not self._folder.is_relative_to(self._root):
             got = f"--kernel-root: got {path_text(self._root)}, expected a folder above the kernel"
             raise UserError(f"{got}; name another folder", self._place)
         self._has_root = root is not None
-        # A package contains files with the suffix .h only.
-        first = f"{path.stem}_entry.h"
+        first = self._first_name(path)
         # Paths relative to the folder of the kernel, also with `..`; then the source of each copy.
         self._texts = {first: text}
         self._sources = {first: self._folder / path.name}
@@ -58,6 +58,16 @@ class KernelSources:
         self._read_includes(first, is_provided)
         self.files: Mapping[str, str] = self._in_project()
         self.problems += self._absent()
+
+    def _first_name(self, path: Path) -> str:
+        """Return the name of the copy of the kernel. A package contains files with the suffix .h only."""
+        if not _STEM.fullmatch(path.stem):
+            got = f"got the file name {shown(path.name)}, expected letters, digits and the characters _ . + -"
+            raise UserError(f"--kernel: {got}; rename the file", self._place)
+        name = f"{path.stem}_entry.h"
+        while os.path.lexists(self._folder / name):
+            name = f"{name.removesuffix('.h')}_entry.h"
+        return name
 
     def _read_includes(self, first: str, is_provided: Callable[[str], bool]) -> None:
         waiting = deque([first])
@@ -172,4 +182,4 @@ def _read_below(folder: Path, location: str) -> str | None:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise UserError(f"got more than {MOST_BYTES} bytes; name a smaller kernel", path_text(folder / location))
-    return decoded(data, folder / location)
+    return decoded(data, folder / location, ": a C++ source")
