@@ -14,6 +14,7 @@ from .series import Point, dtype_of, item_bytes, soc_of
 
 Evaluate = Callable[[Point], float]
 _ALL = 1 << 40
+_MOST_TILES = 1 << 24
 _LANES = 64  # elements of 4 bytes in a repeat
 
 
@@ -66,6 +67,12 @@ def _require_item(point: Point, count: int) -> None:
         raise NotRunError(f"dtypes: got {dtype}, expected {count} bytes per element, as in the kernel of the series")
 
 
+def _require_tiles(elements: int, tile: int) -> None:
+    """Reject a kernel with so many tiles that it would run for hours."""
+    if elements > tile * _MOST_TILES:
+        raise NotRunError(f"tiling: got {elements // tile} tiles, expected at most {_MOST_TILES}")
+
+
 def gather_mask(point: Point) -> float:
     """Return the time of a loop of GatherMask with a wait in each iteration."""
     _require_item(point, 4)
@@ -89,6 +96,7 @@ def copied_tiles(point: Point) -> float:
     tile_rows, tile_columns = point["tiling"]["tile"]
     blocks = point["tiling"]["block_dim"]
     times = max(1, round(point["gm_bytes"]["read"] / (rows * columns * 2)))
+    _require_tiles(times * rows * columns, tile_rows * tile_columns)
     is_shared = "every core reads the whole matrix" in point["variant"]
     panels = 4 if "quarter of the columns" in point["variant"] else 1
     values = (
@@ -113,6 +121,7 @@ def addition(point: Point) -> float:
     _require_item(point, 2)
     tiling = point["tiling"]
     elements, tile = math.prod(point["shapes"][0]), tiling["tile_elements"]
+    _require_tiles(elements, tile)
     is_scalar = "scalar loop" in point["variant"]
     if is_scalar:  # the time is proportional to the tiles
         whole = elements

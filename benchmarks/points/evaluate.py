@@ -72,12 +72,18 @@ def load_points(path: Path) -> list[Point]:
         UserError: The file cannot be read, or has another form.
     """
     data = read_json(path, _FORM, "file of points", "correct the file")
-    return [{**point, "tiling": _stated(point["tiling"] or {})} for point in data["points"]]
+    return [_stated(point) for point in data["points"]]
 
 
-def _stated(tiling: Any) -> Any:
-    """Return the fields of a tiling that have a value."""
-    return {name: value for name, value in tiling.items() if value is not None} if isinstance(tiling, dict) else tiling
+def _stated(point: Mapping[str, Any]) -> Point:
+    """Return the fields of a point that have a value. A number of blocks in words is none."""
+    tiling = point["tiling"] or {}
+    if isinstance(tiling, dict):
+        tiling = {name: value for name, value in tiling.items() if value is not None}
+        if isinstance(tiling.get("block_dim"), str):
+            del tiling["block_dim"]
+    needed = {name: point.get(name) for name in ("shapes", "dtypes", "total_us")}
+    return {name: value for name, value in point.items() if value is not None} | needed | {"tiling": tiling}
 
 
 def estimate_of(point: Point) -> float:

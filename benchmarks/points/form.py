@@ -9,11 +9,11 @@ from typing import Any
 
 from opforge.codegen.printing import shown
 
-# Larger numbers are errors of the file.
-_LARGEST = 1 << 40
+# Larger numbers are errors of the file; a kernel of such a size would run for hours.
+_LARGEST, _MOST_BYTES, _MOST_ELEMENTS = 1 << 31, 1 << 40, 1 << 32
+_LONGEST, _MOST_TURNS = 1 << 20, 4096
 _MEASURED_US = (1e-3, 1e9)
 _MOST_BLOCKS = 1024
-_MOST_DEPTH = 3  # of shapes: lists of tensors
 _DTYPE = re.compile(r"((float|fp|u?int)(8|16|32|64)|b(float|f)16|complex(64|128)|int4|bool)( .*)?")
 _AMOUNT = re.compile(r"[1-9]\d{0,9}(\.\d{1,9})?[KM]?")
 _GRID = re.compile(r"[1-9]\d{0,3}x[1-9]\d{0,3}")
@@ -33,21 +33,35 @@ def _is_dtype(value: Any) -> bool:
     return value is None or (isinstance(value, str) and _DTYPE.fullmatch(value) is not None)
 
 
-def _is_shape(value: Any, depth: int = 0) -> bool:
-    if isinstance(value, list):
-        return depth < _MOST_DEPTH and all(_is_shape(size, depth + 1) for size in value)
-    return value is None or (depth > 0 and _is_int(value, 0))
+def _is_shape(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and all(_is_int(size, 0) for size in value)
+        and math.prod(size for size in value if size) <= _MOST_ELEMENTS
+    )
+
+
+def _are_shapes(value: Any) -> bool:
+    """Return whether a value is a list of shapes; the place of a list of tensors has its shapes, null no tensor."""
+    return isinstance(value, list) and all(
+        tensor is None or _is_shape(tensor) or (isinstance(tensor, list) and all(map(_is_shape, tensor)))
+        for tensor in value
+    )
 
 
 def _sizes(count: int) -> Kind:
     return (
-        f"a list of {count} sizes from 1",
-        lambda value: isinstance(value, list) and len(value) == count and all(map(_is_int, value)),
+        f"a list of {count} sizes from 1 to {_LONGEST}",
+        lambda value: (
+            isinstance(value, list) and len(value) == count and all(_is_int(size, 1, _LONGEST) for size in value)
+        ),
     )
 
 
 _COUNT: Kind = ("an integer from 1", _is_int)
-_BYTES: Kind = ("an integer from 0", lambda value: _is_int(value, 0))
+_LENGTH: Kind = (f"1 to {_LONGEST}", lambda value: _is_int(value, 1, _LONGEST))
+_TURNS: Kind = (f"1 to {_MOST_TURNS}", lambda value: _is_int(value, 1, _MOST_TURNS))
+_BYTES: Kind = ("an integer from 0", lambda value: _is_int(value, 0, _MOST_BYTES))
 _SIGNED: Kind = ("an integer", lambda value: _is_int(value, -_LARGEST))
 _TEXT: Kind = ("a text", lambda value: isinstance(value, str))
 _FLAG: Kind = ("true or false", lambda value: isinstance(value, bool))
@@ -68,7 +82,10 @@ _POINT: Mapping[str, Kind] = {
     "chip": _TABLE,
     "gm_bytes": _TABLE,
     "tiling": _TABLE,
-    "shapes": ("lists of sizes, or an object with sizes", lambda value: isinstance(value, dict) or _is_shape(value)),
+    "shapes": (
+        f"lists of sizes with at most {_MOST_ELEMENTS} elements, or an object with sizes",
+        lambda value: isinstance(value, dict) or _are_shapes(value),
+    ),
     "dtypes": (
         "a dtype as float16, or a list of dtypes",
         lambda value: (bool(value) and all(map(_is_dtype, value))) if isinstance(value, list) else _is_dtype(value),
@@ -78,7 +95,7 @@ _CHIP: Mapping[str, Kind] = {"mhz": _RATE}
 _MOVED: Mapping[str, Kind] = {"read": _BYTES, "written": _BYTES}
 _AMOUNTS: Kind = ("a number of elements as 4096 or 16M", _is_amount)
 _SHAPES: Mapping[str, Kind] = {
-    **dict.fromkeys(("m", "n", "k", "s0", "s1", "head"), _COUNT),
+    **dict.fromkeys(("m", "n", "k", "s0", "s1", "head"), _LENGTH),
     **dict.fromkeys(("elements", "out_elements_about"), _AMOUNTS),
 }
 _TILING: Mapping[str, Kind] = {
@@ -93,9 +110,9 @@ _TILING: Mapping[str, Kind] = {
     "single_core_mn": _sizes(2),
     **dict.fromkeys(("buffers", "ub_offsets", "l2_hint", "data", "kernel_type"), _TEXT),
     **dict.fromkeys(("base_mnk", "l0_mnk", "single_core_mnk"), _sizes(3)),
-    **dict.fromkeys(("rows", "row_bytes", "dma_bytes", "tile_elements", "repeats", "elements"), _COUNT),
-    **dict.fromkeys(("copies_per_batch", "copies_in_flight", "batches_in_flight"), _COUNT),
-    **dict.fromkeys(("stepK", "stepKa", "stepKb", "dst_stride_blocks"), _COUNT),
+    **dict.fromkeys(("row_bytes", "dma_bytes", "tile_elements", "elements"), _LENGTH),
+    **dict.fromkeys(("rows", "repeats", "copies_per_batch", "copies_in_flight", "batches_in_flight"), _TURNS),
+    **dict.fromkeys(("stepK", "stepKa", "stepKb", "dst_stride_blocks"), _TURNS),
 }
 _ATTRS: Mapping[str, Kind] = {
     "dim": _SIGNED,
