@@ -87,19 +87,27 @@ def _one_line(problems: str) -> str:
 
 
 def _joined(first: OperatorDraft, second: OperatorDraft) -> OperatorDraft:
-    """Return one draft of an operator: an OpDef has priority; a page adds its rules, function and summary."""
+    """Return one draft of an operator: an OpDef has priority; a page adds its rules and summary."""
     if second.kind == "OpDef" and first.kind != "OpDef":
         first, second = second, first
-    names = {tensor.name for tensor in first.tensors} | {attr.name for attr in first.attrs}
-    notes = []
     if first.kind == second.kind:
-        notes.append(Note(0, f"{second.kind} at {second.place}: {first.op_type} again; the draft has the first one"))
-    elif second.kind != PAGE:
-        given = [tensor.name for tensor in second.tensors] + [attr.name for attr in second.attrs]
-        others = [name for name in given if name not in names]
-        kind = f"{second.kind} at {second.place}"
-        notes += [Note(0, f"{kind}: {name}, which the {first.kind} does not have") for name in others]
-    rules = tuple(rule for rule in second.rules if rule.subject in names)
+        again = f"{second.kind} at {second.place}: {first.op_type} again; the draft has the first one"
+        return replace(first, notes=(*first.notes, Note(0, again)))
+    own = [tensor.name for tensor in first.tensors] + [attr.name for attr in first.attrs]
+    names = {snake_case(name): name for name in own}
+    options = {(snake_case(tensor.name), tensor.option) for tensor in first.inputs}
+    options |= {(snake_case(attr.name), "") for attr in first.attrs}
+    kinds = {tensor.name: tensor.option for tensor in second.inputs}
+    rules, notes = [], [_named(second, note) for note in second.notes]
+    for rule in second.rules:
+        if (rule.subject, kinds.get(rule.subject, "")) in options and not first.rules:
+            rules.append(replace(rule, subject=names[rule.subject], text=_named(second, Note(0, rule.text)).text))
+        else:
+            notes.append(_named(second, Note(rule.line, rule.text)))
+    notes += [_named(second, note) for _, note in second.stated]
+    given = [tensor.name for tensor in second.tensors] + [attr.name for attr in second.attrs]
+    others = [name for name in given if snake_case(name) not in names and second.kind != PAGE]
+    notes += [Note(0, f"{second.kind} at {second.place}: {name}, which the {first.kind} lacks") for name in others]
     overwritten = {snake_case(name) for name in second.in_place} if not first.outputs else set()
     return replace(
         first,
@@ -109,15 +117,23 @@ def _joined(first: OperatorDraft, second: OperatorDraft) -> OperatorDraft:
         ),
         summary=first.summary or second.summary,
         products=first.products or second.products,
-        rules=first.rules or rules,
+        rules=first.rules or tuple(rules),
         fields=first.fields or second.fields,
         notes=(*first.notes, *notes),
     )
 
 
+def _named(draft: OperatorDraft, note: Note) -> Note:
+    """Return a note with the name of the file of its draft."""
+    return replace(note, text=f"{Path(draft.place.rpartition(':')[0]).name}: {note.text}")
+
+
 def _with_parts(draft: OperatorDraft, parts: Sequence[OperatorDraft], *, is_only: bool) -> OperatorDraft:
     """Return the draft with its shape inference, and with the tiling data registered for it, or the only one."""
     shapes = [part for part in parts if part.kind == KIND and part.function == draft.op_type]
+    if len({part.shapes for part in shapes}) > 1:
+        again = Note(0, f"shape inference: {len(shapes)} files register different functions; none of them is read")
+        draft, shapes = replace(draft, notes=(*draft.notes, again)), []
     fields = [part for part in parts if part.kind != KIND]
     own = [part for part in fields if draft.op_type in {part.function, part.function.removesuffix("TilingData")}]
     own = own or (fields if is_only and len(fields) == 1 else [])
@@ -129,8 +145,7 @@ def _with_parts(draft: OperatorDraft, parts: Sequence[OperatorDraft], *, is_only
     structures = dict(one for part in fields for one in part.structures)
     draft = replace(draft, structures=tuple(structures.items()), structure=own[0].structure if own else "")
     for part in (*shapes[:1], *(() if draft.fields else own[:1])):
-        file = Path(part.place.rpartition(":")[0]).name
-        notes = tuple(replace(note, text=f"{file}: {note.text}") for note in part.notes)
+        notes = tuple(_named(part, note) for note in part.notes)
         draft = replace(
             draft,
             fields=draft.fields or part.fields,

@@ -257,10 +257,12 @@ class _Writer:
         rules = dict(self._draft.shapes)
         unknown = []
         for number, output in enumerate(self._draft.outputs):
+            dims = self._dims(rules.get(number), number)
             if source := self._draft.in_place.get(output.name):
                 shapes[self._name(output)] = shapes[self._name(source)]
+                if dims not in {None, shapes[self._name(source)]}:
+                    self._note(output.line, f"output {output.name}: the shape inference gives it the shape {dims}")
                 continue
-            dims = self._dims(rules.get(number), number)
             like = (first_list or plain) if output.option == DYNAMIC else plain
             if output.option == DYNAMIC and first_list and dims != shapes[self._name(first_list)]:
                 dims = None  # the number of its tensors is that of the input list
@@ -275,7 +277,7 @@ class _Writer:
             comment = f"# The source states no shape of {', '.join(unknown)}: replace it. Now it is {kind}."
 
         return [
-            *([_cut(comment)] if self._draft.outputs else []),
+            *([_cut(comment)] if unknown or rules else []),
             "cases:",
             f"  - {{name: every, shapes: {{{entries}}}}}",
         ]

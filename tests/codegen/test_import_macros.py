@@ -2,13 +2,26 @@
 
 import pytest
 
+from opforge.codegen.importers.new_project import write_project
 from opforge.codegen.importers.op_def import drafts
 from opforge.codegen.importers.sources import read_sources
+from opforge.codegen.importers.spec_text import spec_of
+from opforge.codegen.spec.loader import load_specs
 
 pytest.importorskip("tree_sitter_cpp", reason="tree-sitter-cpp is not installed: pip install 'opforge[import]'")
 
 INPUT, OUTPUT = ".INPUT(x, TensorType({DT_FLOAT}))", ".OUTPUT(y, TensorType({DT_FLOAT}))"
 END = ".OP_END_FACTORY_REG(Gate)"
+SHAPES = """
+ge::graphStatus Shapes(gert::InferShapeContext* context)
+{
+    auto x = context->GetInputShape(0);
+    auto y = context->GetOutputShape(0);
+    STATEMENT
+    return ge::GRAPH_SUCCESS;
+}
+IMPL_OP_INFERSHAPE(Gate).InferShape(Shapes);
+"""
 FIELD = "TILING_DATA_FIELD_DEF"
 
 
@@ -114,7 +127,47 @@ def test_sources_with_other_statements_about_an_operator_are_a_comment(tmp_path)
     (tmp_path / "gate_def.cpp").write_text(op_def + "OP_ADD(Gate);")
     (tmp_path / "b_proto.h").unlink()
     (draft,) = read_sources([tmp_path]).drafts
-    assert [note.text.partition(": ")[2] for note in draft.notes] == ["y, which the OpDef does not have"]
+    assert [note.text.partition(": ")[2] for note in draft.notes] == ["y, which the OpDef lacks"]
+
+
+def test_a_page_adds_rules_and_comments_to_a_definition(tmp_path):
+    op_def = "class Gate : public OpDef { public: explicit Gate(const char* n) : OpDef(n) {"
+    for option, name in (("REQUIRED", "rowIndex"), ("OPTIONAL", "w")):
+        op_def += f'this->Input("{name}").ParamType({option}).DataType({{ge::DT_FLOAT}});'
+    op_def += 'this->Output("y").ParamType(REQUIRED).DataType({ge::DT_FLOAT}); } };\nOP_ADD(Gate);'
+    (tmp_path / "gate_def.cpp").write_text(op_def)
+    parameters = "const aclTensor *rowIndex, const aclTensor *w, aclTensor *y, uint64_t *workspaceSize"
+    rows = ["rowIndex | Input | even | FLOAT | 2-4", "w | Input | - | FLOAT | 1-3", "y | Output | - | FLOAT | -"]
+    table = "\n".join(f"| {row} |" for row in ("a | Input/Output | c | Data Type | Shape", "---", *rows))
+    page = f"aclnnGateGetWorkspaceSize({parameters})\n{table}\n\nAt most 8 rows.\n"
+    (tmp_path / "aclnnGate.md").write_text(page)
+    (draft,) = read_sources([tmp_path]).drafts
+    assert [(rule.subject, rule.text) for rule in draft.rules] == [("rowIndex", "aclnnGate.md: rowIndex: 2-4")]
+    texts = {note.text for note in draft.notes}
+    assert {"aclnnGate.md: w: 1-3", "aclnnGate.md: At most 8 rows."} <= texts
+    write_project([draft], tmp_path / "made")
+    (spec,) = load_specs([tmp_path / "made" / "op_proto" / "gate.yaml"])
+    assert spec.constraints[4].check == "len(row_index) >= 2 and len(row_index) <= 4"
+
+
+def test_different_shape_inference_in_several_files_is_not_read(tmp_path):
+    (tmp_path / "gate_proto.h").write_text(f"REG_OP(Gate){INPUT}{OUTPUT}{END}")
+    for name, statement in (("a", "*y = *x;"), ("b", "y->SetScalar();")):
+        (tmp_path / f"{name}_infershape.cpp").write_text(SHAPES.replace("STATEMENT", statement))
+    (draft,) = read_sources([tmp_path]).drafts
+    assert draft.shapes == ()
+    assert [note.text for note in draft.notes] == [
+        "shape inference: 2 files register different functions; none of them is read"
+    ]
+
+
+def test_outputs_in_the_memory_of_inputs_have_no_comment_about_shape_inference(tmp_path):
+    (tmp_path / "gate_proto.h").write_text(f"REG_OP(Gate){INPUT}{OUTPUT.replace('y', 'x')}{END}")
+    (draft,) = read_sources([tmp_path]).drafts
+    assert "shape inference" not in spec_of(draft).text
+    (tmp_path / "gate_infershape.cpp").write_text(SHAPES.replace("STATEMENT", "y->SetScalar();"))
+    (draft,) = read_sources([tmp_path]).drafts
+    assert "output x: the shape inference gives it the shape []" in spec_of(draft).text
 
 
 def tiling(statements, before="", after=""):
