@@ -83,7 +83,7 @@ _POINT: Mapping[str, Kind] = {
     "gm_bytes": _TABLE,
     "tiling": _TABLE,
     "shapes": (
-        f"lists of sizes with at most {_MOST_ELEMENTS} elements, or an object with sizes",
+        f"a list of shapes with at most {_MOST_ELEMENTS} elements, or an object with sizes",
         lambda value: isinstance(value, dict) or _are_shapes(value),
     ),
     "dtypes": (
