@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
-from pygls.exceptions import JsonRpcException
+from pygls.exceptions import JsonRpcException, JsonRpcServerNotInitialized
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 from pygls.uris import from_fs_path, to_fs_path
 
 from opforge.codegen import editor
+from opforge.codegen.errors import UserError
+from opforge.codegen.files import read_regular
 from opforge.codegen.printing import escaped
+from opforge.codegen.project import MOST_SPEC_BYTES
 
 from .version import version_text
 
@@ -48,10 +51,17 @@ server = LanguageServer(
 def _text(uri: str) -> str:
     """Return the text of a document. A document that is not open is read from its file, which may not exist."""
     try:
-        text: str = server.workspace.get_text_document(uri).source
-    except (OSError, ValueError):
+        documents = server.workspace.text_documents
+    except RuntimeError as error:
+        raise JsonRpcServerNotInitialized("got a request before 'initialize', expected it first") from error
+    if uri in documents:
+        text: str = documents[uri].source
+        return text
+    try:
+        file = to_fs_path(uri)
+        return read_regular(Path(file), "spec", MOST_SPEC_BYTES, "make it smaller").decode() if file else ""
+    except (UserError, ValueError):
         return ""
-    return text
 
 
 def publish(params: types.DidOpenTextDocumentParams | types.DidChangeTextDocumentParams) -> None:
@@ -70,6 +80,11 @@ def publish(params: types.DidOpenTextDocumentParams | types.DidChangeTextDocumen
             )
         )
     server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics))
+
+
+def close(params: types.DidCloseTextDocumentParams) -> None:
+    """Remove the problems of a spec that is no longer open."""
+    server.text_document_publish_diagnostics(types.PublishDiagnosticsParams(params.text_document.uri, []))
 
 
 def complete(params: types.CompletionParams) -> list[types.CompletionItem]:
@@ -105,6 +120,7 @@ def serve() -> None:
 for feature, handler in {
     types.TEXT_DOCUMENT_DID_OPEN: publish,
     types.TEXT_DOCUMENT_DID_CHANGE: publish,
+    types.TEXT_DOCUMENT_DID_CLOSE: close,
     types.TEXT_DOCUMENT_COMPLETION: complete,
     types.TEXT_DOCUMENT_HOVER: hover,
     types.TEXT_DOCUMENT_DEFINITION: define,

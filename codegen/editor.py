@@ -14,6 +14,7 @@ from .spec.yaml_nodes import Path, Place, Problem, dotted
 
 _LINE = re.compile(r"( *)((?:- +)*)(?:([\w-]+) *:(?= |$))?")
 _MOST_COLUMNS = 2000
+_ITEM = re.compile(r" *(?:- +)+\w*$")
 _WORD = re.compile(r"\w+")
 _VALUE = re.compile(r"(\w+): +(\[[^\]{}]*)?[\"']?\w*$")
 
@@ -43,10 +44,18 @@ def completions(text: str, line: int, column: int) -> list[str]:
     if (value := _VALUE.search(before)) is not None:
         start = value.start(1)
         node = _schema_at((*_path_at(lines, line, start), value[1], *((0,) if value[2] else ())))
-        return [str(word) for word in node.get("enum", [True, False] if node.get("type") == "boolean" else [])]
+        return _values(node)
+    if before.lstrip().startswith("#"):
+        return []
     word = re.search(r"\w*$", before)
     start = word.start() if word else column
-    return [*_schema_at(_path_at(lines, line, start)).get("properties", {})]
+    node = _schema_at(_path_at(lines, line, start))
+    return [*node.get("properties", {})] or (_values(node) if _ITEM.match(before) else [])
+
+
+def _values(node: dict[str, Any]) -> list[str]:
+    values = node.get("enum", [True, False] if node.get("type") == "boolean" else [])
+    return [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
 
 
 def hover(text: str, line: int, column: int) -> str | None:

@@ -6,7 +6,9 @@ import errno
 import fcntl
 import json
 import os
+import signal
 import stat
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -217,8 +219,7 @@ def write_files(files: Sequence[NewFile], *, is_durable: bool = True) -> None:
             parent = file.target.parent
             with _refusals(file, renamed):
                 if parent not in folders:
-                    made = TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=parent)
-                    folders[parent] = Path(stack.enter_context(made))
+                    folders[parent] = stack.enter_context(temporary_folder(parent))
                 temporary = folders[parent] / str(number)
                 with temporary.open("xb") as stream_:
                     if file.mode is not None:
@@ -236,6 +237,47 @@ def write_files(files: Sequence[NewFile], *, is_durable: bool = True) -> None:
                 _written.append(file.target)
                 if is_durable:
                     _sync_folder(file.target.parent)
+
+
+@contextmanager
+def temporary_folder(parent: Path) -> Iterator[Path]:
+    """Create a temporary folder beside a result and remove it at the end, also after a signal that ends the command.
+
+    Raises:
+        OSError: It cannot be created.
+    """
+    made: TemporaryDirectory[str] | None = None
+    try:
+        with _later_signals():
+            made = TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=parent)
+        yield Path(made.name)
+    finally:
+        with _later_signals():
+            if made is not None:
+                made.cleanup()
+
+
+@contextmanager
+def _later_signals() -> Iterator[None]:
+    """Call Python's handlers of signals after this block.
+
+    A mask of signals has no effect on the handlers: another thread can receive the signal.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread runs handlers
+        return
+    received: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
+    try:
+        for number in handlers:
+            signal.signal(number, lambda number, _frame: received.append(number))
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for one in received:
+            signal.raise_signal(one)
 
 
 def written_text() -> str:

@@ -6,12 +6,11 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from opforge.codegen.data.names import op_type_problem, snake_case, suggest
 
 from .errors import UserError
-from .files import TEMPORARY_PREFIX
+from .files import temporary_folder
 from .printing import path_text, shown
 
 _STARTERS = Path(__file__).resolve().parent / "starters"
@@ -51,8 +50,8 @@ def write_texts(texts: Mapping[str, str], folder: Path) -> None:
             f"{path_text(folder)}: it exists already, expected a new folder; choose another one or remove it"
         )
     try:
-        with TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=folder.parent) as scratch:
-            made = Path(scratch, "project")
+        with temporary_folder(folder.parent) as scratch:
+            made = scratch / "project"
             for path, text in texts.items():
                 file = made / path
                 file.parent.mkdir(parents=True, exist_ok=True)

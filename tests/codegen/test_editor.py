@@ -33,7 +33,10 @@ def spec() -> tuple[Path, str]:
         ("inputs:\n- name: x\n- op", {"optional", "dtypes"}, {"op_type"}),
         ("inputs:\n  - {name: x, op", {"optional", "dtypes"}, {"op_type"}),
         ("inputs:\n  - {name: x, dtypes: [fl", {"float32", "float16"}, {"optional"}),
-        ("inputs:\n  - name: x\n    optional: ", {"True", "False"}, {"name"}),
+        ("inputs:\n  - name: x\n    optional: ", {"true", "false"}, {"name", "True"}),
+        ("products:\n  - ", {"ascend910b"}, {"op_type"}),
+        ("inputs:\n  - name: x\n    dtypes:\n      - fl", {"float32"}, {"optional"}),
+        ("# op", set(), {"op_type"}),
         ("attrs:\n  - name: a\n    type: ", {"int", "string"}, {"name"}),
         ("tiling:\n  task_type: A", {"AIV_ONLY"}, {"plan"}),
         ("tests:\n  shapes:\n    - case: a\n      sy", {"symbols", "note"}, {"tolerance"}),
@@ -134,9 +137,12 @@ def test_wrong_messages_get_answers_and_the_session_continues(tmp_path):
         params = {"textDocument": {"uri": uri}, "position": {"line": line, "character": 0}}
         return {"id": number, "method": f"textDocument/{method}", "params": params}
 
+    os.mkfifo(tmp_path / "pipe.yaml")
+    special = ["file:///dev/zero", (tmp_path / "pipe.yaml").as_uri(), tmp_path.as_uri(), "file://%00", "::"]
     absent, uri = (tmp_path / "absent.yaml").as_uri(), (tmp_path / "many.yaml").as_uri()
     document = {"uri": uri, "languageId": "yaml", "version": 1, "text": "a: 1\n" * 3_000}
     messages: list[dict[str, object]] = [
+        request(0, "hover", absent, 0),
         {"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": {}}},
         {"method": "initialized", "params": {}},
         request(2, "hover", uri, -1),
@@ -147,7 +153,9 @@ def test_wrong_messages_get_answers_and_the_session_continues(tmp_path):
             request(number, method, absent, 0)
             for number, method in ((6, "hover"), (7, "completion"), (8, "definition"))
         ),
+        *(request(number, "completion", one, 0) for number, one in enumerate(special, 10)),
         {"method": "textDocument/didOpen", "params": {"textDocument": document}},
+        {"method": "textDocument/didClose", "params": {"textDocument": {"uri": uri}}},
     ]
     wrong = [b"{]", b"[1]", b"null", b"\xff", b"[" * 50_000]
     sent = b"".join(map(_framed, messages))
@@ -159,7 +167,8 @@ def test_wrong_messages_get_answers_and_the_session_continues(tmp_path):
     got = _messages(done.stdout)
     answers = {message["id"]: message for message in got if "id" in message}
     codes = {number: message["error"]["code"] for number, message in answers.items() if "error" in message}
-    assert codes == {2: -32602, 3: -32602, 4: -32602, 5: -32601}
-    assert set(answers) == set(range(1, 10))
-    (published,) = [m["params"] for m in got if m.get("method") == "textDocument/publishDiagnostics"]
-    assert 0 < len(published["diagnostics"]) <= 1_000
+    assert codes == {0: -32002, 2: -32602, 3: -32602, 4: -32602, 5: -32601}
+    assert set(answers) == set(range(10 + len(special)))
+    published = [m["params"]["diagnostics"] for m in got if m.get("method") == "textDocument/publishDiagnostics"]
+    assert 0 < len(published[0]) <= 1_000
+    assert published[1:] == [[]]

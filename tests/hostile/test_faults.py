@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import onnx.parser
 import pytest
 
-from opforge.codegen.new import new_project
+from opforge.codegen.new import new_project, write_texts
 
 OPFORGE = str(Path(sys.executable).with_name("opforge"))
 HANGS = 1500  # seconds after which a command is a hang
@@ -213,6 +215,33 @@ def test_interrupted_command_leaves_no_files(project, stage):
 def test_an_interrupt_of_generate_is_one_message(project, at):
     assert interrupted(project, "generate", at) == (130, "interrupted by SIGINT\n")
     assert temporary(project) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("place", "name", "left"), [(tempfile, "mkdtemp", set()), (tempfile.TemporaryDirectory, "cleanup", {"made"})]
+)
+def test_a_signal_beside_a_temporary_folder_leaves_no_folder(monkeypatch, tmp_path, place, name, left, number):
+    called = getattr(place, name)
+
+    def interrupted_call(*arguments, **options):
+        if left:
+            signal.raise_signal(number)
+        found = called(*arguments, **options)
+        signal.raise_signal(number)
+        return found
+
+    def end(_number, _frame):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, name, interrupted_call)
+    before = signal.signal(number, end)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            write_texts({"build.sh": "", "a.txt": ""}, tmp_path / "made")
+    finally:
+        assert signal.signal(number, before) is end
+    assert {path.name for path in tmp_path.iterdir()} == left
 
 
 @pytest.mark.parametrize("count", [3, pytest.param(64, marks=pytest.mark.all)])
