@@ -115,7 +115,10 @@ def convert(
 
     disable_gc()
     from opforge.frontend.commands import ConvertOptions, convert_command
+    from opforge.frontend.sources import GE_SUFFIXES
 
+    if GE_SUFFIXES.get(out.suffix):
+        raise UserError(f"{path_text(out)}: got a text file, expected .onnx or .air; rename it")
     if model.suffix == ".pt2":
         if lower_training or opset or domain != "opforge" or verify_numbers or bodies or html or optimizer:
             raise UserError(

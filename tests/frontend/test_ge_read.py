@@ -155,9 +155,11 @@ def test_atc_gets_a_graph_of_ge(tmp_path, monkeypatch):
     assert (tmp_path / "z_converted.air").exists()
 
 
-def test_a_graph_is_not_written_as_an_exported_program(tmp_path):
-    result = opforge("convert", written(tmp_path, DUMP), "-o", tmp_path / "o.pt2")
+@pytest.mark.parametrize("name", ["o.pt2", "o.pbtxt", "o.txt"])
+def test_a_graph_is_not_written_as_an_exported_program_or_text(tmp_path, name):
+    result = opforge("convert", written(tmp_path, DUMP), "-o", tmp_path / name)
     assert "expected .onnx or .air" in str(result.exception)
+    assert not (tmp_path / name).exists()
 
 
 def test_outputs_that_are_inputs_or_given_twice(tmp_path):
