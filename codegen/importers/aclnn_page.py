@@ -35,6 +35,7 @@ _SCALARS = {
     "aclScalar": "float", "aclDataType": "int",
 }  # fmt: skip
 _C_TYPES = {"int8_t", "int32_t", "uint64_t", "float"}
+_SIZE = re.compile(r"\w\s*\*\s*workspaceSize\b")  # calls have &workspaceSize
 _ENDS = {"workspaceSize", "executor"}
 # Parameters that all functions have.
 _USUAL = {*_ENDS, "workspace", "stream"}
@@ -71,9 +72,9 @@ def drafts(text: str, place: str) -> list[OperatorDraft]:
     """
     text = visible(text)
     found = list(signatures(text))
-    complete = [one for one in found if "workspaceSize" in one.body]
+    complete = [one for one in found if _SIZE.search(one.body)]
     if not complete:
-        more = "its declaration lacks 'workspaceSize'" if found else "the page has no declaration"
+        more = "its declaration lacks 'uint64_t *workspaceSize'" if found else "the page has no declaration"
         raise UserError(f"got no aclnn function, {more}; expected 'aclnnStatus aclnn<Op>GetWorkspaceSize(...)'", place)
     return [_Page(text, place, complete).draft()]
 

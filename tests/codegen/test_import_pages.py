@@ -275,3 +275,5 @@ def test_comments_in_a_declaration_may_have_parentheses():
     assert [tensor.name for tensor in drafts(text, "page.md")[0].tensors] == ["x", "weight", "out"]
     with pytest.raises(UserError, match="the page has no declaration"):
         drafts("aclnnGateGetWorkspaceSize(f(x), workspaceSize)", "page.md")
+    with pytest.raises(UserError, match=r"its declaration lacks 'uint64_t \*workspaceSize'"):
+        drafts("ret = aclnnGateGetWorkspaceSize(x, out, &workspaceSize, &executor);", "page.md")
