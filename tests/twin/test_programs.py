@@ -1,10 +1,12 @@
 """Test `opforge cc`: programs with kernel launches run, and the twin finds planted mistakes in them."""
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 from opforge.codegen.errors import UserError
 from opforge.twin.compiler.npu_model import check_levels
 from opforge.twin.program import ProgramError, compile_program, write_cmake_files
+from opforge.twin.program.rewrite import rewrite
 from opforge.twin.runtime.launch import launch
 
 ROOT = Path(__file__).parents[2]
@@ -390,6 +393,24 @@ def test_hostile_source(tmp_path, text, expected):
         compiled(tmp_path, text)
     assert expected in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["program.asc"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "opforgeGlobal " * 50_000,
+        "k<<<1,0,0>>>" + "(" * 50_000,
+        "(" * 200_000 + ")" * 200_000,
+        "opforgeGlobal void f() {" + "k<<<1,0,0>>>(" * 3000 + ")" * 3000 + ";}",
+    ],
+    ids=["attributes", "open", "nested", "launches"],
+)
+def test_rewriting_of_hostile_text_ends(text):
+    """The time is about linear in the length of the text."""
+    began = time.process_time()
+    with contextlib.suppress(UserError):
+        rewrite(f'# 1 "program.asc"\n{text}', lambda _: True)
+    assert time.process_time() - began < 20
 
 
 QUEUE_FLAGS = (

@@ -79,6 +79,8 @@ class _Rewriting:
         self.kernels: list[Kernel] = []
         self.launches: list[tuple[int, str, int]] = []  # token, name of the kernel, number of arguments
         self.inferred = self._inferred_cores()
+        self.closing = _bracket_pairs(tokens)
+        self.opening = {close: begin for begin, close in self.closing.items()}
 
     def _inferred_cores(self) -> str:
         """Return the cores of kernels without an attribute: those of the instructions in the source."""
@@ -110,8 +112,11 @@ class _Rewriting:
 
     def _check_launches(self) -> None:
         """Reject a launch whose number of arguments no kernel of this name has; other errors are of the compiler."""
+        by_name: dict[str, list[Kernel]] = {}
+        for kernel in self.kernels:
+            by_name.setdefault(kernel.name, []).append(kernel)
         for index, name, count in self.launches:
-            named = [kernel for kernel in self.kernels if kernel.name == name]
+            named = by_name.get(name, [])
             if not named or any(kernel.accepts(count) for kernel in named):
                 continue
             expected = ", ".join(named[0].parameters) or "none"
@@ -133,15 +138,8 @@ class _Rewriting:
         """Return the token that closes the bracket at `index`."""
         if index >= len(self.tokens) or self.tokens[index].text not in _OPEN:
             raise self._error(min(index, len(self.tokens) - 1), "expected an opening bracket here")
-        stack: list[str] = []
-        for position in range(index, len(self.tokens)):
-            word = self.tokens[position].text
-            if word in _OPEN:
-                stack.append(_OPEN[word])
-            elif word in _CLOSE and word != stack.pop():
-                break
-            if not stack:
-                return position
+        if index in self.closing:
+            return self.closing[index]
         raise self._error(index, f"the bracket {self.tokens[index].text!r} is not closed; add the closing bracket")
 
     def _is_launch(self, index: int) -> bool:
@@ -182,12 +180,8 @@ class _Rewriting:
             return position
 
     def _opening(self, index: int) -> int:
-        depth = 0
-        for position in range(index, -1, -1):
-            word = self.tokens[position].text
-            depth += (word in _CLOSE) - (word in _OPEN)
-            if depth == 0:
-                return position
+        if index in self.opening:
+            return self.opening[index]
         raise self._error(index, "the bracket is not opened; add the opening bracket")
 
     def _template_open(self, index: int) -> int:
@@ -254,7 +248,7 @@ class _Rewriting:
                 cores = self._mix(position)
             if word in {_MIX, "__attribute__", "__launch_bounds__", "alignas"}:
                 position = self._closing(position + 1)
-            elif word in {";", "{", "}"}:
+            elif word in {";", "{", "}", _GLOBAL}:
                 return
             position += 1
         if position >= len(self.tokens) or self.tokens[position - 1].kind != "name":
@@ -298,6 +292,22 @@ class _Rewriting:
         while position >= 0 and self.tokens[position].text in words:
             position -= 1
         return self._is(position, '"C"') and self._is(position - 1, "extern")
+
+
+def _bracket_pairs(tokens: list[Token]) -> dict[int, int]:
+    """Return the closing bracket of each opening one; a wrong closing bracket ends all that are open."""
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    for position, token in enumerate(tokens):
+        if token.text in _OPEN:
+            opened.append(position)
+        elif token.text in _CLOSE and opened:
+            begin = opened.pop()
+            if _OPEN[tokens[begin].text] == token.text:
+                pairs[begin] = position
+            else:
+                opened.clear()
+    return pairs
 
 
 def _one_line(text: str) -> str:

@@ -48,6 +48,21 @@ def test_event_orders_two_streams(device, acl):
     assert acl.library.aclrtDestroyEvent(event) == 107000
 
 
+def test_the_last_error_of_a_thread(device, acl):
+    library = acl.library
+    library.aclrtGetLastError(0)
+    device.stream()
+    assert library.aclrtPeekAtLastError(0) == 0
+    assert library.aclrtDestroyEvent(c_void_p()) == 107000
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(library.aclrtGetLastError(0)))
+    thread.start()
+    thread.join()
+    assert seen == [0]
+    assert [library.aclrtPeekAtLastError(0), library.aclrtGetLastError(0)] == [107000, 107000]
+    assert library.aclrtGetLastError(0) == 0
+
+
 def test_time_between_events(device, acl):
     stream = device.stream()
     start, end, status, elapsed = c_void_p(), c_void_p(), c_uint32(), c_float(-1)

@@ -154,6 +154,11 @@ aclFloat16 aclFloatToFloat16(float value);
  */
 const char* aclGetRecentErrMsg(void);
 
+/* Return the status of the last failure of this thread; aclrtGetLastError also clears it. */
+typedef enum { ACL_RT_THREAD_LEVEL = 0 } aclrtLastErrLevel;
+aclError aclrtPeekAtLastError(aclrtLastErrLevel level);
+aclError aclrtGetLastError(aclrtLastErrLevel level);
+
 #ifdef __cplusplus
 }
 #endif

@@ -16,6 +16,7 @@ namespace {
 thread_local std::string recent;
 thread_local std::string handedOut;
 thread_local std::string misuse;
+thread_local aclError last = ACL_SUCCESS;
 
 void AddLine(std::string& text, const std::string& line)
 {
@@ -56,6 +57,7 @@ aclError Fail(aclError status, const std::string& text)
 {
     Print(LogLevel::kError, text);
     recent = text;
+    last = status;
     return status;
 }
 
@@ -135,4 +137,17 @@ const char* aclGetRecentErrMsg()
     handedOut.swap(recent);
     recent.clear();
     return handedOut.c_str();
+}
+
+aclError aclrtPeekAtLastError(aclrtLastErrLevel /*level*/)
+{
+    return opforge::twin::host::last;
+}
+
+aclError aclrtGetLastError(aclrtLastErrLevel /*level*/)
+{
+    using namespace opforge::twin::host;
+    const aclError error = last;
+    last = ACL_SUCCESS;
+    return error;
 }
