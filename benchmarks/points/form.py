@@ -14,7 +14,7 @@ _LARGEST, _MOST_BYTES, _MOST_ELEMENTS = 1 << 31, 1 << 40, 1 << 32
 _LONGEST, _MOST_TURNS = 1 << 20, 4096
 _MEASURED_US = (1e-3, 1e9)
 _MOST_BLOCKS = 1024
-_DTYPE = re.compile(r"((float|fp|u?int)(8|16|32|64)|b(float|f)16|complex(64|128)|int4|bool)( .*)?")
+_DTYPE = re.compile(r"((float|fp|u?int)(8|16|32|64)|b(float|f)16|complex(64|128)|int4|bool)\b.*")
 _AMOUNT = re.compile(r"[1-9]\d{0,9}(\.\d{1,9})?[KM]?")
 _GRID = re.compile(r"[1-9]\d{0,3}x[1-9]\d{0,3}")
 Kind = tuple[str, Callable[[Any], bool]]
@@ -62,9 +62,12 @@ _COUNT: Kind = ("an integer from 1", _is_int)
 _LENGTH: Kind = (f"1 to {_LONGEST}", lambda value: _is_int(value, 1, _LONGEST))
 _TURNS: Kind = (f"1 to {_MOST_TURNS}", lambda value: _is_int(value, 1, _MOST_TURNS))
 _BYTES: Kind = ("an integer from 0", lambda value: _is_int(value, 0, _MOST_BYTES))
-_SIGNED: Kind = ("an integer", lambda value: _is_int(value, -_LARGEST))
+_AXES: Kind = (
+    "an integer, or a list of integers",
+    lambda value: all(_is_int(axis, -_LARGEST) for axis in (value if isinstance(value, list) else [value])),
+)
 _TEXT: Kind = ("a text", lambda value: isinstance(value, str))
-_FLAG: Kind = ("true or false", lambda value: isinstance(value, bool))
+_FLAG: Kind = ("true or false", lambda value: value in (0, 1))
 _TABLE: Kind = ("an object", lambda value: isinstance(value, dict))
 _US: Kind = (
     "a number from {:g} to {:g}".format(*_MEASURED_US),
@@ -115,7 +118,7 @@ _TILING: Mapping[str, Kind] = {
     **dict.fromkeys(("stepK", "stepKa", "stepKb", "dst_stride_blocks"), _TURNS),
 }
 _ATTRS: Mapping[str, Kind] = {
-    "dim": _SIGNED,
+    "dim": _AXES,
     "k": _COUNT,
     "num_groups": _COUNT,
     "inputLayout": _TEXT,
