@@ -342,8 +342,12 @@ def test_inference_of_other_operators_and_without_a_function(tmp_path):
         (INFER.replace("STATEMENT", "if (" + "!" * 20_000 + "x) { return FAILED; }"), 1),
         (INFER.replace("STATEMENT", "if (IsUnknownRank(*x)) {" + "OP_LOGD(a);" * 5_000 + "}"), 1),
         (INFER.replace("STATEMENT", "OP_CHECK_IF(" + "(" * 20_000), 1),
+        (INFER.replace("STATEMENT", "if (a) {" * 5_000 + "return FAILED;" + "}" * 5_000), 1),
+        (INFER.replace("STATEMENT", "auto f = " + "[]() {" * 40_000 + "}" * 40_000 + ";"), 1),
+        (INFER.replace("STATEMENT", "f(" + "a, " * 60_000 + "a);"), 1),
+        (INFER.replace("STATEMENT", "[]" * 100_000), 1),
     ],
-    ids=["chain", "condition", "body", "parentheses"],
+    ids=["chain", "condition", "body", "parentheses", "branches", "lambdas", "arguments", "brackets"],
 )
 def test_text_of_any_size_ends(text, operators):
     assert len(list(shape_rules(Source(text, "a.cpp")))) == operators

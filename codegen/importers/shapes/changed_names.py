@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 _ARGUMENT = re.compile(r"[(,]\s*(\w+)\s*(?=[,)])")
 _CALLEE = re.compile(r"(->|\.)?\s*(\w*)\s*(?:<[^<>();]*>)?\s*\Z")
 _ADDRESS = re.compile(r"(?<!&)&\s*(\w+)(?:\s*=\s*(\w+))?")
 _METHOD = re.compile(r"\b(\w+)\s*\.\s*(\w+)\s*\(")
-_LAMBDA = re.compile(r"\[[^\[\]{}();]*\]\s*(?:\([^(){}]*\))?[^(){};]*\{")
+_LAMBDA = re.compile(r"\[[^\[\]{}();]*\]\s*(?:\([^(){}]*\))?[^(){};\[\]]{0,80}\{")
 # Methods that change only their object, methods that change nothing, conversions and statements.
 _SAFE_METHODS = re.compile(r"Get\w*|Set\w*|AppendDim|IsScalar|size|empty|c?str")
 _SAFE = re.compile(
     r"|if|while|for|switch|return|sizeof|static_cast|u?int(?:8|16|32|64)_t|size_t"
     r"|(?:OP|OPS|GE)_(?:CHECK|CHK|TILING_CHECK|LOG)\w*|OP_EVENT|VECTOR_INFER_SHAPE_INNER_ERR_REPORT\w*"
 )
-_MOST_BACK = 4000
+_MOST_BACK, _MOST_LAMBDAS = 600, 50
 
 
 def changed_names(code: str) -> set[str]:
@@ -27,7 +28,10 @@ def changed_names(code: str) -> set[str]:
     found = {found[1] for found in _ARGUMENT.finditer(code) if not _is_safe_call(code, found.start())}
     found |= {name for address in _ADDRESS.finditer(code) for name in address.groups() if name}
     found |= {call[1] for call in _METHOD.finditer(code) if not _SAFE_METHODS.fullmatch(call[2])}
-    for start in _LAMBDA.finditer(code):
+    starts = list(itertools.islice(_LAMBDA.finditer(code), _MOST_LAMBDAS + 1))
+    if len(starts) > _MOST_LAMBDAS:
+        return set(re.findall(r"\w+", code))
+    for start in starts:
         found.update(re.findall(r"\w+", _block(code, start.end())))
     return found
 

@@ -18,6 +18,7 @@ _LOGS = re.compile(r"(OP_LOG|OPS_LOG|GE_LOG|OP_EVENT)\w*|VECTOR_INFER_SHAPE_INNE
 _NULL_CHECKS = re.compile(r"(OP|OPS|GE)_CHECK_(NULL|NOT_NULL)\w*")
 # Arguments of a check for null: the context, and a pointer or a getter.
 _NULL_CHECK = re.compile(r"\w+\s*\(\s*\w+\s*,\s*(?:[\w:]+|\w+->Get\w+\([\w:, ]*\))\s*\)\s*;?")
+_MOST_DEPTH = 32
 _EFFECTS = re.compile(r"->(?:Set|Append)|\breturn\b|\bGRAPH_SUCCESS\b|\+\+|--|[^=!<>]=[^=]")
 
 
@@ -42,16 +43,18 @@ class Checks:
         name = _first_word(text)
         return CHECKS.fullmatch(name) is not None and name not in self._macros
 
-    def only_rejects(self, node: Node) -> bool:
+    def only_rejects(self, node: Node, depth: int = 0) -> bool:
         """Return whether a statement rejects the call or has no effect: also each block of an if statement."""
+        if depth > _MOST_DEPTH:
+            return False
         text = self._source.of(node).strip()
         children = [child for child in node.named_children if child.type != "comment"]
         if node.type in {"compound_statement", "else_clause"}:
             is_end = bool(children) and FAILS.match(self._source.of(children[-1]).strip()) is not None
-            return is_end or all(map(self.only_rejects, children))
+            return is_end or all(self.only_rejects(child, depth + 1) for child in children)
         if node.type == "if_statement":
             parts = (node.child_by_field_name("consequence"), node.child_by_field_name("alternative"))
-            return all(self.only_rejects(part) for part in parts if part is not None)
+            return all(self.only_rejects(part, depth + 1) for part in parts if part is not None)
         return self.is_check(text) or FAILS.match(text) is not None or self.is_message(text)
 
 

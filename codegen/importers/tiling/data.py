@@ -28,20 +28,21 @@ def tiling_data(source: Source) -> Iterator[OperatorDraft]:
     lines, names = Lines(text), Names(text)
     fields: dict[str, list[FieldDraft]] = {}
     notes: dict[str, list[Note]] = {}
-    sources: dict[str, set[str]] = {}  # the names of the fields in the source
+    used: dict[str, tuple[set[str], set[str]]] = {}  # the names of the fields in the source and in generated code
     for part in structure_parts(text):
         line = lines.of(part.position)
         own, comments = fields.setdefault(part.structure, []), notes.setdefault(part.structure, [])
         if not part.macro:
             continue
-        seen = sources.setdefault(part.structure, set())
-        field = _field(part.macro, part.arguments, line, names, {lower_camel(one.name) for one in own})
+        seen, taken = used.setdefault(part.structure, (set(), set()))
+        field = _field(part.macro, part.arguments, line, names, taken)
         if field is None or part.is_repeated or part.arguments[-1] in seen:
             shown = f"{part.macro}({', '.join(part.arguments)})" if part.arguments else part.macro
             comments.append(Note(line, f"tiling data: {shown[:_MOST_SHOWN]} is not in the draft"))
         else:
             own.append(field)
             seen.add(part.arguments[-1])
+            taken.add(lower_camel(field.name))
             if field.name != snake_case(part.arguments[-1]):
                 comments.append(Note(line, f"tiling data: the field {part.arguments[-1]} has the name {field.name}"))
     operators: dict[str, list[tuple[str, int]]] = {}
