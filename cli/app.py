@@ -33,6 +33,16 @@ def _option_record(option: Any, ctx: Any) -> tuple[str, str] | None:
     return record
 
 
+# At the end of the help texts of the commands that use operators.
+_PROJECT = (
+    "Operators: those of the project in the current folder or its nearest parent folder. Outside of a project: the five"
+    " operators of opforge."
+)
+_USE_OPERATORS = frozenset(
+    ("generate", "lint", "build", "flags", "ort-library", "profile", "tune", "pack", "convert", "check", "atc", "run")
+)
+
+
 class _Commands(TyperGroup):
     """Treat `--json` without a value as `--json -`, and the two values of `--case` as one."""
 
@@ -42,6 +52,8 @@ class _Commands(TyperGroup):
         The help shows an argument as `MODEL`, without braces and Python type. It shows no old names of options.
         """
         command = super().get_command(ctx, cmd_name)
+        if command and cmd_name in _USE_OPERATORS:
+            command.epilog = _PROJECT
         for parameter in command.params if command else ():
             if parameter.param_type_name == "argument":
                 parameter.__dict__ |= {
@@ -97,6 +109,9 @@ def _opforge(
     """Generate, check and package custom operators for Ascend NPUs from a specification and a kernel.
 
     Start with: opforge new NAME, or opforge convert MODEL -o OUT
+
+    Commands use the operators of the project in the current folder or its nearest parent folder. Outside of a project,
+    they use the five operators of opforge.
 
     Exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool or toolkit is missing.
     """

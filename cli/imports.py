@@ -74,7 +74,7 @@ def import_(
         if check and value is not None:
             raise UserError(f"{option}: got --check also, expected one of them; omit one")
     if kernel_root is not None and kernel is None:
-        raise UserError("--kernel-root: got no --kernel, expected it too; name the kernel")
+        raise UserError("--kernel-root: got no --kernel, expected both; add --kernel")
     specs = [path for path in sources if check and path.suffix in {".yaml", ".yml"}]
     sources = [path for path in sources if path not in specs]
     if not sources:

@@ -82,7 +82,9 @@ OP_SUFFIX = typer.Option(
 )
 JOBS = typer.Option("-j", "--jobs", metavar="N", min=0, help="Number of parallel compilers; 0: one per core.")
 LEVEL = typer.Option(
-    "--level", metavar="LEVEL", help="Checks of the CPU twin: strict, device (only errors on a device) or fast."
+    "--level",
+    metavar="LEVEL",
+    help="Checks of the CPU twin: strict (all), device (only code that fails on a device) or fast.",
 )
 SOC = typer.Option("--soc", metavar="CHIP", help="Chip that the CPU twin emulates.")
 OPS = typer.Option("--ops", metavar="A,B", help="Operator types, separated by commas; default: all.")

@@ -38,7 +38,8 @@ class Project:
     def __post_init__(self) -> None:
         if self.op_suffix and not re.fullmatch(r"[A-Z][A-Za-z0-9]{0,31}", self.op_suffix):
             raise UserError(
-                f"op suffix: got {shown(self.op_suffix)}, expected a capital, letters and digits, as in 'Custom'"
+                f"--op-suffix: got {shown(self.op_suffix)}, expected a capital letter, then letters and digits, as in"
+                " 'Custom'"
             )
 
     @property

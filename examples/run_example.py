@@ -68,7 +68,7 @@ def build(project: Project, jobs: int) -> list[Row]:
     seconds = time.monotonic() - started
     return [
         Row("specs", f"{len(specs)} valid: {', '.join(spec.op_type for spec in specs)}"),
-        Row("generated", f"{files} files, {len(written.written)} of them changed, in {project.gen_dir}"),
+        Row("generated", f"{files} files, {len(written.written)} written, in {project.gen_dir}"),
         Row(
             "built for the twin",
             f"host code, kernels of {OPERATOR}: {operators.compiled} files compiled in {seconds:.1f} s",

@@ -162,7 +162,7 @@ def gather(project: Project, socs: Sequence[str] | None, ops: Sequence[str] | No
     from opforge.codegen.render import TABLES_HEADER, render, render_project
     from opforge.codegen.spec.loader import load_project
 
-    vendor = project.vendor if vendor is None else check_vendor(vendor, "vendor name")
+    vendor = project.vendor if vendor is None else check_vendor(vendor, "--vendor-name")
     every = load_project(project)
     complete = [spec for spec in every if not project.missing(spec.own_files)]
     specs = _choose(complete if complete and not ops else every, ops, project.root)

@@ -45,7 +45,7 @@ def _dask_address(executor: str) -> str:
     kind, _, address = executor.partition(":")
     if (kind, bool(address)) not in {("local", False), ("dask", True)}:
         raise UserError(
-            f"--executor: got {shown(executor)}, expected 'local' or 'dask:ADDRESS', as dask:tcp://host:8786"
+            f"--executor: got {shown(executor)}, expected 'local' or 'dask:ADDRESS', as in dask:tcp://host:8786"
         )
     return address
 

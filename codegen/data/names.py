@@ -86,7 +86,11 @@ def suggest(got: str, known: Iterable[str]) -> str:
 
 def unknown_operator(place: str, got: object, known: Iterable[str], root: Path) -> UserError:
     """Return the error that the project in `root` has no operator `got`; `place` is the option or argument."""
-    return UserError(f"{place}: got {shown(got)}, not in the project {path_text(root)}; {suggest(str(got), known)}")
+    problem = "not an operator of opforge" if root == BUILTIN_ROOT else f"not in the project {path_text(root)}"
+    fix = suggest(str(got), known)
+    if root == BUILTIN_ROOT and fix.startswith("expected"):
+        fix += "; for an operator of your project, run the command in its folder"
+    return UserError(f"{place}: got {shown(got)}, {problem}; {fix}")
 
 
 def nearest(got: str, known: Iterable[str]) -> str | None:

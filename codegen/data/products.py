@@ -150,15 +150,15 @@ def soc_properties(soc: str, place: str = "soc") -> Soc:
     """
     if isinstance(soc, str) and soc in FIRST_GENERATION:
         raise UserError(
-            f"{place}: got {soc!r}, a chip that is not in opforge's tables (directory {FIRST_GENERATION[soc]});"
-            f" expected a supported chip: {known_socs()}"
+            f"{place}: got {soc!r}, a chip of {FIRST_GENERATION[soc]} that opforge does not support; expected one of"
+            f" {known_socs()}"
         )
     if not isinstance(soc, str) or soc not in SOCS:
-        raise UserError(f"{place}: got {shown(soc)}, expected a chip, as in {DEFAULT_SOC}: {known_socs()}")
+        raise UserError(f"{place}: got {shown(soc)}, expected one of {known_socs()}")
     return SOCS[soc]
 
 
 def known_socs() -> str:
-    """Return the directories of SoCs, each with its chips."""
+    """Return the names of all chips, those of each SoC directory together."""
     directories = dict.fromkeys(soc.dir for soc in SOCS.values())
-    return ", ".join(f"{name} ({', '.join(soc.name for soc in PRODUCTS[name].socs)})" for name in directories)
+    return ", ".join(soc.name for name in directories for soc in PRODUCTS[name].socs)

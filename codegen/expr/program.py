@@ -88,6 +88,12 @@ class Case:
         """Return the shape in the form of the spec, `[T, H]`."""
         return f"[{', '.join(dim.text for dim in self.shapes[tensor])}]"
 
+    def rank_text(self, tensor: str, cases: Iterable[Case]) -> str:
+        """Return the shape, with the condition of this case if the tensor has another rank in another case."""
+        ranks = {case.rank_range(tensor) for case in cases if tensor in case.shapes}
+        condition = f" if {self.when_text}" if len(ranks) > 1 and self.when_text != "true" else ""
+        return self.shape_text(tensor) + condition
+
 
 @dataclass(frozen=True)
 class Constraint:

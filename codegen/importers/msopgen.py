@@ -111,7 +111,7 @@ class _Reader:
         attrs = tuple(self._attr(item, f"{where}attr[{i}]") for i, item in enumerate(self._list(entry, "attr", where)))
         for key, tensors in (("input_desc", inputs), ("output_desc", outputs)):
             if not tensors:
-                self.refuse(f"{where}{key}", "got none, expected one tensor at least; add it", key)
+                self.refuse(f"{where}{key}", "got none, expected at least one tensor; add it", key)
         self._check_names([*inputs, *outputs, *attrs], where)
         lengths = {len(tensor.dtypes) for tensor in inputs + outputs if len(tensor.dtypes) > 1}
         if len(lengths) > 1:
@@ -182,7 +182,7 @@ class _Reader:
         dtypes = []
         words = self._words(item, "type", where)
         if not words:
-            self.refuse(f"{where}.type", 'got no dtype, expected one at least, as in ["float16"]', name)
+            self.refuse(f"{where}.type", 'got no dtype, expected at least one, as in ["float16"]', name)
         for word in words:
             if (dtype := dtype_word(word)) is None:
                 hint = suggest(word, _COMMON_DTYPES)

@@ -231,7 +231,7 @@ def _is_utf16(data: bytes) -> str:
     return ""
 
 
-def decoded(data: bytes, path: Path, expected: str = f": {_KINDS}") -> str:
+def decoded(data: bytes, path: Path, expected: str = f": {_KINDS}; an ONNX model needs --node") -> str:
     """Return the text of a file in UTF-8, UTF-16 with a mark, or GB 18030.
 
     Args:

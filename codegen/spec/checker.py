@@ -209,7 +209,8 @@ class Checker:
         if shape is None or least <= len(shape) <= most:
             return None
         ranks = str(least) if least == most else f"{least} to {most}"
-        expected = f"{ranks} dimension{'' if most == 1 else 's'} {self._case.shape_text(tensor.name)}"
+        text = self._case.rank_text(tensor.name, self._spec.program.cases)
+        expected = f"{ranks} dimension{'' if most == 1 else 's'} {text}"
         return self._broken(constraint, name, shape_text(shape), expected)
 
     def _bind(self, bindings: Sequence[Binding], index: int | None = None) -> None:

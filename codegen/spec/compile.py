@@ -361,7 +361,7 @@ class _Compiler:
                 got = f"got {order.count(rule)} constraints with rule {rule!r}, expected one"
                 self._problem(("constraints",), f"{got}, as in '{{.., rule: {rule}, status: {RULE_STATUSES[rule]}}}'")
         if order.count("formats") > 1:
-            self._problem(("constraints",), "got the rule 'formats' several times, expected it once at most")
+            self._problem(("constraints",), "got the rule 'formats' several times, expected it at most once")
         if any(order.count(rule) != 1 for rule in always):
             return
         if not order.index("required") < order.index("dtypes") < order.index("ranks"):

@@ -75,7 +75,7 @@ _ALL = (
     SharedPlan(
         "row_reduction",
         (
-            Quantity("rows", "rows that are reduced on their own"),
+            Quantity("rows", "rows, each of which is reduced separately"),
             Quantity("columns", "elements of a row"),
             Quantity("bytes_per_element", "bytes of UB that all buffers together need for one element of a tile"),
             Quantity(
@@ -88,7 +88,7 @@ _ALL = (
     SharedPlan(
         "row_column_reduction",
         (
-            Quantity("rows", "rows that are reduced on their own"),
+            Quantity("rows", "rows, each of which is reduced separately"),
             Quantity("columns", "elements of a row, each with a sum over all rows"),
             Quantity("bytes_per_element", "bytes of UB that all buffers together need for one element of a tile"),
             Quantity("bytes_per_column", "bytes of UB that the buffers for all columns need for one column"),
@@ -108,7 +108,8 @@ _ALL = (
             Quantity("rows", "rows of all segments together"),
             Quantity("columns", "elements of a row"),
             Quantity(
-                "segments", "runs of rows that are reduced on their own; where they end may be known on the device"
+                "segments",
+                "groups of consecutive rows, each reduced separately; their ends may be known only on the device",
             ),
             Quantity("element_bytes", "bytes of one element in global memory"),
             Quantity("bytes_per_column", "bytes of UB that all buffers together need for one column of a tile"),
@@ -121,7 +122,7 @@ _ALL = (
             Filled("slice_width", "int64", "Columns of a core; the last slice may have fewer."),
             Filled("partial_pitch", "int64", "Floats from one parked row of the workspace to the next."),
             Filled("column_slices", "int32", "The cores form a grid of row blocks times column slices."),
-            Filled("row_blocks", "int32", "Row blocks of the grid; each may park two rows in the workspace."),
+            Filled("row_blocks", "int32", "Row blocks of the grid; each may store two rows in the workspace."),
             Filled("tile_width", "int32", "Columns that fit into the buffers at once."),
             _PLANNED,
         ),

@@ -277,11 +277,11 @@ def _check_shared_plan(spec: OpSpec, problems: Problems) -> None:
     _check_work(tiling, shared_plan, problems)
     if not tiling.keys:
         problems.append(
-            (("tiling",), "got no keys, expected one at least, as in '{name: Plain, key: 1, template: [x]}'")
+            (("tiling",), "got no keys, expected at least one, as in '{name: Plain, key: 1, template: [x]}'")
         )
     if shared_plan.needs_barrier and not tiling.task_type.startswith("MIX_"):
         message = (
-            f"got {tiling.task_type!r}, expected a MIX type as MIX_AIV_1_0: the cores synchronize in {shared_plan.name}"
+            f"got {tiling.task_type!r}, expected a MIX type for the barrier of {shared_plan.name}, as in MIX_AIV_1_0"
         )
         problems.append((("tiling", "task_type") if "task_type" in tiling.model_fields_set else ("tiling",), message))
     for index, field in enumerate(tiling.data):

@@ -45,7 +45,7 @@ def _have_equal_dtypes(spec: OpSpec, one: TensorSpec, other: TensorSpec) -> bool
 def check_overwritten(spec: OpSpec, problems: Problems) -> None:
     """Check the inputs that the operator overwrites without an output, and that there are parameters at all."""
     if not (spec.parameters or spec.declared_only):
-        problems.append((("inputs",), "got no inputs, attributes and outputs, expected one of them at least"))
+        problems.append((("inputs",), "got no inputs, attributes and outputs, expected at least one of them"))
     for section, group in (("inputs", spec.inputs), ("outputs", spec.outputs)):
         for index, tensor in enumerate(group):
             beside = {

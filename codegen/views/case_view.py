@@ -31,11 +31,12 @@ class Operator(Protocol):
 
 @dataclass(frozen=True)
 class Rank:
-    """The number of dimensions of a tensor in a case, and its shape in the form of the spec."""
+    """The number of dimensions of a tensor in a case, and its shape in the form of the spec and of a message."""
 
     least: int
     is_range: bool
     text: str
+    expected: str
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class CaseView:
         self.members = [(binding, lower_camel(binding.tensor)) for binding in case.members]
         self.parallel = [lower_camel(name) for name in case.parallel]
         self.dimensions = {tensor: _dimensions(dims, op.cpp_names) for tensor, dims in case.shapes.items()}
-        self.ranks = {tensor.name: _rank(case, tensor.name) for tensor in op.tensors}
+        self.ranks = {tensor.name: _rank(op.spec, case, tensor.name) for tensor in op.tensors}
         bound = {(binding.tensor, binding.position) for binding in (*case.bindings, *case.members)}
         # Tensors with a dimension that is not the source of a symbol; for others, there is nothing to compare.
         self.compared = [
@@ -77,11 +78,11 @@ class CaseView:
         ]
 
 
-def _rank(case: Case, tensor: str) -> Rank | None:
+def _rank(spec: OpSpec, case: Case, tensor: str) -> Rank | None:
     if tensor not in case.shapes:
         return None
     least, most = case.rank_range(tensor)
-    return Rank(least, least != most, case.shape_text(tensor))
+    return Rank(least, least != most, case.shape_text(tensor), case.rank_text(tensor, spec.program.cases))
 
 
 def _dimensions(dims: Sequence[Dim], names: CppNames) -> list[DimsView]:

@@ -252,9 +252,9 @@ class GraphView:
         maker = scope.makers[name]
         first = {INPUT: "a graph input", INITIALIZER: "an initializer"}.get(maker) or node_label(
             scope.node(maker), maker, scope.place
-        )
+        ).removeprefix(f"{scope.place}: ")
         return self._fail(
-            f"{scope.label(number)} writes {shown(name)}, which {first} writes too; expected unique names"
+            f"{scope.label(number)} writes {shown(name)}, which {first} also writes; expected unique names"
         )
 
     def _require_defined(self, scope: Scope, missing: Mapping[str, int]) -> None:

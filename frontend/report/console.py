@@ -101,10 +101,9 @@ def print_comparisons(comparisons: Sequence[Comparison]) -> None:
     if more := len(differing[_ROWS:]):
         console.print(f"... and {more} more; --json lists all")
     _print_uncompared(console, [entry for entry in comparisons if entry.op and entry.same is None])
-    if counted := [entry for entry in comparisons if entry.op and entry.same is not None]:
-        kinds = Counter(entry.compared for entry in counted)
-        parts = ", ".join(f"{kind}: {count}" for kind, count in kinds.items())
-        console.print(f"custom nodes: {len(differing)} of {len(counted)} comparisons differ ({parts})")
+    wrong = Counter(entry.compared for entry in differing)
+    for kind, count in Counter(entry.compared for entry in comparisons if entry.op and entry.same is not None).items():
+        console.print(f"custom nodes, {kind}: {wrong[kind]} of {count} comparisons differ")
 
 
 def _print_uncompared(console: Console, entries: Sequence[Comparison]) -> None:

@@ -83,7 +83,7 @@ class SymbolicCall:
         for name, shape in self.shapes.items():
             least, most = case.rank_range(name) if name in case.shapes else (0, 0)
             if name not in case.shapes or not least <= len(shape) <= most:
-                expected = case.shape_text(name) if name in case.shapes else "null"
+                expected = case.rank_text(name, self.spec.program.cases) if name in case.shapes else "null"
                 got = shape_text([_plain(dim) for dim in shape])
                 raise RuntimeError(f"{self.spec.op_type}: {name}: got {got}, expected {expected} [{rule.label}]")
         for name, shape in self.shapes.items():

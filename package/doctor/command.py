@@ -156,8 +156,8 @@ def _device_text(device: dict[str, str] | None) -> str:
 
 
 def _print(found: dict[str, Any], faults: list[Fault]) -> None:
-    for toolkit in found["toolkits"] or [{"path": "none found", "version": "-"}]:
-        say(f"toolkit  {toolkit['path']} (version {toolkit['version']})")
+    toolkits = [f"{toolkit['path']} (version {toolkit['version']})" for toolkit in found["toolkits"]]
+    say(*(f"toolkit  {text}" for text in toolkits or ["none found"]))
     say(f"machine  {found['machine']}, product {found['soc']}{_device_text(found['device'])}")
     numbers: dict[str, str] = {}
     for number, vendor in enumerate(found["vendors"], 1):

@@ -38,7 +38,7 @@ def test_an_imported_kernel_is_unchanged_builds_and_runs(tmp_path):
     result = opforge("import", definition, "--kernel", kernel, "-o", "out", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "add_rows.cpp: 4 files copied to out/op_kernel" in result.stdout
-    assert "tiling function: not taken over; write op_host/add_rows_tiling.h" in result.stdout
+    assert "tiling function: not copied; write op_host/add_rows_tiling.h" in result.stdout
     project = tmp_path / "out"
     copies = {"add_rows_entry.h": ENTRY, "parts/adder.h": ADDER, "types.h": TYPES}
     for location, text in copies.items():
@@ -229,7 +229,7 @@ def test_a_root_that_is_not_above_the_kernel_is_rejected(tmp_path):
     assert result.returncode == 2
     assert f"--kernel-root: got {tmp_path / 'other'}, expected a folder above the kernel" in result.stderr
     result = opforge("import", definition, "--kernel-root", tmp_path, "-o", "out", cwd=tmp_path)
-    assert "--kernel-root: got no --kernel, expected it too; name the kernel" in result.stderr
+    assert "--kernel-root: got no --kernel, expected both; add --kernel" in result.stderr
 
 
 def test_keys_task_type_and_names_of_structures_are_found(tmp_path):

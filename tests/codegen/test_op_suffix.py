@@ -76,5 +76,5 @@ def test_the_command_takes_the_suffix_and_names_it_in_the_repair(project, tmp_pa
 
 @pytest.mark.parametrize("suffix", ["custom", "9x", "A_B", "../../X", "A\n"])
 def test_invalid_suffix_is_rejected(suffix, tmp_path):
-    with pytest.raises(UserError, match=r"op suffix: got .*, expected a capital"):
+    with pytest.raises(UserError, match=r"--op-suffix: got .*, expected a capital"):
         Project(tmp_path, op_suffix=suffix)

@@ -38,8 +38,20 @@ def test_valid_calls_violate_no_constraint(grouped):
             161002,
             "grad_bias: got float32, expected float16, the dtype of grad_y [C2]",
         ),
-        ({"grad_y": (8,)}, {}, {}, 161002, "grad_y: got shape [8], expected 2 dimensions [T, H] [C3]"),
-        ({"group_idx": "absent"}, {}, {}, 161002, "grad_y: got shape [8, 6], expected 3 dimensions [G, C, H] [C3]"),
+        (
+            {"grad_y": (8,)},
+            {},
+            {},
+            161002,
+            "grad_y: got shape [8], expected 2 dimensions [T, H] if present(group_idx) [C3]",
+        ),
+        (
+            {"group_idx": "absent"},
+            {},
+            {},
+            161002,
+            "grad_y: got shape [8, 6], expected 3 dimensions [G, C, H] if not present(group_idx) [C3]",
+        ),
         ({"group_idx": (1, 3)}, {}, {}, 161002, "group_idx: got shape [1, 3], expected 1 dimension [G] [C3]"),
         ({"grad_bias": (18,)}, {}, {}, 161002, "grad_bias: got shape [18], expected 2 dimensions [G, H] [C3]"),
         (

@@ -2,6 +2,10 @@
 
 import io
 import logging
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -18,6 +22,7 @@ pytest.importorskip("onnxscript", reason="PyTorch's exporter needs it: pip insta
 # Deprecations and hints of the exporters are not tested here.
 pytestmark = pytest.mark.filterwarnings("ignore")
 aten = torch.ops.aten
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "convert-models.md"
 IDS = torch.tensor([0, 0, 1, 2, 2, 2])
 
 
@@ -183,6 +188,13 @@ def test_make_fx(function, arguments, op):
     feed = {value.name: given[value.name].numpy() for value in conversion.model.graph.input}
     (got,) = execute(conversion.model, feed, operators="function").values()
     np.testing.assert_allclose(got, function(*arguments).numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_the_program_in_the_guide():
+    blocks = r"`from_graph.py`:\n\n```python\n(.*?)^```\n.*?^\$ python from_graph.py\n(.*?)^```$"
+    program, printed = re.findall(blocks, GUIDE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)[0]
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stdout == printed
 
 
 def test_a_list_inside_an_exported_program():

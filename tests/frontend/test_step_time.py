@@ -290,7 +290,7 @@ def plain(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--soc", "Ascend1"), "--soc: got 'Ascend1', expected a chip, as in Ascend910B1: ascend910b (Ascend910B1, "),
+        (("--soc", "Ascend1"), "--soc: got 'Ascend1', expected one of Ascend910B1, "),
         (("--level", "hard"), "--level: got 'hard', expected one of strict, device, fast"),
         (("--inputs", "m.onnx"), "m.onnx: cannot read the inputs"),
         (("--inputs", "cut.npz"), "cut.npz: cannot read the inputs"),

@@ -329,7 +329,7 @@ def test_head_that_claims_too_much_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--vendor-name", "v" * 300], "vendor name: got 'vvv"),
+        (["--vendor-name", "v" * 300], "--vendor-name: got 'vvv"),
         (["--output", "o" * 300], "File name too long"),
         (["--output", "d/" * 3000], "File name too long"),
         (["--ops", "O" * 300], "--ops: got 'OOO"),

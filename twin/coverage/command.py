@@ -110,5 +110,5 @@ def _rows(
 def _check(settings: dict[str, Any]) -> None:
     soc = soc_properties(settings["soc"], "--soc")
     if soc.arch != ARCH:
-        raise UserError(f"--soc: got {soc.name}, expected a chip of architecture {ARCH}, as {DEFAULT_SOC}")
+        raise UserError(f"--soc: got {soc.name}, expected a chip of architecture {ARCH}, as in {DEFAULT_SOC}")
     require_level(settings["level"], "--level")

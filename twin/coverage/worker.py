@@ -154,7 +154,7 @@ def _example(source: Source, made: Path, place: Place, settings: dict[str, Any],
     folder = place.scratch / "copy" / "build"
     folder.mkdir(exist_ok=True)
     if source.before and not settings["run_scripts"]:
-        row.reason = f"{Path(source.before[0][0]).name} makes its inputs; --run-scripts allows it"
+        row.reason = f"{Path(source.before[0][0]).name} creates its inputs; run the command with --run-scripts"
         return
     for words in source.before:
         result = place.run([sys.executable, *words], folder, may_start_processes=True)

@@ -133,7 +133,7 @@ class Structure:
         is_static = "static" in words[:3]
         if not is_constant and (is_static or (scope == "namespace" and len(words) > 1)):
             kind = "static" if is_static else "global"
-            message = f"a {kind} variable has no place on the device; make it a member, or constexpr"
+            message = f"the device has no {kind} variables; use a member, or constexpr"
             self._report(self._statement[0].line, "static", message)
         if "constexpr" not in words:
             self._check_array(words)
@@ -163,7 +163,7 @@ class Structure:
             start = end + 1
         size = next((_TYPE_BYTES[word] for word in before if word in _TYPE_BYTES), 4)
         if elements * size > MOST_ARRAY_BYTES:
-            message = f"an array of {elements * size} bytes on the stack, which has 32768 for all; take a TBuf"
+            message = f"an array of {elements * size} bytes, expected at most 32768 for the complete stack; use a TBuf"
             self._report(self._statement[0].line, "stack", message)
 
     def _evaluate(self, words: Sequence[str]) -> int | None:

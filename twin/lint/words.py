@@ -16,8 +16,8 @@ ASSEMBLY = ("asm", "__asm", "__asm__")
 _KEYWORDS = {
     "double": ("the device has no double precision", "use float"),
     "virtual": ("the device has no virtual functions", "use templates"),
-    "new": ("the device has no heap", "take a TBuf, or a member"),
-    "delete": ("the device has no heap", "take a TBuf, or a member"),
+    "new": ("the device has no heap", "use a TBuf, or a member"),
+    "delete": ("the device has no heap", "use a TBuf, or a member"),
     "throw": ("the device has no exceptions", "check on the host"),
     "try": ("the device has no exceptions", "check on the host"),
     "catch": ("the device has no exceptions", "check on the host"),
@@ -28,7 +28,7 @@ _KEYWORDS = {
 }
 _C_FUNCTIONS = {
     **dict.fromkeys(("memcpy", "memmove", "memset", "memcmp"), "use DataCopy, Duplicate or a loop"),
-    **dict.fromkeys(("malloc", "calloc", "realloc", "free", "alloca"), "take a TBuf, or a member"),
+    **dict.fromkeys(("malloc", "calloc", "realloc", "free", "alloca"), "use a TBuf, or a member"),
     **dict.fromkeys(("abort", "exit", "_exit", "_Exit", "quick_exit", "assert"), "check on the host"),
     **dict.fromkeys(("sleep", "usleep", "nanosleep", "pthread_mutex_lock", "pthread_create"),
                     "order pipes and cores by flags and SyncAll"),
@@ -70,7 +70,11 @@ def check_words(tokens: Sequence[Token], report: Report) -> None:  # noqa: C901,
             tokens[at].text if 0 <= at < len(tokens) else "" for at in (index - 1, index + 1, index + 2)
         )
         if token.kind == "number" and _is_double(token.text):
-            report(token.line, "double", f"{token.text} is a double, which the device has not; write {token.text}f")
+            report(
+                token.line,
+                "double",
+                f"{token.text} is a double, which the device does not support; write {token.text}f",
+            )
         if token.kind != "name" or before in {".", "->"}:
             continue
         if token.text == "std" and (after == "::" or before == "namespace"):
@@ -98,7 +102,7 @@ def check_words(tokens: Sequence[Token], report: Report) -> None:  # noqa: C901,
         elif token.text in one and before != "::" and after in {"(", "<"}:
             report(token.line, "api", f"{token.text} is in one generation of CANN's headers only; use the older name")
         elif [token.text, after, beyond] == ["opforge", "::", "twin"]:
-            report(token.line, "api", "opforge::twin is the inside of the twin; use AscendC")
+            report(token.line, "api", "opforge::twin is internal to the twin; use AscendC")
         elif token.text == "_Pragma":
             check_pragma(beyond, token.line, report)
         elif token.text not in _NO_TYPE and _points_to_function(tokens[index : index + 12]):

@@ -53,7 +53,7 @@ def parse_cases(spec: OpSpec, texts: Sequence[str], attrs: Mapping[str, Any]) ->
         name, _, sizes = text.partition(" ")
         if not name or not sizes or "=" in name or len(name) > _MOST_NAME or not name.isprintable():
             raise UserError(
-                f"--case: got {shown(text)}, expected a name of at most {_MOST_NAME} letters and sizes, for example"
+                f"--case: got {shown(text)}, expected a name (at most {_MOST_NAME} letters) and sizes, for example"
                 " --case large N=4096,H=4096"
             )
         if name in cases:
@@ -76,8 +76,8 @@ def _parse_sizes(name: str, text: str) -> dict[str, tuple[int, ...]]:
 def _case(spec: OpSpec, name: str, sizes: Mapping[str, tuple[int, ...]], attrs: Mapping[str, Any]) -> ProfileCase:
     integers = {attr.name for attr in spec.attrs if attr.type == "int"}
     known = {case.name: [*_symbols(spec, case)] for case in spec.program.cases}
+    listed = "; ".join(f"{', '.join(symbols)} (case {case})" for case, symbols in known.items())
     if unknown := sorted(set(sizes) - set().union(*known.values()) - integers):
-        listed = "; ".join(f"{', '.join(symbols)} (case {case})" for case, symbols in known.items())
         raise UserError(f"--case {name}: got {shown(unknown[0])}, expected the symbols of {spec.op_type}: {listed}")
     values = dict(attrs)
     for size, dims in sizes.items():
@@ -101,10 +101,7 @@ def _case(spec: OpSpec, name: str, sizes: Mapping[str, tuple[int, ...]], attrs: 
             cases_of.setdefault(", ".join(lacking.names), []).append(lacking.case)
         wanted = alternatives([f"{names} (case {alternatives(cases)})" for names, cases in cases_of.items()])
         raise UserError(f"--case {name}: got sizes of {got}; {spec.op_type} also needs {wanted}; add the sizes")
-    conditions = "; ".join(f"{case.name}: {', '.join(known[case.name])}" for case in spec.program.cases)
-    raise UserError(
-        f"--case {name}: got sizes of {got}, expected the symbols of one case of {spec.op_type}: {conditions}"
-    )
+    raise UserError(f"--case {name}: got sizes of {got}, expected all symbols of one case of {spec.op_type}: {listed}")
 
 
 def _single(name: str, symbol: str, dims: Sequence[int]) -> int:

@@ -43,8 +43,8 @@ def parse_shapes(
         found = _SHAPE.fullmatch(part)
         if found is None or found[2].count("x") >= _MOST_DIMS:
             raise UserError(
-                f"{option}: got {shown(part)}, expected name=4x8 of at most {_MOST_DIMS} sizes that are not"
-                " negative, or several with commas"
+                f"{option}: got {shown(part)}, expected name=4x8 (at most {_MOST_DIMS} sizes, each at least"
+                " 0), or several with commas"
             )
         name, dims = found[1], tuple(map(int, found[2].split("x")))
         index = counts[name] = counts.get(name, -1) + 1

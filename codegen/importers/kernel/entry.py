@@ -113,7 +113,7 @@ def read_kernel(
     lines, fields = (structure.lines, structure.fields) if structure else ((), ())
     plan = printed("imported_plan.h.j2", lines=map(Code, lines), fields=fields, **words)
     files[f"op_host/{name}_tiling.h"] = plan
-    problems.append(f"{place}: tiling function: not taken over; write op_host/{name}_tiling.h")
+    problems.append(f"{place}: tiling function: not copied; write op_host/{name}_tiling.h")
     tiling = [f"  task_type: {task}" for task in tasks[:1]]
     if structure:
         tiling.append(f"  structure: {{header: {structure.header}, name: '{structure.name}'}}")
