@@ -26,6 +26,7 @@ _HEADING = re.compile(r"^(?:#+|<h\d[^>]*>)\s*.*?\b(aclnn\w+?)(?:GetWorkspaceSize
 # A row with two product names describes the newer product.
 _PRODUCTS = tuple((family.name, re.compile(family.pages)) for family in reversed(tuple(PRODUCTS.values())))
 _MOST_HEADING = 300
+_FREE = re.compile(r"否|可选|×|no|optional", re.IGNORECASE)
 _MARKS = ("√", "✓", "✔")
 _YES = re.compile(r"[√✓✔]|支持|supported|yes", re.IGNORECASE)
 _NO = re.compile(r"[×xX✗✘-]|不支持|暂不支持|not supported(?: yet)?|no", re.IGNORECASE)
@@ -62,6 +63,7 @@ class _Fact:
     ranks: str = ""
     text: str = ""
     has_cell: bool = False  # for the dtypes only
+    is_optional: bool = False  # in a column of its own
 
 
 def drafts(text: str, place: str) -> list[OperatorDraft]:
@@ -174,6 +176,7 @@ class _Page:
                 continue
             table.is_read = True
             dtype, rank = table.column("数据类型", "data type", "dtype"), table.column("维度", "dimension", "shape")
+            required = table.column("必选", "必填", "required")
             for row, line in zip(table.rows[1:], table.lines[1:], strict=True):
                 name = re.match(r"\w+", row[0].replace("\\", "")) if row else None
                 if name and name[0] not in seen and len(row) > direction and self._is_own(line):
@@ -181,7 +184,8 @@ class _Page:
                     cells = [row[i] if i is not None and i < len(row) else "" for i in (direction, dtype, rank)]
                     words = "\n".join(row[2:])
                     dtypes = words if dtype is None else cells[1]
-                    yield name[0], _Fact(line, cells[0], dtypes, cells[2], words, dtype is not None)
+                    is_free = required is not None and required < len(row) and _FREE.fullmatch(row[required])
+                    yield name[0], _Fact(line, cells[0], dtypes, cells[2], words, dtype is not None, bool(is_free))
                 elif name and name[0] not in _USUAL:
                     self._note(line, f"other description of {name[0]}: {' '.join(row[1:])}")
         for number, text in enumerate(self._lines, 1):
@@ -216,7 +220,8 @@ class _Page:
         dtypes = self._dtypes(name)
         if name not in self._facts:
             self._note(self._line, f"parameter {name}: no table or list describes it")
-        option = OPTIONAL if is_optional(name, fact.text) else REQUIRED
+        is_free = fact.is_optional or is_optional(name, f"{fact.direction}\n{fact.text}")
+        option = OPTIONAL if is_free else REQUIRED
         is_list = kind == "aclIntArray"
         return (
             TensorDraft(
@@ -259,10 +264,10 @@ class _Page:
     def _products(self) -> Iterator[str]:
         """Yield the products that the page marks as supported."""
         rows = [
-            (" ".join(row[:-1]), row[-1], line)
+            (row[0], row[1] if not any(row[2:]) else " | ".join(row[1:]), line)
             for table in self._tables
             for row, line in zip(table.rows[1:], table.lines[1:], strict=True)
-            if len(row) == 2 and _is_product_table(table)
+            if len(row) > 1 and _is_product_table(table)
         ]
         for number, text in enumerate(self._lines, 1):
             product, _, mark = TAG.sub("", text).replace("：", ":").rpartition(":")

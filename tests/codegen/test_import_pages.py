@@ -114,6 +114,8 @@ def test_a_sentence_about_the_shape_gives_no_dtypes():
         ("取值范围为[0, 3]。", (0, 3)),
         ("计算模式。\n取值范围在[-2, 2]内。\n0：第一种", (-2, 2)),
         ("The value range is [1, 2].", (1, 2)),
+        ("取值范围为[0, 1]。\n0：求和。\n1：求平均。", (0, 1)),
+        ("取值范围为[0, 1]。\n-1表示默认。", None),
         ("取值范围不为[0, 3]", None),
         ("取值范围为[0, 3]或[5, 7]", None),
         ("取值范围为[0, 3]、[5, 7]", None),
@@ -157,6 +159,22 @@ def test_range_of_values(text, expected):
 )
 def test_optional_parameters(name, text, expected):
     assert is_optional(name, text) is expected
+
+
+@pytest.mark.parametrize(
+    ("title", "direction", "cell", "option"),
+    [
+        ("说明", "输入", "否", "required"),
+        ("是否必选", "输入", "否", "optional"),
+        ("是否必选", "输入", "是", "required"),
+        ("说明", "可选输入", "-", "optional"),
+    ],
+)
+def test_columns_state_optional_parameters(title, direction, cell, option):
+    lines = TABLE.splitlines()
+    rows = [lines[0] + f" {title} |", lines[1] + "---|", *(f"{line} {cell} |" for line in lines[2:])]
+    text = DECLARATION + "\n".join(rows).replace("| x | 输入", f"| x | {direction}")
+    assert drafts(text, "page.md")[0].inputs[0].option == option
 
 
 def test_the_text_of_a_row_with_a_rule_is_a_comment():
@@ -212,6 +230,8 @@ def test_tables_of_other_functions_are_comments():
         ("Atlas A2 | √（仅FLOAT）", ("ascend910b",), "product Atlas A2: √（仅FLOAT）"),
         ("Atlas A2 训练系列产品 | 支持FLOAT", (), "product Atlas A2 训练系列产品: 支持FLOAT"),
         ("Kirin X90 处理器系列产品 | √", (), "product Kirin X90 处理器系列产品: √"),
+        ("Atlas A2 | √ | 仅FLOAT", ("ascend910b",), "product Atlas A2: √ | 仅FLOAT"),
+        ("Atlas A2 | √ | ", ("ascend910b",), ""),
     ],
 )
 def test_products_are_marked(row, products, comment):

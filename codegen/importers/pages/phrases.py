@@ -44,6 +44,8 @@ _RANGE = re.compile(
     r"(?:支持|为|是|在|:|：|is|\s)*\[\s*(-?\d{1,9})\s*[,，]\s*(-?\d{1,9})\s*\](?:之?内|之?间)?",
     re.IGNORECASE,
 )
+# A value with its meaning, as in "-1表示" or "0: sum".
+_MEANING = re.compile(r"(?<![\w.,\[-])(-?\d{1,9})(?=\s*(?:表示|代表|为|[:：]|means\b|is\b))")
 _OPTIONAL = re.compile(
     r"(?:^|[\s。；;，,(（:：])(?:该参数|此参数|本参数)?(?:为|是)?可选(?!的?(?:操作|范围|值|模式|取值))"
     r"|(?<!不)(?:支持|可|可以|允许)(?:传入|传|为|是)?(?:空指针|nullptr)"
@@ -146,6 +148,8 @@ def value_range(text: str) -> tuple[int, int, str] | None:
     if found is None or _CONDITION.search(text) or _PRODUCT.search(text):
         return None
     low, high = int(found[1]), int(found[2])
+    if any(not low <= int(value) <= high for value in _MEANING.findall(text)):
+        return None
     return (low, high, stated[0]) if low <= high else None
 
 
