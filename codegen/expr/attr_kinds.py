@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -123,3 +124,12 @@ ATTR_KINDS: Mapping[str, AttrKind] = {
         _list_of(_STRING, "", "", "STRINGS", ""),
     )
 }
+
+
+def is_float32(value: float) -> bool:
+    """Return whether a number has a value in 32 bits other than 0 and infinity, or is 0."""
+    try:
+        (narrow,) = struct.unpack("<f", struct.pack("<f", value))
+    except OverflowError:
+        return False
+    return value == 0 or narrow != 0

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from opforge.codegen.data.dtypes import CANN_DTYPES, DECLARED_DTYPES
 from opforge.codegen.data.names import attribute_problem, lower_camel, parameter_problem, snake_case
-from opforge.codegen.expr.attr_kinds import ATTR_KINDS
+from opforge.codegen.expr.attr_kinds import ATTR_KINDS, is_float32
 
 from .tiling.structures import Field
 
@@ -109,6 +109,8 @@ class AttrDraft:
         texts = [item for item in items if isinstance(item, str)]
         if any(not text.isprintable() for text in texts):
             return "a text with control characters"
+        if self.type.endswith("float") and not all(is_float32(item) for item in items if isinstance(item, int | float)):
+            return "a number that has no value in 32 bits"
         return "a long text" if any(len(text) > _MOST_DEFAULT for text in texts) else ""
 
 

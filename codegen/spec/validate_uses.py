@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from opforge.codegen.data.names import suggest
-from opforge.codegen.expr.attr_kinds import AttrValue
+from opforge.codegen.expr.attr_kinds import AttrValue, is_float32
 from opforge.codegen.expr.evaluate import EvaluationError
 from opforge.codegen.expr.program import Case, Program
 from opforge.codegen.expr.tree import INT_MAX, INT_MIN
@@ -46,6 +46,15 @@ def check_value(attr: AttrSpec, value: AttrValue, path: Path, problems: Problems
         problems.append((path, f"got {got}, expected a value of type {attr.type}"))
     elif any(isinstance(number, int) and not INT_MIN <= number <= INT_MAX for number in numbers):
         problems.append((path, f"got {value_text(value)}, expected an integer of 64 bits"))
+    elif "float" in (attr.type, attr.kind.item) and not all(
+        isinstance(n, int | float) and is_float32(n) for n in numbers
+    ):
+        problems.append(
+            (
+                path,
+                f"got {list(value) if isinstance(value, tuple) else value}, expected 0 or a number of 32 bits, from 1.4e-45 to 3.4e38",
+            )
+        )
 
 
 def check_attrs(spec: OpSpec, problems: Problems) -> None:

@@ -102,7 +102,15 @@ class _Writer:
         body = self._view.model.graph
         return [value.name for value in body.input if self._main.makers[value.name] == INPUT]
 
-    def _descriptor(self, known: ValueType, what: str, port: str) -> Any:
+    def _layout(self, name: str) -> str:
+        """Return the storage format that an input or constant has in the graph that was read."""
+        kept = self._kept.get(name)
+        if kept is None or kept.type not in {"Data", "Const", "Constant"} or not kept.output_desc:
+            return "ND"
+        layout: str = kept.output_desc[0].layout
+        return layout or "ND"
+
+    def _descriptor(self, known: ValueType, what: str, port: str, layout: str = "ND") -> Any:
         if known.dtype is None or known.dtype not in PROTO_TYPES:
             raise Unmatched(f"{what} has {known}, expected one of {', '.join(PROTO_TYPES)}; declare its type")
         # An unknown rank is a single -2, an unknown dim -1.
@@ -111,14 +119,14 @@ class _Writer:
             "TensorDescriptor",
             name=port,
             dtype=PROTO_TYPES[known.dtype],
-            layout="ND",
+            layout=layout,
             shape=message("ShapeDef", dim=dims),
         )
 
     def _data(self, name: str, index: int) -> None:
         node = self._names.fresh(name)
         known = self._types.of(self._main, name)
-        inputs, outputs = [self._descriptor(known, name, "x")], [self._descriptor(known, name, "y")]
+        inputs, outputs = ([self._descriptor(known, name, port, self._layout(name))] for port in "xy")
         self._add(node, "Data", [], inputs, outputs, {"index": ("i", index)})
         self._places[name] = f"{node}:0"
         self._graph.input.append(f"{node}:0")
@@ -135,9 +143,9 @@ class _Writer:
             raise Unmatched(f"constant {shown(name)}: {reason}; write the model as .onnx") from reason
         known = ValueType(value.dtype.name, value.shape)
         node = self._names.fresh(name)
-        descriptor = self._descriptor(known, name, "y")
+        descriptor = self._descriptor(known, name, "y", self._layout(name))
         data = np.ascontiguousarray(value).tobytes()
-        tensor_def = message("TensorDef", desc=self._descriptor(known, name, ""), data=data)
+        tensor_def = message("TensorDef", desc=self._descriptor(known, name, "", self._layout(name)), data=data)
         self._add(node, "Const", [], [], [descriptor], {"value": ("t", tensor_def)})
         self._places[name] = f"{node}:0"
         return self._places[name]

@@ -392,7 +392,13 @@ def test_parameters_have_different_names_in_each_language(draft, tmp_path, names
 
 @pytest.mark.parametrize(
     ("kind", "value", "words"),
-    [("string", "a\nb", "control"), ("string", "a" * 1001, "long text"), ("list_int", [1] * 65, "list of 65 items")],
+    [
+        ("string", "a\nb", "control"),
+        ("string", "a" * 1001, "long text"),
+        ("list_int", [1] * 65, "list of 65 items"),
+        ("float", 1e-300, "no value in 32 bits"),
+        ("list_float", [1, 1e300], "no value in 32 bits"),
+    ],
 )
 def test_default_that_no_spec_can_have_is_a_comment(draft, tmp_path, kind, value, words):
     attr = {"name": "n", "param_type": "optional", "type": kind, "default_value": value}

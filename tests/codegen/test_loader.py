@@ -195,6 +195,13 @@ REFUSALS = [
     ("optional: true", "optional: ^yes", "inputs[1].optional: got 'yes', expected true or false"),
     ("optional: true", "optional: ^'true'", "inputs[1].optional: got 'true', expected true or false"),
     ("default: 1", "default: ^[1]", "attrs[0].default: got [1], expected a value of type int"),
+    ("int, default: 1", "float, default: ^1e-300", "attrs[0].default: got 1e-300, expected 0 or a number of 32 bits"),
+    ("int, default: 1", "float, default: ^1e300", "attrs[0].default: got 1e+300, expected 0 or a number of 32 bits"),
+    (
+        "int, default: 1",
+        "list_float, default: ^[0, -1e39]",
+        "attrs[0].default: got [0, -1e+39], expected 0 or a number",
+    ),
     ("default: 1", "default: ^1.5", "attrs[0].default: got 1.5, expected a value of type int"),
     ("default: 1", "default: ^true", "attrs[0].default: got true, expected a value of type int"),
     (

@@ -162,6 +162,22 @@ def test_a_graph_is_not_written_as_an_exported_program_or_text(tmp_path, name):
     assert not (tmp_path / name).exists()
 
 
+def test_inputs_and_constants_keep_their_storage_format(tmp_path):
+    model = parse("(float[2, 3] x, float[3] z) => (float[2, 3] y) {t = Add (x, z) y = Add (t, c)}")
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float32), "c"))
+    data = message("ModelDef")
+    data.ParseFromString(air_model(model))
+    formats = {"x": "NCHW", "c": "NHWC"}
+    for op in data.graph[0].op:
+        if op.name in formats:
+            op.output_desc[0].layout = formats[op.name]
+    (tmp_path / "m.air").write_bytes(data.SerializeToString())
+    assert opforge("convert", tmp_path / "m.air", "-o", tmp_path / "o.air").exit_code == 0
+    data.ParseFromString((tmp_path / "o.air").read_bytes())
+    found = {op.name: op.output_desc[0].layout for op in data.graph[0].op if op.type in ("Data", "Const")}
+    assert found == {**formats, "z": "ND"}
+
+
 def test_outputs_that_are_inputs_or_given_twice(tmp_path):
     model = parse("(float[2] x) => (float[2] y, float[2] z, float[2] v) {y = Relu (x) z = Identity (y) v = Neg (x)}")
     data = message("ModelDef")
