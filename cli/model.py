@@ -53,6 +53,14 @@ def _source(model: Path, command: str) -> Path | SourceModel:
     return source
 
 
+def _check_output(model: Path, out: Path) -> None:
+    from opforge.frontend.sources import GE_SUFFIXES
+
+    got = "text file" if GE_SUFFIXES.get(out.suffix) else f"{out.suffix} file"
+    if got == "text file" or (out.suffix == ".pt2" and model.suffix != ".pt2"):
+        raise UserError(f"{path_text(out)}: got a {got} for {path_text(model)}, expected .onnx or .air; rename it")
+
+
 @app.command(cls=ReadsModel)
 def convert(
     model: Annotated[
@@ -115,10 +123,8 @@ def convert(
 
     disable_gc()
     from opforge.frontend.commands import ConvertOptions, convert_command
-    from opforge.frontend.sources import GE_SUFFIXES
 
-    if GE_SUFFIXES.get(out.suffix):
-        raise UserError(f"{path_text(out)}: got a text file, expected .onnx or .air; rename it")
+    _check_output(model, out)
     if model.suffix == ".pt2":
         if lower_training or opset or domain != "opforge" or verify_numbers or bodies or html or optimizer:
             raise UserError(
@@ -128,8 +134,6 @@ def convert(
         with answer_file(json_out) as answer:
             code = _torch_programs("convert").convert_program(model, out, patterns=patterns, report=answer)
         leave(code)
-    if out.suffix == ".pt2":
-        raise UserError(f"{path_text(out)}: got a .pt2 file for {path_text(model)}, expected .onnx or .air; rename it")
     with answer_file(json_out) as answer:
         options = ConvertOptions(
             patterns, lower_training, opset, domain, verify_numbers, html, answer, optimizer, bodies

@@ -49,12 +49,8 @@ def check_value(attr: AttrSpec, value: AttrValue, path: Path, problems: Problems
     elif "float" in (attr.type, attr.kind.item) and not all(
         isinstance(n, int | float) and is_float32(n) for n in numbers
     ):
-        problems.append(
-            (
-                path,
-                f"got {list(value) if isinstance(value, tuple) else value}, expected 0 or a number of 32 bits, from 1.4e-45 to 3.4e38",
-            )
-        )
+        shown = list(value) if isinstance(value, tuple) else value
+        problems.append((path, f"got {shown}, expected 0 or a number of 32 bits, from 1.4e-45 to 3.4e38"))
 
 
 def check_attrs(spec: OpSpec, problems: Problems) -> None:
