@@ -109,7 +109,7 @@ _ALL = (
             Quantity("columns", "elements of a row"),
             Quantity(
                 "segments",
-                "groups of consecutive rows, each reduced separately; their ends may be known only on the device",
+                "runs of rows, each of which is reduced separately; their ends may be known only on the device",
             ),
             Quantity("element_bytes", "bytes of one element in global memory"),
             Quantity("bytes_per_column", "bytes of UB that all buffers together need for one column of a tile"),

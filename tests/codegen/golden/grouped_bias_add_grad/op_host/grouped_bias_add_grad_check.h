@@ -88,7 +88,7 @@ inline MaybeViolation CheckGroupedBiasAddGrad(
         return Broken(ruleC3, "arguments", "none of the cases", "present(group_idx) or not present(group_idx)");
     }
     if (symbols.shapeCase == GroupedBiasAddGradCase::kIndexed) {
-        if (MaybeViolation broken = CheckRank(ruleC3, call.gradY, 2, "[T, H]")) {
+        if (MaybeViolation broken = CheckRank(ruleC3, call.gradY, 2, "[T, H] if present(group_idx)")) {
             return broken;
         }
         if (MaybeViolation broken = CheckRank(ruleC3, call.groupIdx, 1, "[G]")) {
@@ -99,7 +99,7 @@ inline MaybeViolation CheckGroupedBiasAddGrad(
         }
     }
     if (symbols.shapeCase == GroupedBiasAddGradCase::kEqual) {
-        if (MaybeViolation broken = CheckRank(ruleC3, call.gradY, 3, "[G, C, H]")) {
+        if (MaybeViolation broken = CheckRank(ruleC3, call.gradY, 3, "[G, C, H] if not present(group_idx)")) {
             return broken;
         }
         if (MaybeViolation broken = CheckAbsent(ruleC3, call.groupIdx)) {
