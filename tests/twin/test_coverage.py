@@ -228,6 +228,12 @@ def test_wrong_options_are_one_message(tmp_path, options, word):
     assert "Traceback" not in text
 
 
+def test_a_folder_without_sources_is_reported(tmp_path):
+    (tmp_path / "empty").mkdir()
+    _, printed = coverage(tmp_path / "empty", tmp_path, code=0)
+    assert printed == "no source was compiled; name the folder of a clone with Ascend C sources, or change --only\n"
+
+
 def test_a_missing_folder_is_one_message(tmp_path):
     _, text = coverage(tmp_path / "none", tmp_path, code=2)
     assert "expected the folder of a clone" in text

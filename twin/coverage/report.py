@@ -88,7 +88,10 @@ def print_row(row: Row, number: int, total: int) -> None:
 def print_totals(rows: Sequence[Row], excluded: Sequence[Source], names: Mapping[str, Names]) -> None:
     """Print the counts by kind, the unknown names, the kinds of findings, and the declared names of each clone."""
     kinds = sorted({row.kind for row in rows})
-    say("", f"{'kind':<10}" + "".join(f"{name:>15}" for name in _COUNTED))
+    if rows:
+        say("", f"{'kind':<10}" + "".join(f"{name:>15}" for name in _COUNTED))
+    else:
+        say("no source was compiled; name the folder of a clone with Ascend C sources, or change --only")
     groups = [(kind, [row for row in rows if row.kind == kind]) for kind in kinds]
     for kind, group in [*groups, *([("all", list(rows))] if len(kinds) > 1 else [])]:
         say(f"{kind:<10}" + "".join(f"{number:>15}" for number in count(group).values()))
@@ -103,7 +106,7 @@ def print_totals(rows: Sequence[Row], excluded: Sequence[Source], names: Mapping
             )
         if len(counts) > _SHOWN_NAMES:
             say(f"        ... {len(counts) - _SHOWN_NAMES} more; --json writes all")
-    for label, found in names.items():
+    for label, found in names.items() if rows else ():
         rest = len(found.missing) - _SHOWN_NAMES
         shown = ", ".join(found.missing[:_SHOWN_NAMES]) + (f" and {rest} more" if rest > 0 else "")
         missing = f"; missing: {shown}" if shown else ""
