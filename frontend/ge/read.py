@@ -55,8 +55,8 @@ def ge_message(data: bytes, where: str, *, is_text: bool) -> Any:
     except (DecodeError, MemoryError, RecursionError, UnicodeDecodeError, text_format.ParseError, ValueError) as error:
         kind = "text" if is_text else "bytes"
         raise UserError(
-            f"{where}: got {len(data)} bytes that are not a graph of GE ({first_line(error)}), expected a"
-            f" ge.proto.ModelDef as {kind}; save the graph again"
+            f"{where}: got {len(data)} bytes that cannot be parsed ({first_line(error)}), expected a graph of GE as"
+            f" {kind}; save the graph again"
         ) from error
     if len(model.graph) != 1:
         callers = [op for graph in model.graph for op in graph.op if op.subgraph_name]

@@ -173,7 +173,7 @@ def test_the_struct_has_the_fields_of_the_plan_then_those_of_the_spec():
             "'when' is missing, expected the condition that selects this key; only the last key has none",
         ),
         ("key: 2, template", "key: 2, when: present(y), template", "got a condition on the last key"),
-        ("plan: elementwise", "plan: segmented_rows", "cores synchronize in segmented_rows"),
+        ("plan: elementwise", "plan: segmented_rows", "for the barrier of segmented_rows"),
         ("  plan: elementwise\n", "", "is allowed only with a shared plan"),
     ],
 )
