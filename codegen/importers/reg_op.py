@@ -31,21 +31,24 @@ def prototypes(source: Source) -> Iterator[OperatorDraft]:
         return
     text = without_comments(source.text)
     plain, lines = without_strings(text), Lines(text)
-    for found in _REG_OP.finditer(plain):
-        if _DEFINE.search(plain, plain.rfind("\n", 0, found.start()) + 1, found.start()):
-            continue
-        prototype = _Prototype(text, lines)
-        position = prototype.read(found.end())
+    starts = [
+        found
+        for found in _REG_OP.finditer(plain)
+        if not _DEFINE.search(plain, plain.rfind("\n", 0, found.start()) + 1, found.start())
+    ]
+    ends = [found.start() for found in starts[1:]] + [len(text)]
+    for found, end in zip(starts, ends, strict=False):
+        prototype = _Prototype(text, end, lines)
+        prototype.read(found.end())
         yield prototype.draft(found[1], f"{source.place}:{lines.of(found.start())}")
-        if position == len(text):  # a clause without an end: it extends to the end of the text
-            return
 
 
 class _Prototype:
     """Reads the clauses of one REG_OP."""
 
-    def __init__(self, text: str, lines: Lines) -> None:
+    def __init__(self, text: str, end: int, lines: Lines) -> None:
         self._text = text
+        self._end = end
         self._lines = lines
         self._tensors: dict[bool, list[TensorDraft]] = {False: [], True: []}
         self._attrs: list[AttrDraft] = []
@@ -54,27 +57,27 @@ class _Prototype:
         self._symbols: dict[str, str] = {}  # the text of the dtypes by tensor
         self._is_partial = False
 
-    def read(self, position: int) -> int:
-        """Read the clauses from a position on; return the position after them."""
+    def read(self, position: int) -> None:
+        """Read the clauses from a position on."""
         for _ in range(_MOST_CLAUSES):
-            if (clause := _CLAUSE.match(self._text, position)) is not None:
+            if (clause := _CLAUSE.match(self._text, position, self._end)) is not None:
                 if clause[1].startswith("OP_END"):
-                    return clause.end()
-                arguments, position = arguments_of(self._text, clause.end())
+                    return
+                arguments, position = arguments_of(self._text, clause.end(), self._end - clause.end())
                 self._clause(clause[1], arguments, self._lines.of(clause.start(1)))
-            elif (directive := _DIRECTIVE.match(self._text, position)) is not None:
+            elif (directive := _DIRECTIVE.match(self._text, position, self._end)) is not None:
                 self._skip(directive, directive[1], "both branches of conditions are read")
                 position = directive.end()
-            elif (word := _WORD.match(self._text, position)) is not None and word[1] != "REG_OP":
+            elif (word := _WORD.match(self._text, position, self._end)) is not None:
                 self._skip(word, word[1], "the macro is not read")
-                position = arguments_of(self._text, word.end())[1] if word[2] else word.end()
+                most = self._end - word.end()
+                position = arguments_of(self._text, word.end(), most)[1] if word[2] else word.end()
             else:
                 self._note(self._lines.of(position), "the prototype has no OP_END_FACTORY_REG, so it may be incomplete")
                 self._is_partial = True
-                return position
+                return
         self._note(self._lines.of(position), f"more than {_MOST_CLAUSES} clauses are not read")
         self._is_partial = True
-        return position
 
     def draft(self, op_type: str, place: str) -> OperatorDraft:
         """Return the operator."""

@@ -59,6 +59,10 @@ def test_a_prototype_without_an_end_is_incomplete():
         "the prototype has no OP_END_FACTORY_REG, so it may be incomplete"
     ]
     assert (gate_draft.is_partial, other.is_partial, other.notes) == (True, False, ())
+    gate_draft, other = drafts(
+        f"REG_OP(Gate).INPUT(x, TensorType({{DT_FLOAT}})\nREG_OP(Other){OUTPUT}{END}", "a_proto.h"
+    )
+    assert (gate_draft.is_partial, other.is_partial, other.notes) == (True, False, ())
 
 
 @pytest.mark.parametrize(
