@@ -88,8 +88,10 @@ def project_files(
     """
     files: dict[str, str] = {}
     specs: dict[str, SpecDraft] = {}
+    taken: dict[str, tuple[str, str]] = {}
     for draft in drafts:
         try:
+            _require_new_names(draft, taken)
             specs[draft.op_type] = _add(draft, files)
         except UserError as error:
             if rejected is None or len(drafts) == 1:
@@ -108,6 +110,21 @@ def _common_files(op_type: str) -> dict[str, str]:
     return texts | {"README.md": "".join(line for line in lines if _TEST_OF_SPECS not in line)}
 
 
+def _require_new_names(draft: OperatorDraft, taken: dict[str, tuple[str, str]]) -> None:
+    """Add the names of an operator, with its place, by their lower case, which is that of names of files.
+
+    Raises:
+        UserError: Another operator has one of the names.
+    """
+    names = {name.lower(): (name, draft.place) for name in (draft.op_type, draft.function or f"aclnn{draft.op_type}")}
+    for lower, (name, place) in names.items():
+        if lower in taken:
+            other, first = taken[lower]
+            got = f"got {shown(name)}, and {shown(other)} in {first}"
+            raise UserError(f"{got}, expected names that differ in lower case; import it alone", place)
+    taken |= names
+
+
 def _add(draft: OperatorDraft, files: dict[str, str]) -> SpecDraft:
     """Add the files of an operator; return its spec.
 
@@ -122,7 +139,9 @@ def _add(draft: OperatorDraft, files: dict[str, str]) -> SpecDraft:
             raise UserError(f"{got}; a spec cannot describe this operator", draft.place)
     name = snake_case(draft.op_type)
     if f"op_proto/{name}.yaml" in files:
-        raise UserError(f"got the operator {shown(draft.op_type)} again; import one of the files", draft.place)
+        raise UserError(
+            f"got {shown(draft.op_type)}, and another operator with its file names; import it alone", draft.place
+        )
     spec = spec_of(draft)
     if problems := read_text(spec.text)[1].problems:
         first = f"{dotted(problems[0].path)}: {problems[0].message}"

@@ -407,13 +407,21 @@ def test_default_that_no_spec_can_have_is_a_comment(draft, tmp_path, kind, value
     assert only_spec(tmp_path / "made").attr("n").default is None
 
 
-def test_folder_with_an_operator_that_no_spec_can_describe(tmp_path):
-    (tmp_path / "two.json").write_text(json.dumps([{**ENTRY, "op": "Exp"}, ENTRY]))
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ("Exp", "got 'Exp', whose kernel would be called 'exp' as in C"),
+        ("Biasscale", "got 'Biasscale', and 'BiasScale' in .*, expected names that differ in lower case"),
+        ("BIASScale", "got 'BIASScale', and 'BiasScale' in .*, expected names that differ in lower case"),
+    ],
+)
+def test_folder_with_an_operator_that_no_spec_can_describe(tmp_path, other, words):
+    (tmp_path / "two.json").write_text(json.dumps([ENTRY, {**ENTRY, "op": other}]))
     rejected = []
     write_project(read_sources([tmp_path]).drafts, tmp_path / "made", rejected=rejected)
     assert only_spec(tmp_path / "made").op_type == ENTRY["op"]
     (message,) = rejected
-    assert "got 'Exp', whose kernel would be called 'exp' as in C" in message
+    assert re.search(words, message)
     assert "test_specs" not in (tmp_path / "made" / "README.md").read_text()
 
 
