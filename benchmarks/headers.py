@@ -27,7 +27,8 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import replace_file
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import include_flags
-from opforge.twin.compiler.units import COMMON, KERNEL_FLAGS, compiler, cpu_flags
+from opforge.twin.compiler.flags import COMMON, KERNEL_FLAGS
+from opforge.twin.compiler.units import compiler, cpu_flags
 
 LIMIT = 1.3
 RUNS = 3

@@ -20,7 +20,8 @@ from opforge.codegen.expr import evaluate, program
 from opforge.codegen.render import TABLES_HEADER, render, tables_header
 from opforge.codegen.spec.semantics import Call, ShapeInferenceError, check, infer
 from opforge.twin.build import INCLUDE, build_runtime
-from opforge.twin.compiler.units import WARNINGS, compiler
+from opforge.twin.compiler.flags import WARNINGS
+from opforge.twin.compiler.units import compiler
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

@@ -15,7 +15,8 @@ from opforge.codegen.render import TABLES_HEADER, render, tables_header
 from opforge.codegen.spec.loader import SpecError, load_specs
 from opforge.twin import run
 from opforge.twin.build import build_project
-from opforge.twin.compiler.units import WARNINGS, compiler
+from opforge.twin.compiler.flags import WARNINGS
+from opforge.twin.compiler.units import compiler
 
 HERE = Path(__file__).parent
 STARTERS = HERE.parent.parent / "codegen" / "starters"

@@ -218,7 +218,7 @@ def test_the_files_of_a_killed_build_are_removed_by_the_next(library, tmp_path):
     script = (
         "from pathlib import Path\nfrom opforge.twin.compiler import units as compiler\n"
         "from opforge.twin.compiler.folder import locked\n"
-        "compiler._ccache = lambda: ()\n"  # otherwise ccache would be the killed parent
+        "compiler.ccache = lambda: ()\n"  # otherwise ccache would be the killed parent
         f"out = Path({str(library.path.parent)!r})\nwith locked(out) as scratch:\n"
         f"    unit = compiler.Unit(Path({str(library.units[0].source)!r}), out / 'b.o', (), 'b')\n"
         "    compiler.build([compiler.Library(out / 'b.so', (unit,))], scratch)\n"

@@ -23,7 +23,7 @@ def build(tmp_path, monkeypatch):
     monkeypatch.setenv("CCACHE_DIR", str(tmp_path / "ccache"))
     monkeypatch.setenv("PATH", ":".join(["/usr/bin", "/bin"]))
     compiler.compiler.cache_clear()
-    compiler._ccache.cache_clear()
+    compiler.ccache.cache_clear()
     for name, value in VALUES.items():
         (tmp_path / f"{name}.cpp").write_text(f'extern "C" int answer() {{ return {value}; }}\n', encoding="utf-8")
 
@@ -41,7 +41,7 @@ def build(tmp_path, monkeypatch):
     yield run
     monkeypatch.undo()
     compiler.compiler.cache_clear()
-    compiler._ccache.cache_clear()
+    compiler.ccache.cache_clear()
 
 
 def results(tmp_path):

@@ -11,7 +11,8 @@ import pytest
 from opforge.codegen.generate import write_project
 from opforge.codegen.project import find_project
 from opforge.codegen.spec.loader import load_specs
-from opforge.twin.compiler.units import WARNINGS, compiler
+from opforge.twin.compiler.flags import WARNINGS
+from opforge.twin.compiler.units import compiler
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -18,9 +18,10 @@ import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import TWIN, build_runtime, include_flags
+from opforge.twin.compiler.flags import WARNINGS
 from opforge.twin.compiler.folder import locked
 from opforge.twin.compiler.runtime_library import kernel_flags, precompile_kernel_header
-from opforge.twin.compiler.units import WARNINGS, Library, Unit, build
+from opforge.twin.compiler.units import Library, Unit, build
 
 Array = np.ndarray[Any, Any]
 CACHE = Project(BUILTIN_ROOT).build_dir / "twin" / "tests"

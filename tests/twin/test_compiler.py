@@ -124,12 +124,12 @@ def test_compilers_are_called_through_ccache_if_it_is_there(library, tmp_path, m
     ccache.write_text(f'#!/bin/sh\necho "$1" >>"{log}"\nexec "$@"\n')
     ccache.chmod(0o755)
     monkeypatch.setenv("PATH", f"{ccache.parent}:{os.environ['PATH']}")
-    compiler._ccache.cache_clear()
+    compiler.ccache.cache_clear()
     try:
         assert build([library]) == 1
     finally:
         monkeypatch.undo()
-        compiler._ccache.cache_clear()
+        compiler.ccache.cache_clear()
     assert log.read_text().splitlines() == [compiler.compiler()[0]]
     assert build([library]) == 0, "nothing is stale when ccache goes"
 

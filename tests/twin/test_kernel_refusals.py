@@ -7,7 +7,8 @@ import subprocess
 import pytest
 
 from opforge.twin.build import include_flags
-from opforge.twin.compiler.units import DEVICE_FIELDS, compiler
+from opforge.twin.compiler.flags import DEVICE_FIELDS
+from opforge.twin.compiler.units import compiler
 
 KERNEL = """
 #include "kernel_operator.h"

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import say, shown
 
+# ccache finds the headers of a source in the list of the compiler, so that it need not run the preprocessor first.
+CCACHE_SETTINGS = {"CCACHE_DEPEND": "1", "CCACHE_SLOPPINESS": "pch_defines,time_macros"}
 _ERROR = re.compile(r"^ccache: error: (.*)", re.MULTILINE)
+
+
+@lru_cache(maxsize=1)
+def ccache() -> tuple[str, ...]:
+    """Return the path of ccache if it is installed; the object does not depend on it."""
+    return (found,) if (found := shutil.which("ccache")) else ()
 
 
 def is_object(path: Path, mark: str) -> bool:

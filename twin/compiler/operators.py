@@ -20,6 +20,7 @@ from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.lint.expansion import require_no_assembly
 
 from .cache import record_path
+from .flags import DEVICE_FIELDS, GLUE_FLAGS, HOST_FLAGS, WARNINGS, arch_flags, arch_prefix
 from .folder import locked
 from .runtime_library import (
     build_runtime,
@@ -30,18 +31,7 @@ from .runtime_library import (
     runtime_link,
     twin_dir,
 )
-from .units import (
-    DEVICE_FIELDS,
-    GLUE_FLAGS,
-    HOST_FLAGS,
-    WARNINGS,
-    Library,
-    Progress,
-    Unit,
-    arch_flags,
-    arch_prefix,
-    build,
-)
+from .units import Library, Progress, Unit, build
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec

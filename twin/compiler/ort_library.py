@@ -14,11 +14,12 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import replace_file, require_writable
 from opforge.codegen.project import BUILTIN_ROOT, Project
 
+from .flags import HOST_FLAGS, WARNINGS
 from .folder import locked
 from .npu_model import require_level
 from .operators import build_project
 from .runtime_library import header_folders, link_flags, runtime_link, twin_dir
-from .units import HOST_FLAGS, WARNINGS, Library, Unit, build
+from .units import Library, Unit, build
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec

@@ -15,22 +15,10 @@ from opforge.codegen.printing import say
 from opforge.codegen.project import BUILTIN_ROOT, Project, user_cache
 
 from .cache import digest, is_current, publish, record_path
+from .flags import DEVICE_FIELDS, HOST_FLAGS, KERNEL_FLAGS, WARNINGS
 from .folder import locked
 from .npu_model import TWIN, tables
-from .units import (
-    DEVICE_FIELDS,
-    HOST_FLAGS,
-    KERNEL_FLAGS,
-    WARNINGS,
-    Library,
-    Progress,
-    Unit,
-    build,
-    compiler,
-    is_gnu,
-    no_space,
-    precompile,
-)
+from .units import Library, Progress, Unit, build, compiler, is_gnu, no_space, precompile
 
 INCLUDE = TWIN / "include"
 # Only in the wheel of a platform, see setup.py.

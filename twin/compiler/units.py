@@ -15,47 +15,17 @@ from functools import lru_cache
 from pathlib import Path
 from threading import Event
 
-from opforge.codegen.data.products import DEFAULT_ARCH
 from opforge.codegen.errors import MissingToolError, UserError
 from opforge.codegen.printing import first_line, path_text
 from opforge.codegen.process_limits import MIB, LimitError, Limits
 from opforge.codegen.progress import progress
 
 from .cache import is_current, publish, read_depfile
-from .cached_objects import is_object, make_object
+from .cached_objects import CCACHE_SETTINGS, ccache, is_object, make_object
+from .flags import COMMON, GNU_FLAGS, LIST_FLAGS
 from .limited_process import Ended, compile_limits, run_limited
 
-WARNINGS = ("-Wall", "-Wextra", "-Werror")
-# Findings name the source line of a return address. The build therefore has a line table, without what takes 40 % of
-# the compile time, and no transformation that merges calls of several lines or removes the frame of a caller.
-_GNU_FLAGS = (
-    *("-gno-statement-frontiers", "-gno-inline-points", "-gno-variable-location-views", "-fno-var-tracking"),
-    *("-fno-crossjumping", "-fno-tree-tail-merge", "-fno-ipa-icf"),
-)
-# The list of the files that a source includes; it contains those of precompiled headers.
-_LIST_FLAGS = ("-fpch-deps", "-MD", "-MF")
-LINE_FLAGS = ("-g1", "-gdwarf-4", "-gz=none", "-fno-optimize-sibling-calls", *_GNU_FLAGS)
-# Kernels check their arrays and stack frames (overruns.h); large frames are probed page by page. They run for
-# milliseconds, mostly in the library of the twin, and compile in two thirds of the time of -O2.
-_FRAME_FLAGS = ("-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
-KERNEL_FLAGS = ("-O1", "-fno-math-errno", "-Wcast-qual", *_FRAME_FLAGS, *LINE_FLAGS)
-# Kernels must also compile with the types of the device's parameter structures (params.h).
-DEVICE_FIELDS = ("-DOPFORGE_TWIN_DEVICE_FIELDS",)
-COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")
-# For host code, which runs once per call, and for its part without plans: both compile faster.
-HOST_FLAGS, GLUE_FLAGS = ("-O1",), ("-O0",)
 Progress = Callable[[str], None]
-
-
-def arch_flags(arch: int) -> tuple[str, ...]:
-    """Return the flags that compile a kernel for an architecture."""
-    return () if arch == DEFAULT_ARCH else (f"-DOPFORGE_TWIN_ARCH={arch}",)
-
-
-def arch_prefix(arch: int) -> str:
-    """Return the folder of objects of an architecture, with a slash."""
-    return "" if arch == DEFAULT_ARCH else f"{arch}/"
-
 
 # Time limit of a version query.
 _VERSION_LIMITS = Limits(seconds=10, memory=2048 * MIB, output=MIB)
@@ -63,8 +33,6 @@ _MOST_PREPROCESSED = 64 << 20
 _NO_SPACE = "No space left on device"
 # Folders of headers for compilers, such as g++ and clang.
 _INCLUDE_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH")
-# ccache finds the headers of a source in the list of the compiler, so that it need not run the preprocessor first.
-_CCACHE_SETTINGS = {"CCACHE_DEPEND": "1", "CCACHE_SLOPPINESS": "pch_defines,time_macros"}
 
 
 class CompileError(UserError):
@@ -142,7 +110,7 @@ def is_gnu() -> bool:
 
 def known_flags(flags: Sequence[str]) -> list[str]:
     """Return the flags that the compiler supports: some flags exist only in g++."""
-    return [flag for flag in flags if is_gnu() or flag not in {*_GNU_FLAGS, *_LIST_FLAGS[:1]}]
+    return [flag for flag in flags if is_gnu() or flag not in {*GNU_FLAGS, *LIST_FLAGS[:1]}]
 
 
 @lru_cache(maxsize=1)
@@ -180,12 +148,6 @@ def _no_compiler(got: str) -> MissingToolError:
     )
 
 
-@lru_cache(maxsize=1)
-def _ccache() -> tuple[str, ...]:
-    """Return the path of ccache if it is installed; the object does not depend on it."""
-    return (found,) if (found := shutil.which("ccache")) else ()
-
-
 def cpu_flags() -> tuple[str, ...]:
     """Return the instruction-set flags of this CPU; they change only the speed. A cross-compiler gets none."""
     return _cpu_flags(compiler()[0])
@@ -217,7 +179,7 @@ class _Run:
             CompileError: It rejected its input, or reached a limit.
             MissingToolError: It cannot be started.
         """
-        variables = {"TMPDIR": str(folder), **_CCACHE_SETTINGS, **settings}
+        variables = {"TMPDIR": str(folder), **CCACHE_SETTINGS, **settings}
         if base:
             variables |= {"CCACHE_BASEDIR": str(base), "CCACHE_ABSSTDERR": "1"}
             for name, paths in _include_folders().items():
@@ -270,10 +232,10 @@ def _compile(unit: Unit, run: _Run) -> Unit:
         sources = [path.read_bytes() for path in (*unit.before, unit.source) if path.is_file()]
         text = b"\0".join([*map(os.fsencode, command), *sources])
         # ccache would treat the target of the dependency list, by default a temporary name, as a difference.
-        listing = (*known_flags(_LIST_FLAGS), str(dependencies), "-MT", unit.object.name)
+        listing = (*known_flags(LIST_FLAGS), str(dependencies), "-MT", unit.object.name)
         mark = make_object(
             lambda *flags, **settings: run.execute(
-                [*_ccache(), *command, *flags, *listing, "-o", str(made)], Path(folder), unit.label, base, **settings
+                [*ccache(), *command, *flags, *listing, "-o", str(made)], Path(folder), unit.label, base, **settings
             ),
             made,
             text.replace(os.fsencode(base), b"") if base else text,
@@ -310,7 +272,7 @@ def precompile(header: Path, output: Path, flags: Sequence[str], scratch: Path) 
     output.unlink(missing_ok=True)
     started, run = time.time_ns(), _Run(scratch, compile_limits(), Event())
     made, dependencies = scratch / f"{header.name}.gch", scratch / "made.d"
-    run.execute([*command, *_LIST_FLAGS, str(dependencies), "-o", str(made)], scratch, header.name)
+    run.execute([*command, *LIST_FLAGS, str(dependencies), "-o", str(made)], scratch, header.name)
     user = [*words, "c++", "-include", str(scratch / header.name), "-fsyntax-only", os.devnull]
     if run_limited(user, run.limits, folder=scratch).status == 0:
         publish(made, output, compiler()[1], command, read_depfile(dependencies), started)

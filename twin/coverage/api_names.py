@@ -15,8 +15,9 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.importers.tiling.structures import code_of
 from opforge.codegen.process_limits import LimitError
 from opforge.twin.build import include_flags
+from opforge.twin.compiler.flags import COMMON
 from opforge.twin.compiler.limited_process import compile_limits, run_limited
-from opforge.twin.compiler.units import COMMON, compiler
+from opforge.twin.compiler.units import compiler
 from opforge.twin.cpp_text import printed
 from opforge.twin.lint.cann_api import api
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from opforge.codegen.errors import UserError
 from opforge.codegen.process_limits import LimitError
 from opforge.twin.build import include_flags
+from opforge.twin.compiler.flags import COMMON, DEVICE_FIELDS, KERNEL_FLAGS
 from opforge.twin.compiler.limited_process import compile_limits, run_limited
 from opforge.twin.compiler.runtime_library import runtime_link
-from opforge.twin.compiler.units import COMMON, DEVICE_FIELDS, KERNEL_FLAGS, compiler, cpu_flags
+from opforge.twin.compiler.units import compiler, cpu_flags
 from opforge.twin.program import ProgramError, compile_program
 
 # They replace headers of the twin with the same names, which are for programs of `opforge cc`.

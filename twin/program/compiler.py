@@ -16,10 +16,11 @@ from opforge.codegen.files import make_folder, read_regular, require_writable
 from opforge.codegen.printing import path_text
 from opforge.codegen.process_limits import LimitError
 from opforge.twin.build import INCLUDE, build_runtime, header_folders
+from opforge.twin.compiler.flags import COMMON, LINE_FLAGS
 from opforge.twin.compiler.limited_process import compile_limits, run_limited
 from opforge.twin.compiler.npu_model import require_level
 from opforge.twin.compiler.runtime_library import runtime_link
-from opforge.twin.compiler.units import COMMON, LINE_FLAGS, CompileError, compiler, cpu_flags, known_flags
+from opforge.twin.compiler.units import CompileError, compiler, cpu_flags, known_flags
 
 from .entries import entry_definitions, write_headers
 from .messages import missing_names

@@ -13,17 +13,11 @@ from opforge.codegen.printing import shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import build_runtime
 from opforge.twin.compiler.cache import digest, replace_output
+from opforge.twin.compiler.flags import DEVICE_FIELDS, arch_flags
 from opforge.twin.compiler.folder import locked
 from opforge.twin.compiler.kernel_objects import require_device_code
 from opforge.twin.compiler.runtime_library import kernel_flags, precompile_kernel_header, runtime_link
-from opforge.twin.compiler.units import (
-    DEVICE_FIELDS,
-    Library,
-    Unit,
-    arch_flags,
-    build,
-    preprocessed,
-)
+from opforge.twin.compiler.units import Library, Unit, build, preprocessed
 from opforge.twin.lint.expansion import require_no_assembly
 from opforge.twin.lint.includes import reachable, read_source
 from opforge.twin.lint.kernel_lint import lint_files, roots_of

@@ -16,8 +16,9 @@ import pytest
 
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import build_runtime, include_flags
+from opforge.twin.compiler.flags import LINE_FLAGS, WARNINGS
 from opforge.twin.compiler.folder import locked
-from opforge.twin.compiler.units import LINE_FLAGS, WARNINGS, Library, Unit, build
+from opforge.twin.compiler.units import Library, Unit, build
 from opforge.twin.runtime.acl import Runtime, runtime
 
 Array = np.ndarray[Any, Any]

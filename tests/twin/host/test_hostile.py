@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from opforge.twin.build import build_runtime, include_flags
-from opforge.twin.compiler.units import WARNINGS, compiler
+from opforge.twin.compiler.flags import WARNINGS
+from opforge.twin.compiler.units import compiler
 
 WAYS = ("destroyed", "foreign", "in flight", "nulls", "pageable", "sizes", "threads", "workspaces")
 
