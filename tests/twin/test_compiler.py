@@ -135,7 +135,8 @@ def test_compilers_are_called_through_ccache_if_it_is_there(library, tmp_path, m
 
 
 @pytest.mark.skipif(not shutil.which("ccache"), reason="needs ccache")
-def test_projects_in_other_folders_share_host_objects(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("folder", "expected"), [("in", [0, 1]), ("with a space", [0, 0]), ("$x#1", [0, 0])])
+def test_projects_in_other_folders_share_host_objects(tmp_path, monkeypatch, folder, expected):
     monkeypatch.setenv("CCACHE_DIR", str(tmp_path / "ccache"))
     monkeypatch.setenv("CPATH", "headers")
     monkeypatch.chdir(tmp_path)
@@ -143,8 +144,8 @@ def test_projects_in_other_folders_share_host_objects(tmp_path, monkeypatch):
     (tmp_path / "headers" / "answer.h").write_text("inline int Answer() { return 1; }\n")
     hits = []
     for name in ("a", "b"):
-        project = tmp_path / name
-        project.mkdir()
+        project = tmp_path / name / folder
+        project.mkdir(parents=True)
         (project / "answer.cpp").write_text('#include <answer.h>\nextern "C" int answer() { return Answer(); }\n')
         unit = Unit(project / "answer.cpp", project / "answer.o", (f"-I{project}",), "answer", folders=(project,))
         with locked(project / "build") as scratch:
@@ -154,7 +155,7 @@ def test_projects_in_other_folders_share_host_objects(tmp_path, monkeypatch):
         printed = subprocess.run(["ccache", "--print-stats"], capture_output=True, text=True, check=True).stdout
         counts = dict(line.split("\t") for line in printed.splitlines())
         hits.append(int(counts["direct_cache_hit"]) + int(counts["preprocessed_cache_hit"]))
-    assert hits == [0, 1]
+    assert hits == expected
 
 
 def test_changed_flags_are_noticed(library):

@@ -285,7 +285,10 @@ def _include_folders() -> dict[str, list[str]]:
 
 def _base(unit: Unit) -> Path | None:
     """Return the project folder if the object does not contain it: ccache then shares it between projects."""
-    return unit.folders[0] if unit.folders and not {"-g", "-g1"} & {*unit.flags} else None
+    if not unit.folders or {"-g", "-g1"} & {*unit.flags}:
+        return None
+    # ccache does not find the folder in the list of included files if the list has its name with escapes.
+    return unit.folders[0] if re.fullmatch(r"[\w./+-]+", str(unit.folders[0]), re.ASCII) else None
 
 
 def _checked_inputs(unit: Unit, read: Sequence[str]) -> list[str]:
