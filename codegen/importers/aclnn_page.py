@@ -228,7 +228,7 @@ class _Page:
                 _spec_word(name),
                 DYNAMIC if kind == "aclTensorList" else REQUIRED if is_output and not is_input else option,
                 ("int64",) if is_list else dtypes,
-                is_value_dependent=is_list,
+                value_depend=option if is_list else "",
                 ranks=(1, 1) if is_list else ranks(fact.ranks),
                 line=fact.line,
                 c_name=name,

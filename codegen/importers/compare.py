@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from opforge.codegen.data.names import camel_problem
 from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.spec.parts import TensorSpec
 from opforge.codegen.views.facts import declared_columns
 
 from .aclnn_page import KIND as PAGE
@@ -23,7 +24,7 @@ def draft_of(spec: OpSpec, products: Sequence[str]) -> OperatorDraft:
                 tensor.ir_name,
                 DYNAMIC if tensor.dynamic else OPTIONAL if tensor.optional else REQUIRED,
                 columns[tensor.name],
-                is_value_dependent=tensor.host_values or tensor.value_depend,
+                value_depend=_value_depend(tensor),
                 scalar=tensor.scalar or "",
             )
             for tensor in spec.tensors
@@ -36,8 +37,18 @@ def draft_of(spec: OpSpec, products: Sequence[str]) -> OperatorDraft:
     return replace(ours, fields=fields, functions=tuple((one.function, tuple(one.params)) for one in spec.aclnn))
 
 
+def _value_depend(tensor: TensorSpec) -> str:
+    if not (tensor.host_values or tensor.value_depend):
+        return ""
+    option = OPTIONAL if tensor.optional else REQUIRED
+    return tensor.value_depend if isinstance(tensor.value_depend, str) else option
+
+
 def differences(ours: OperatorDraft, source: OperatorDraft) -> list[str]:
     """Return the differences between a spec and a source, one line each."""
+    if source.kind == PAGE:  # it does not state whether values must be constants
+        inputs = tuple(replace(one, value_depend=one.value_depend and one.option) for one in ours.inputs)
+        ours = replace(ours, inputs=inputs)
     found = [*_parameters("input", ours.inputs, source.inputs), *_parameters("output", ours.outputs, source.outputs)]
     found += _attrs(ours.attrs, source.attrs)
     found += _columns(*_shared(ours, source))
@@ -101,11 +112,11 @@ def _parameters(what: str, ours: Sequence[TensorDraft], source: Sequence[TensorD
         if tensor.scalar != other.scalar:
             kinds = {"": "a tensor", "one": "a scalar", "list": "a list of scalars"}
             yield f"{what} {tensor.name}: the spec has {kinds[tensor.scalar]}, the source has {kinds[other.scalar]}"
-        if tensor.is_value_dependent != other.is_value_dependent:
-            words = {True: "on the host", False: "on the device"}
+        if tensor.value_depend != other.value_depend:
+            words = {"": "on the device", REQUIRED: "on the host", OPTIONAL: "on the host if they are constants"}
             yield (
-                f"{what} {tensor.name}: the spec has values {words[tensor.is_value_dependent]},"
-                f" the source has values {words[other.is_value_dependent]}"
+                f"{what} {tensor.name}: the spec has values {words[tensor.value_depend]},"
+                f" the source has values {words[other.value_depend]}"
             )
 
 

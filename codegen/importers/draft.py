@@ -56,7 +56,7 @@ class TensorDraft:
         option: `required`, `optional` or `dynamic`.
         dtypes: Its dtype in each supported combination; empty if the source does not state them.
         formats: Its storage format in each combination.
-        is_value_dependent: Whether the host needs the values.
+        value_depend: Whether the host needs the values (`required`), or uses them if they are constants (`optional`).
         scalar: `one` or `list`: aclnn functions pass it as aclScalar or aclScalarList; else empty.
         is_overwritten: Whether an operator without outputs overwrites it.
         ranks: The minimum and the maximum number of dimensions, if the source states them.
@@ -69,7 +69,7 @@ class TensorDraft:
     option: str = REQUIRED
     dtypes: tuple[str, ...] = ()
     formats: tuple[str, ...] = ()
-    is_value_dependent: bool = False
+    value_depend: str = ""
     scalar: str = ""
     is_overwritten: bool = False
     ranks: tuple[int, int] | None = None
@@ -247,7 +247,7 @@ def _difference(output: TensorDraft, source: TensorDraft) -> str:
     """Return why a spec cannot state that an output is in the memory of an input; empty: it can."""
     if source.option == OPTIONAL or output.option != source.option:
         return f"{output.name} is an input ({source.option}) and an output ({output.option})"
-    if source.is_value_dependent:
+    if source.value_depend:
         return f"{output.name} is an output, and its values are on the host"
     return "" if output.dtypes == source.dtypes else f"{output.name} has other dtypes as an output than as an input"
 

@@ -123,18 +123,21 @@ def _tensor(entry: dict[str, Value], notes: list[Note]) -> TensorDraft:
         _OPTIONS.get(option, "required"),
         tuple(dtypes),
         tuple(storage),
-        is_value_dependent="ValueDepend" in entry and entry["ValueDepend"].text in {"OPTIONAL", "REQUIRED"},
+        value_depend=entry["ValueDepend"].text.lower() if _depends(entry) else "",
         scalar=next((word for method, word in _SCALARS.items() if method in entry), ""),
         line=line,
     )
 
 
+def _depends(entry: dict[str, Value]) -> bool:
+    return "ValueDepend" in entry and entry["ValueDepend"].text in {"OPTIONAL", "REQUIRED"}
+
+
 def _unusual(entry: dict[str, Value]) -> Iterator[tuple[str, str]]:
     """Yield the methods whose arguments differ from those of a generated OpDef, with a text."""
-    option = entry["ParamType"].text if "ParamType" in entry else "REQUIRED"
     depend, unknown = entry.get("ValueDepend"), entry.get("UnknownShapeFormat")
-    if depend and (depend.text != option or len(depend.items) > 1):
-        yield "ValueDepend", f"ValueDepend({depend.shown}); the OpDef of a spec has ValueDepend({option})"
+    if depend and (len(depend.items) > 1 or not _depends(entry)):
+        yield "ValueDepend", f"ValueDepend({depend.shown})"
     formats = entry.get("Format") or entry.get("FormatList")
     if unknown and (formats is None or unknown.words != formats.words):
         yield "UnknownShapeFormat", f"UnknownShapeFormat({unknown.shown}), which differs from Format"

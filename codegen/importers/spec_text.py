@@ -98,11 +98,15 @@ class _Writer:
                     tensor.line,
                     f"tensor {tensor.name}: a spec has no format for each dtype combination ({', '.join(formats)})",
                 )
-        if tensor.is_value_dependent and tensor.option == DYNAMIC:
+        if tensor.value_depend and tensor.option == DYNAMIC:
             self._note(tensor.line, f"tensor {tensor.name}: a spec has no list of tensors whose values tiling reads")
-        elif tensor.is_value_dependent and not tensor.scalar:
+        elif tensor.value_depend and not tensor.scalar:
             is_list = dtypes in {"dtypes: [int64]", "dtypes: [int32, int64]", "dtypes: [int64, int32]"}
-            parts.append("host_values: true" if is_list else "value_depend: true")
+            parts += ["host_values: true"] if is_list else []
+            if tensor.value_depend != tensor.option:
+                parts.append(f"value_depend: {tensor.value_depend}")
+            elif not is_list:
+                parts.append("value_depend: true")
         parts += [f"description: {_quoted(tensor.description)}"] if tensor.description else []
         return f"  - {{{', '.join(parts)}}}"
 
@@ -340,7 +344,7 @@ class _Writer:
 
     def _tests(self) -> list[str]:
         """Return one call with small sizes, if all inputs can have any dimensions."""
-        if any(t.is_value_dependent for t in self._draft.inputs):
+        if any(t.value_depend for t in self._draft.inputs):
             return []
         symbols = []
         for number, tensor in enumerate(self._draft.inputs):

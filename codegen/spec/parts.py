@@ -100,7 +100,7 @@ class TensorSpec(ParameterSpec):
             dtypes differ, all inputs are cast to float32, and outputs from float32. `cast`: only this tensor is cast.
         formats: Storage formats that the rule `formats` accepts; `any` disables the check.
         values: Its valid values (inputs only).
-        value_depend: Whether the graph engine gives the values to tiling; expressions do not use them.
+        value_depend: Whether (or with which option) the graph engine gives the values to tiling, not to expressions.
         host_values: Whether aclnn functions accept an input as a list on the host; expressions can use its values.
         may_be_unread: Whether the kernel may leave an input unread; the CPU twin then prints no warning.
         overwritten: Whether an operator without outputs overwrites the input.
@@ -118,7 +118,7 @@ class TensorSpec(ParameterSpec):
     mix: Mix | None = None
     formats: Annotated[tuple[FormatName, ...], Field(min_length=1)] = PUBLIC_FORMATS
     values: ValuesSpec = ValuesSpec()
-    value_depend: bool = False
+    value_depend: bool | Literal["optional", "required"] = False
     host_values: bool = False
     may_be_unread: bool = False
     overwritten: bool = False

@@ -126,9 +126,11 @@ def _check_host_values(spec: OpSpec, problems: Problems) -> None:
             elif tensor.host_values and not {"int64"} <= set(tensor.dtypes) <= {"int32", "int64"}:
                 expected = "expected 'dtypes: [int64]' or 'dtypes: [int32, int64]' with it: the host passes integers"
                 problems.append((path, f"got true, {expected}"))
-            if tensor.value_depend and (tensor.host_values or section == "outputs"):
-                where = "an output" if section == "outputs" else "'host_values: true'"
-                problems.append(((section, index, "value_depend"), f"got true, expected false with {where}"))
+            if tensor.value_depend and section == "outputs":
+                problems.append(((section, index, "value_depend"), "got this key, expected none with an output"))
+            elif tensor.value_depend is True and tensor.host_values:
+                message = "got true, expected 'optional', 'required' or no key with 'host_values: true'"
+                problems.append(((section, index, "value_depend"), message))
 
 
 def _check_constraints(spec: OpSpec, problems: Problems) -> None:

@@ -54,7 +54,7 @@ def check_overwritten(spec: OpSpec, problems: Problems) -> None:
                 "'mix'": tensor.mix is not None,
                 "'scalar'": tensor.scalar is not None,
                 "'host_values'": tensor.host_values,
-                "'value_depend'": tensor.value_depend,
+                "'value_depend'": bool(tensor.value_depend),
             }
             for what in (name for name, is_given in beside.items() if tensor.overwritten and is_given):
                 problems.append(((section, index, "overwritten"), f"got true, expected false with {what}"))
@@ -96,7 +96,7 @@ def _tensor_problems(tensor: TensorSpec, is_output: bool) -> Iterator[tuple[str,
         "casts": bool(tensor.casts),
         "mix": tensor.mix is not None,
         "host_values": tensor.host_values,
-        "value_depend": tensor.value_depend and tensor.dynamic,
+        "value_depend": bool(tensor.value_depend) and tensor.dynamic,
         "scalar": tensor.dynamic and tensor.scalar is not None,
         "values": tensor.values.ends_of is not None and tensor.values != ValuesSpec(),
     }

@@ -56,7 +56,10 @@ class TensorView:
         # The input that shares its memory.
         self.in_place = Leader(spec, source) if source else None
         self.is_overwritten = tensor.overwritten
-        self.is_value_dependent = tensor.host_values or tensor.value_depend
+        self.is_value_dependent = tensor.host_values or bool(tensor.value_depend)
+        self.value_option = Code(
+            str(tensor.value_depend).upper() if isinstance(tensor.value_depend, str) else self.option
+        )
         # Enumerators of opforge::DataType; empty: the dtype is that of `leader`.
         self.kernel_dtypes = _plan_dtypes(kernel_dtypes(spec, tensor))
         self.accepted_dtypes = _plan_dtypes(accepted_dtypes(spec, tensor))

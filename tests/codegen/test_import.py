@@ -313,6 +313,20 @@ def test_english_page_is_read(draft):
     assert "- At most 4096 rows." in {note.text for note in found.notes}
 
 
+@pytest.mark.parametrize(("option", "depend"), [("REQUIRED", "OPTIONAL"), ("OPTIONAL", "REQUIRED")])
+def test_values_for_tiling_have_an_option(draft, tmp_path, option, depend):
+    source = OP_DEF.replace(
+        'Input("rowIndex")\n            .ParamType(REQUIRED)',
+        'Input("rowIndex").ParamType(' + option + ").ValueDepend(" + depend + ")",
+    )
+    found = draft(source)
+    spec_text(found, tmp_path / "made")
+    spec = only_spec(tmp_path / "made")
+    assert (spec.tensor("row_index").host_values, spec.tensor("row_index").value_depend) == (True, depend.lower())
+    assert differences(draft_of(spec, (*spec.built_products, *spec.configs)), found) == []
+    assert f".ValueDepend({depend})" in dict(render(spec))[f"op_host/{spec.name}_def.cpp"]
+
+
 def test_properties_of_an_op_def_become_keys(draft, tmp_path):
     source = OP_DEF.replace('"ascend910_93"', '"kirinx90"').replace(
         'Input("rowIndex")\n            .ParamType(REQUIRED)',

@@ -147,6 +147,12 @@ DEF, TILING, SHAPES = SOURCES
         (DEF, ".ValueDepend(REQUIRED)", "", ["input size: the spec has values on the host"]),
         (
             DEF,
+            "ValueDepend(REQUIRED)",
+            "ValueDepend(OPTIONAL)",
+            ["input size: the spec has values on the host, the source"],
+        ),
+        (
+            DEF,
             'Output("y").ParamType(REQUIRED).DataType({ge::DT_FLOAT16, ge::DT_FLOAT})',
             'Output("y").ParamType(REQUIRED).DataType({ge::DT_FLOAT, ge::DT_FLOAT16})',
             ["dtypes x float16, bias float32, size int64, y float32: only the source has this combination"]
@@ -214,12 +220,6 @@ def test_dtypes_are_compared_if_an_input_is_missing(tmp_path):
             "UnknownShapeFormat({ge::FORMAT_ND",
             "UnknownShapeFormat({ge::FORMAT_NZ",
             "tensor x: UnknownShapeFormat(",
-        ),
-        (
-            DEF,
-            "ValueDepend(REQUIRED)",
-            "ValueDepend(OPTIONAL)",
-            "tensor size: ValueDepend(OPTIONAL); the OpDef of a spec",
         ),
         (
             DEF,

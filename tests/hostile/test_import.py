@@ -101,7 +101,7 @@ def test_long_chain_of_calls_is_copied_a_few_times_only(monkeypatch):
 @pytest.mark.parametrize(
     ("text", "operators"),
     [
-        ("REG_OP(A).INPUT(" * 50_000, 1),
+        ("REG_OP(A).INPUT(" * 20_000, 20_000),
         ("REG_OP(A)\n.INPUT(x, TensorType({DT_FLOAT}))\n.OP_END_FACTORY_REG(A)\n" * 300, 300),
         ("BEGIN_TILING_DATA_DEF(A)\n" + "TILING_DATA_FIELD_DEF(uint32_t, x);\n" * 50_000, 1),
     ],
