@@ -54,8 +54,8 @@ inline constexpr int64_t kL2Rate = 128;
 inline constexpr int64_t kL0aRate = 256;
 inline constexpr int64_t kL0bRate = 128;
 inline constexpr int64_t kFirstRate = 32;
-inline constexpr int64_t kFeedCycles = 22;
-inline constexpr int64_t kProductCycles = 10;
+inline constexpr int64_t kFeedCycles = 28;
+inline constexpr int64_t kProductCycles = 13;
 inline constexpr int64_t kFlagCycles = 32;
 
 /// The bytes and the requests of less than kRequestBytes of a row inside longer rows.
