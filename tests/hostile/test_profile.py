@@ -46,7 +46,7 @@ OPTIONS = {
     "a negative size": ([OP, "--shape", "grad_y=4x-3x8"], "expected name=4x8"),
     "digits of another script": ([OP, "--shape", "grad_y=\u0664x3x8"], "expected name=4x8"),
     "a size of 5,000 digits": ([OP, "--shape", "grad_y=4x3x" + "9" * 5000], "expected name=4x8"),
-    "a thousand sizes": ([OP, "--shape", "grad_y=" + "x".join("1" * 1000)], "expected name=4x8 of at most 8 sizes"),
+    "a thousand sizes": ([OP, "--shape", "grad_y=" + "x".join("1" * 1000)], "expected name=4x8 (at most 8 sizes"),
     "2^59 sizes": ([OP, "--shape", f"grad_y={1 << 59}x3x8"], "expected at most"),
     "nothing times too much": ([OP, "--shape", f"grad_y=0x{10**18 - 1}x{10**18 - 1}"], "grad_y"),
     "nothing times 100 digits": ([OP, "--shape", f"grad_y=0x{'9' * 100}x8"], "grad_y"),

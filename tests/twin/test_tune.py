@@ -159,7 +159,11 @@ def test_an_interrupt_ends_the_search_and_keeps_the_state(project, first):
         (("ScaledAdd", "--shape", "x=4", "--json", "op_proto/scaled_add.yaml"), "the command also uses"),
         (("ScaledAdd", "--shape", "x=4", "--json", "/proc/x.json"), "/proc/x.json: cannot write the report"),
         # All rows of this search are in the state.
-        (("ScaledAdd", "--shape", "x=20000", "--dtype", "fp32", "--executor", "dask:foo"), "--executor"),
+        pytest.param(
+            ("ScaledAdd", "--shape", "x=20000", "--dtype", "fp32", "--executor", "dask:foo"),
+            "--executor",
+            marks=pytest.mark.skipif(find_spec("distributed") is None, reason="needs distributed"),
+        ),
     ],
 )
 def test_wrong_input_is_one_message(project, first, words, message):
