@@ -303,7 +303,7 @@ def test_right_operands_of_several_steps():
 
 def test_slots_of_l0c_with_several_cells_are_used_again():
     # A core has many tiles of several cells, and two slots.
-    agree(*problem(20, 2, (130, 256), 255, 127))
+    agree(*problem(20, 4, (96, 96), 255, 127))
 
 
 def test_products_with_other_slots_in_l1():
