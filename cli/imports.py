@@ -98,7 +98,7 @@ def import_(
             if refusal := op_type_problem(name):
                 raise UserError(f"--as: {refusal}")
             drafts = [replace(drafts[0], op_type=name, function="")]
-        _write(drafts, out, (kernel, kernel_root), answer, found.problems)
+        answer["problems"] = [*found.problems, *_write(drafts, out, (kernel, kernel_root), answer)]
 
 
 def _report(problems: list[str]) -> None:
@@ -117,20 +117,15 @@ def _node(sources: list[Path], name: str) -> Imported:
 
 
 def _write(
-    drafts: list[OperatorDraft],
-    out: Path | None,
-    source: tuple[Path | None, Path | None],
-    answer: dict[str, object],
-    problems: list[str],
-) -> None:
-    """Write the project.
+    drafts: list[OperatorDraft], out: Path | None, source: tuple[Path | None, Path | None], answer: dict[str, object]
+) -> list[str]:
+    """Write the project; return the problems of the operators that it does not contain.
 
     Args:
         drafts: The operators.
         out: The folder of the project.
         source: The kernel, and the folder with files that it includes.
         answer: Gets the result for --json.
-        problems: The files that were not imported.
     """
     from opforge.codegen.data.names import snake_case
     from opforge.codegen.errors import UserError
@@ -148,7 +143,6 @@ def _write(
     rejected: list[str] = []
     specs = write_project(drafts, folder, files, rejected)
     _report(rejected)
-    answer["problems"] = [*problems, *rejected]
     drafts = [draft for draft in drafts if draft.op_type in specs]
     answer["folder"] = str(folder)
     answer["operators"] = [
@@ -172,6 +166,7 @@ def _write(
         say(f"{path_text(kernel)}: {count} file{'s' if count != 1 else ''} copied to {path_text(folder / 'op_kernel')}")
         say(*found.problems)
     say(f"next: complete the specs, then: cd {shlex.quote(str(folder))} && opforge generate")
+    return rejected
 
 
 def _read_kernel(kernel: Path, root: Path | None, drafts: list[OperatorDraft]) -> ImportedKernel:

@@ -56,8 +56,9 @@ def _source(model: Path, command: str) -> Path | SourceModel:
 def _check_output(model: Path, out: Path) -> None:
     from opforge.frontend.sources import GE_SUFFIXES
 
-    got = "text file" if GE_SUFFIXES.get(out.suffix) else f"{out.suffix} file"
-    if got == "text file" or (out.suffix == ".pt2" and model.suffix != ".pt2"):
+    is_text = GE_SUFFIXES.get(out.suffix)
+    if is_text or (out.suffix == ".pt2" and model.suffix != ".pt2"):
+        got = "text file" if is_text else ".pt2 file"
         raise UserError(f"{path_text(out)}: got a {got} for {path_text(model)}, expected .onnx or .air; rename it")
 
 

@@ -5,13 +5,16 @@ from opforge.codegen.data.products import DEFAULT_ARCH
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 # Findings name the source line of a return address. The build therefore has a line table, without what takes 40 % of
 # the compile time, and no transformation that merges calls of several lines or removes the frame of a caller.
-GNU_FLAGS = (
+_GNU_LINE_FLAGS = (
     *("-gno-statement-frontiers", "-gno-inline-points", "-gno-variable-location-views", "-fno-var-tracking"),
     *("-fno-crossjumping", "-fno-tree-tail-merge", "-fno-ipa-icf"),
 )
-# The list of the files that a source includes; it contains those of precompiled headers.
-LIST_FLAGS = ("-fpch-deps", "-MD", "-MF")
-LINE_FLAGS = ("-g1", "-gdwarf-4", "-gz=none", "-fno-optimize-sibling-calls", *GNU_FLAGS)
+LINE_FLAGS = ("-g1", "-gdwarf-4", "-gz=none", "-fno-optimize-sibling-calls", *_GNU_LINE_FLAGS)
+# The list of the files that a source includes; with g++, it contains those of precompiled headers.
+_GNU_LIST_FLAG = "-fpch-deps"
+LIST_FLAGS = (_GNU_LIST_FLAG, "-MD", "-MF")
+# Flags that only g++ has.
+GNU_FLAGS = frozenset((*_GNU_LINE_FLAGS, _GNU_LIST_FLAG))
 # Kernels check their arrays and stack frames (overruns.h); large frames are probed page by page. They run for
 # milliseconds, mostly in the library of the twin, and compile in two thirds of the time of -O2.
 _FRAME_FLAGS = ("-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")

@@ -110,7 +110,7 @@ def is_gnu() -> bool:
 
 def known_flags(flags: Sequence[str]) -> list[str]:
     """Return the flags that the compiler supports: some flags exist only in g++."""
-    return [flag for flag in flags if is_gnu() or flag not in {*GNU_FLAGS, *LIST_FLAGS[:1]}]
+    return [flag for flag in flags if is_gnu() or flag not in GNU_FLAGS]
 
 
 @lru_cache(maxsize=1)
