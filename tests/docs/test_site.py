@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import json
 import os
@@ -18,15 +19,25 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # Counts the blocks that are wider than the page, and those of them that have a scrollbar.
 MEASURE = """<script>
-const found = {width: innerWidth, wide: 0, bars: 0};
-found.overflow = document.documentElement.scrollWidth > document.documentElement.clientWidth;
-for (const block of document.querySelectorAll('div.highlight pre, div.math')) {
-  if (block.scrollWidth <= block.clientWidth) continue;
-  found.wide += 1;
-  found.bars += block.offsetHeight > block.clientHeight;
-}
-document.body.replaceChildren();
-document.body.dataset.found = JSON.stringify(found);
+onload = () => {
+  const found = {};
+  for (const frame of document.querySelectorAll('iframe')) {
+    const page = frame.contentDocument, root = page.documentElement;
+    const blocks = [...page.querySelectorAll('div.highlight pre, div.math')];
+    const wide = blocks.filter(block => block.scrollWidth > block.clientWidth);
+    const all = [...page.querySelectorAll('article :is(p, li) > code')];
+    const text = all.filter(code => !code.closest('.table-wrapper'));
+    found[frame.id] = {
+      width: frame.contentWindow.innerWidth,
+      overflow: root.scrollWidth > root.clientWidth,
+      cut: text.filter(code => code.getBoundingClientRect().right > root.clientWidth).map(code => code.textContent),
+      wide: wide.length,
+      bars: wide.filter(block => block.offsetHeight > block.clientHeight).length,
+    };
+  }
+  document.body.replaceChildren();
+  document.body.dataset.found = JSON.stringify(found);
+};
 </script>"""
 
 
@@ -141,24 +152,24 @@ def test_search_in_a_browser_lists_the_pages(site, tmp_path, words, title):
 
 
 @pytest.mark.all
-def test_page_fits_a_narrow_screen_and_wide_blocks_scroll(site, tmp_path):
+def test_pages_fit_a_narrow_screen_and_wide_blocks_scroll(site, tmp_path):
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("chromium is not installed: apt-get install chromium")
-    _, out = site
-    page = out / "operators" / "measured.html"
-    text = (out / "operators" / "aclnnBatchNormElemtBackward.html").read_text(encoding="utf-8")
-    page.write_text(text.replace("</body>", f"{MEASURE}</body>"), encoding="utf-8")
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--window-size=420,900", f"--user-data-dir={tmp_path}/u"]
-    command = [chromium, *flags, "--dump-dom", page.as_uri()]
+    pages, out = site
+    frame = '<iframe id="{}" src="{}" style="width: 420px; height: 900px; border: 0"></iframe>'
+    frames = "".join(frame.format(page.relative_to(out), page.as_uri()) for page in pages)
+    (tmp_path / "frames.html").write_text(f"<!doctype html><body>{frames}{MEASURE}</body>")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
+    flags += ["--virtual-time-budget=60000", f"--user-data-dir={tmp_path}/u"]
+    command = [chromium, *flags, "--dump-dom", (tmp_path / "frames.html").as_uri()]
     variables = {**os.environ, "HOME": str(tmp_path)}
     shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=variables).stdout
-    page.unlink()
-    found = json.loads(re.search(r'data-found="(.*?)"', shown)[1].replace("&quot;", '"'))
-    assert found["width"] <= 500  # Chromium's narrowest window
-    assert not found["overflow"]
-    assert found["wide"] > 0
-    assert found["bars"] == found["wide"]
+    found = json.loads(html.unescape(re.search(r'data-found="(.*?)"', shown)[1]))
+    assert {page["width"] for page in found.values()} == {420}
+    assert {name: page for name, page in found.items() if page["overflow"] or page["cut"]} == {}
+    assert sum(page["wide"] for page in found.values()) > len(pages)
+    assert {name: page for name, page in found.items() if page["bars"] != page["wide"]} == {}
 
 
 @pytest.mark.parametrize("status", ["161002", "561003"])
