@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from opforge.codegen.data.products import DEFAULT_SOC
-from opforge.codegen.printing import path_text, say
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import path_text, say, shown
 
 from .options import (
     ATTR,
@@ -112,10 +113,12 @@ def cc(
     """
     from opforge.twin.program import compile_program, write_cmake_files
 
+    words = sources or []
     if cmake:
+        if words:
+            raise UserError(f"--cmake: got the source {shown(words[0])}, expected no source; remove it")
         say(str(write_cmake_files(soc, level)))
         return
-    words = sources or []
     files = [path_argument(word) for word in words if not word.startswith("-")]
     target = output or Path((files[0].stem if files else "program") + (".o" if compile_only else ""))
     compile_program(

@@ -98,9 +98,11 @@ def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, o
     """
     if options.soc in PRODUCTS:
         raise UserError(f"--soc: got {options.soc!r}, an SoC directory; expected a chip, as in {DEFAULT_SOC}")
+    given = load_source(model)
+    input_shape = _given_shapes(given.model, options.input_shape) if options.input_shape else _shapes(given.model)
     if options.json is not None:
-        require_targets(load_source(model), [(converted, "model"), (options.json, "report")], carried=True)
-    if code := convert_command(model, converted, convert_options):
+        require_targets(given, [(converted, "model"), (options.json, "report")], carried=True)
+    if code := convert_command(given, converted, convert_options):
         return code
     with progress(f"checking {path_text(converted)}"):
         source = load_source(converted)
@@ -110,7 +112,7 @@ def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, o
     command: list[str] | None = None
     status: int | None = None
     if is_fit := all(finding.level != "error" for finding in findings):
-        command = atc_command_line(source.model, converted, options)
+        command = atc_command_line(converted, input_shape, options)
         status = _run(command, is_answer_wanted=options.json is not None)
     if options.json is not None:
         _write_json(options.json, converted, findings, command=command, exit_code=status)
@@ -126,13 +128,8 @@ def _run(command: Sequence[str], *, is_answer_wanted: bool) -> int | None:
     return subprocess.run(command, stdout=STDERR if is_answer_wanted else None, check=False).returncode
 
 
-def atc_command_line(model: ModelProto, path: Path, options: AtcOptions) -> list[str]:
-    """Return the atc command for a model. It sets ND, because the default NCHW would apply to custom operators.
-
-    Raises:
-        UserError: A given shape does not fit an input, or an input has an unknown dim.
-    """
-    shapes = _given_shapes(model, options.input_shape) if options.input_shape else _shapes(model)
+def atc_command_line(path: Path, input_shape: str, options: AtcOptions) -> list[str]:
+    """Return the atc command for a model. It sets ND, because the default NCHW would apply to custom operators."""
     return [
         "atc",
         f"--model={path}",
@@ -140,7 +137,7 @@ def atc_command_line(model: ModelProto, path: Path, options: AtcOptions) -> list
         f"--output={options.output}",
         f"--soc_version={options.soc}",
         "--input_format=ND",
-        *([f"--input_shape={shapes}"] if shapes else []),
+        *([f"--input_shape={input_shape}"] if input_shape else []),
         *options.more,
     ]
 

@@ -65,8 +65,8 @@ class ConvertOptions:
         return shlex.join(words)
 
 
-def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
-    """Convert a model file, print the report; return the exit code.
+def convert_command(given: Path | SourceModel, out: Path, options: ConvertOptions) -> int:
+    """Convert a model, print the report; return the exit code.
 
     Raises:
         UserError: The model, an option or a path is wrong; nothing was written.
@@ -76,8 +76,9 @@ def convert_command(model: Path, out: Path, options: ConvertOptions) -> int:
     if options.bodies and not options.verify:
         raise UserError("--bodies: got no --verify, expected both; add --verify")
     times = PassTimes()
+    model = given.path if isinstance(given, SourceModel) else given
     with progress(f"reading {path_text(model)}"):
-        source = times.run("load", load_source, model)
+        source = times.run("load", load_source, given)
     optimizer = None if options.optimizer is None else load_source(options.optimizer)
     others = ((options.json, "report"), (options.html, "page"))
     targets = [(out, "model"), *((path, what) for path, what in others if path)]

@@ -347,6 +347,7 @@ def test_atc_needs_sizes(tmp_path):
     onnx.save(parse("(float[N, 4] x) => (float[N, 4] y) {y = Relu (x)}"), tmp_path / "m.onnx")
     result = opforge("atc", tmp_path / "m.onnx")
     assert "input 'x' has the shape [?,4]; add its sizes: --input-shape 'x:...'" in str(result.exception)
+    assert not (tmp_path / "m_converted.onnx").exists()
     assert opforge("atc", tmp_path / "m.onnx", "--input-shape", "x:2,4").exit_code == 0
     assert opforge("atc", tmp_path / "m.onnx", "--input-shape", "x:1~8,4").exit_code == 0
 

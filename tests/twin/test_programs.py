@@ -823,6 +823,13 @@ def test_documented_levels():
         assert f"\n| `{check['kind']}` | " in text
 
 
+def test_cmake_takes_no_source():
+    command = [sys.executable, "-m", "opforge.cli", "cc", "--cmake", "x.cpp"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert result.stderr == "--cmake: got the source 'x.cpp', expected no source; remove it\n"
+
+
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
 @pytest.mark.parametrize(("name", "program"), [("vector_add", "vector_add"), ("kernel_library", "scale")])
 def test_cmake_project(tmp_path, name, program):
