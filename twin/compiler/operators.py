@@ -26,6 +26,7 @@ from .runtime_library import (
     build_runtime,
     header_folders,
     kernel_flags,
+    kernel_link,
     link_flags,
     precompile_kernel_header,
     runtime_link,
@@ -87,7 +88,7 @@ def _kernel_units(project: Project, spec: OpSpec, socs: Sequence[str]) -> list[L
             prepare=precompile_kernel_header,
         )
         path = _tbe(project) / "kernel" / folder / spec.name / f"{spec.op_type}_{key}.so"
-        libraries.append(Library(path, (unit,), runtime_link()))
+        libraries.append(Library(path, (unit,), kernel_link()))
     return libraries
 
 

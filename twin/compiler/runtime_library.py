@@ -186,3 +186,9 @@ def link_flags(folder: Path, *names: str) -> tuple[str, ...]:
 def runtime_link(*names: str) -> tuple[str, ...]:
     """Return linker flags for a library or program that uses the runtime library, under its name or under `names`."""
     return link_flags(twin_dir(Project(BUILTIN_ROOT)) / "lib", *(names or ("opforge_twin",)))
+
+
+def kernel_link() -> tuple[str, ...]:
+    """Return linker flags for a kernel: the C++ library, which takes half of the link time, comes with the twin."""
+    own = ("-nodefaultlibs", "-lm", "-lc", "-lgcc", "-lgcc_s") if is_gnu() else ()
+    return (*runtime_link(), *own)

@@ -16,7 +16,7 @@ from opforge.twin.compiler.cache import digest, replace_output
 from opforge.twin.compiler.flags import DEVICE_FIELDS, arch_flags
 from opforge.twin.compiler.folder import locked
 from opforge.twin.compiler.kernel_objects import require_device_code
-from opforge.twin.compiler.runtime_library import kernel_flags, precompile_kernel_header, runtime_link
+from opforge.twin.compiler.runtime_library import kernel_flags, kernel_link, precompile_kernel_header
 from opforge.twin.compiler.units import Library, Unit, build, preprocessed
 from opforge.twin.lint.expansion import require_no_assembly
 from opforge.twin.lint.includes import reachable, read_source
@@ -102,7 +102,7 @@ def _build(path: Path | None, text: str, arch: int, *, lint: bool) -> Library:
         library = Library(
             home / f"{name}.so",
             (unit,),
-            runtime_link(),
+            kernel_link(),
         )
         build([library], scratch)
     return library
