@@ -16,7 +16,10 @@ _LINE = re.compile(r"( *)((?:- +)*)(?:([\w-]+) *:(?= |$))?")
 _MOST_COLUMNS = 2000
 _ITEM = re.compile(r" *(?:- +)+\w*$")
 _WORD = re.compile(r"\w+")
-_VALUE = re.compile(r"(\w+): +(\[[^\]{}]*)?[\"']?\w*$")
+_VALUE = re.compile(r"(\w+): +[\"']?\w*$")
+# The parts of flow style: texts, comments, keys, and brackets with commas. A bracket opens a value after a mark.
+_FLOW = re.compile(r"\"(?:\\.|[^\"\\])*\"|'[^']*'|(?:^|\s)#.*|([\w-]+) *:(?= |$)|[{}\[\],]")
+_MARK = re.compile(r"(?:^|[:-])\s*$")
 
 
 def problems_in(text: str) -> list[Problem]:
@@ -41,12 +44,13 @@ def completions(text: str, line: int, column: int) -> list[str]:
     if column > _MOST_COLUMNS:
         return []
     before = lines[line][:column] if line < len(lines) else " " * column
-    if (value := _VALUE.search(before)) is not None:
-        start = value.start(1)
-        node = _schema_at((*_path_at(lines, line, start), value[1], *((0,) if value[2] else ())))
-        return _values(node)
     if before.lstrip().startswith("#"):
         return []
+    if (flow := _flow_path([*lines[:line], before])) is not None:
+        path, is_value = flow
+        return _values(_schema_at(path)) if is_value else [*_schema_at(path).get("properties", {})]
+    if (value := _VALUE.search(before)) is not None:
+        return _values(_schema_at((*_path_at(lines, line, value.start(1)), value[1])))
     word = re.search(r"\w*$", before)
     start = word.start() if word else column
     node = _schema_at(_path_at(lines, line, start))
@@ -108,6 +112,42 @@ def _path_at(lines: list[str], line: int, column: int) -> Path:
             if start < limit or is_list_below:
                 path, limit = (part, *path), start
     return path
+
+
+def _flow_path(lines: list[str]) -> tuple[Path, bool] | None:
+    """Return the path in the brackets that are open at the end of a text, and whether it is that of a value.
+
+    Returns None in block style.
+    """
+    opened: list[tuple[str, Path]] = []
+    key, column, start = "", 0, (0, 0)
+    for number, text in enumerate(lines):
+        is_inside = _indentation(text) > _indentation(lines[start[0]]) or text.strip()[:1] in {"", "]", "}"}
+        if number > start[0] and not is_inside:
+            opened.clear()  # a bracket without an end
+        key = key if opened else ""
+        for token in _FLOW.finditer(text):
+            if token[1]:
+                key, column = token[1], token.start(1)
+            elif token[0] in {"{", "["}:
+                if not opened and not _MARK.search(text[: token.start()]):
+                    continue
+                if not opened:
+                    start = number, column if key else token.start()
+                path = (*(opened[-1][1] if opened else ()), *([key] if key else []))
+                opened.append((token[0], path if token[0] == "{" else (*path, 0)))
+                key = ""
+            elif token[0] in {"}", "]", ","}:
+                key = ""
+                del opened[len(opened) - (token[0] != ",") :]
+    if not opened:
+        return None
+    bracket, path = opened[-1]
+    return (*_path_at(lines, *start), *path, *([key] if key else [])), bracket == "[" or key != ""
+
+
+def _indentation(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _parts(text: str) -> list[tuple[int, str | int]]:

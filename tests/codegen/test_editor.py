@@ -33,6 +33,14 @@ def spec() -> tuple[Path, str]:
         ("inputs:\n- name: x\n- op", {"optional", "dtypes"}, {"op_type"}),
         ("inputs:\n  - {name: x, op", {"optional", "dtypes"}, {"op_type"}),
         ("inputs:\n  - {name: x, dtypes: [fl", {"float32", "float16"}, {"optional"}),
+        ("inputs:\n  - {name: x,\n     op", {"optional", "dtypes"}, {"op_type"}),
+        ("inputs:\n  - {name: 'a{', op", {"optional", "dtypes"}, {"op_type"}),
+        ("inputs:\n  - {name: x\nop", {"op_type", "tests"}, {"optional"}),
+        ("tests: {shapes: [{case: a, no", {"symbols", "note"}, {"tolerance"}),
+        ("tests: {shapes: [{case: a}], to", {"tolerance", "shapes"}, {"symbols"}),
+        ("tiling: {data: [{name: n, type: ", {"int32", "uint64"}, {"name", "type"}),
+        ("{tiling: {task_type: A", {"AIV_ONLY"}, {"plan"}),
+        ("summary: a [b\nin", {"inputs"}, {"name"}),
         ("inputs:\n  - name: x\n    optional: ", {"true", "false"}, {"name", "True"}),
         ("products:\n  - ", {"ascend910b"}, {"op_type"}),
         ("inputs:\n  - name: x\n    dtypes:\n      - fl", {"float32"}, {"optional"}),
@@ -111,11 +119,13 @@ def test_recorded_session(spec):
         assert any(expected.items() <= message.items() for message in got), (expected, got)
 
 
-@pytest.mark.skipif(HAS_PYGLS, reason="pygls is installed")
-def test_a_server_without_pygls_is_one_message():
+def test_a_server_without_pygls_is_one_message(tmp_path):
+    (tmp_path / "pygls.py").write_text("raise ModuleNotFoundError\n")
     done = subprocess.run(
-        [sys.executable, "-m", "opforge.cli", "lsp"], input="", capture_output=True, text=True, timeout=120, check=False
-    )
+        [sys.executable, "-m", "opforge.cli", "lsp"],
+        input="", capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
     assert done.returncode == 3
     assert done.stderr.count("\n") == 1
     assert "pip install 'opforge[lsp]'" in done.stderr
@@ -129,6 +139,33 @@ def test_positions_out_of_range_have_no_result(line, column, spec):
     assert editor.hover(text, line, column) is None
     assert editor.definitions(file, text, line) in ([], editor.definitions(file, text, 0))
     assert editor.completions("x" * 3_000_000 + " ", 0, 3_000_000) == []
+
+
+@pytest.mark.skipif(not HAS_PYGLS, reason="pygls is not installed: pip install 'opforge[lsp]'")
+@pytest.mark.parametrize(("encoding", "units"), [("utf-16", 2), ("utf-8", 4), ("utf-32", 1)])
+def test_columns_are_units_of_the_encoding_of_the_editor(encoding, units, tmp_path):
+    uri = (tmp_path / "op.yaml").as_uri()
+    text = 'inputs:\n  - {description: "\U0001f600\U0001f600", opt: 1, dty'
+    after = len(text.splitlines()[1]) + 2 * (units - 1)
+    capabilities = {"general": {"positionEncodings": [encoding]}}
+    document = {"uri": uri, "languageId": "yaml", "version": 1, "text": text}
+    place = {"textDocument": {"uri": uri}, "position": {"line": 1, "character": after}}
+    closed = {"textDocument": {"uri": uri, "version": 2}, "contentChanges": [{"text": text + ": [float32]}\n"}]}
+    messages = [
+        {"id": 1, "method": "initialize", "params": {"processId": None, "rootUri": None, "capabilities": capabilities}},
+        {"method": "textDocument/didOpen", "params": {"textDocument": document}},
+        {"id": 2, "method": "textDocument/completion", "params": place},
+        {"method": "textDocument/didChange", "params": closed},
+        {"id": 3, "method": "shutdown"},
+        {"method": "exit"},
+    ]
+    command = [sys.executable, "-m", "opforge.cli", "lsp"]
+    sent = b"".join(map(_framed, messages))
+    got = _messages(subprocess.run(command, input=sent, capture_output=True, timeout=120, check=True).stdout)
+    (labels,) = ({item["label"] for item in message["result"]} for message in got if message.get("id") == 2)
+    assert {"optional", "dtypes"} <= labels
+    (found,) = (one for one in got[-2]["params"]["diagnostics"] if "unknown key 'opt'" in one["message"])
+    assert found["range"]["start"] == {"line": 1, "character": text.splitlines()[1].index("opt") + 2 * (units - 1)}
 
 
 @pytest.mark.skipif(not HAS_PYGLS, reason="pygls is not installed: pip install 'opforge[lsp]'")
@@ -157,18 +194,30 @@ def test_wrong_messages_get_answers_and_the_session_continues(tmp_path):
         {"method": "textDocument/didOpen", "params": {"textDocument": document}},
         {"method": "textDocument/didClose", "params": {"textDocument": {"uri": uri}}},
     ]
-    wrong = [b"{]", b"[1]", b"null", b"\xff", b"[" * 50_000]
+    no_json = [b"{]", b"\xff", b"[" * 50_000]
+    no_requests = [
+        b"[1]",
+        b"null",
+        b"{}",
+        b'{"id": 20, "method": "shutdown"}',
+        b'{"jsonrpc": "2.0", "id": 21, "method": 5}',
+    ]
+    no_requests += [b'{"jsonrpc": "2.0", "id": {}, "method": "shutdown"}']
     sent = b"".join(map(_framed, messages))
-    sent += b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in wrong)
-    sent += b"".join(map(_framed, ({"id": 9, "method": "shutdown"}, {"method": "exit"})))
+    sent += b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in no_json + no_requests)
+    sent += b"".join(map(_framed, ({"id": 9, "method": "shutdown"}, request(22, "hover", uri, 0), {"method": "exit"})))
     command = [sys.executable, "-m", "opforge.cli", "lsp"]
     done = subprocess.run(command, input=sent, capture_output=True, timeout=120, check=False, env=os.environ)
     assert (done.returncode, done.stderr) == (0, b"")
     got = _messages(done.stdout)
     answers = {message["id"]: message for message in got if "id" in message}
     codes = {number: message["error"]["code"] for number, message in answers.items() if "error" in message}
-    assert codes == {0: -32002, 2: -32602, 3: -32602, 4: -32602, 5: -32601}
-    assert set(answers) == set(range(10 + len(special)))
+    refused = dict.fromkeys((20, 21, 22), -32600)
+    assert codes == {0: -32002, 2: -32602, 3: -32602, 4: -32602, 5: -32601, **refused}
+    assert set(answers) == {*range(10 + len(special)), *refused}
+    unnumbered = [message["error"]["code"] for message in got if "error" in message and "id" not in message]
+    assert sorted(unnumbered) == [-32700] * len(no_json) + [-32600] * (len(no_requests) - 2)
+    assert not [message for message in got if message.get("method") == "window/showMessage"]
     published = [m["params"]["diagnostics"] for m in got if m.get("method") == "textDocument/publishDiagnostics"]
     assert 0 < len(published[0]) <= 1_000
     assert published[1:] == [[]]
