@@ -28,6 +28,7 @@ _ENTRY = re.compile(r"__global__\s+__aicore__\s+void\s+(\w+)\s*\(([^();]{0,10000
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", re.MULTILINE)
 _POINTER = re.compile(r"\bGM_ADDR\b|\*")
 _LINKAGE = re.compile(r'(extern\s+"C"|>)\s*$')
+_SCOPE = re.compile(r'"(?:\\.|[^"\\\n])*"|\bnamespace\s+([\w:]+)\s*\{|[{}]')
 _KEY = re.compile(r"\bTILING_KEY_IS\s*\(\s*([^()]{1,200})\)")
 _TASK = re.compile(r"\bKERNEL_TASK_TYPE(?:_DEFAULT)?\s*\((?:[^,()]*,)?\s*KERNEL_TYPE_(\w+)\s*\)")
 _STRUCTURES = (
@@ -77,13 +78,13 @@ def read_kernel(
     if name not in entries and len(entries) != 1:
         got, repair = (shown(", ".join(entries)), "rename it") if entries else (_NO_ENTRY, "name the file that has it")
         raise UserError(f"got {got}, expected the entry function {name}; {repair}", place)
-    entry, linkage, listed = entries.get(name) or next(iter(entries.values()))
-    arguments = [part.strip() for part in listed.split(",") if part.strip()]
+    entry = entries.get(name) or next(iter(entries.values()))
+    arguments = [part.strip() for part in entry.parameters.split(",") if part.strip()]
     given = _names(arguments, draft, place, problems)
     words = {"op_type": op_type, "name": name, "guard": Code(name.upper())}
     tasks = [task for task in _TASK.findall(code) if task in TASK_TYPES]
     templates: list[TemplateKey] = []
-    if linkage == ">":
+    if entry.linkage == ">":
         dtypes = [f"DTYPE_{tensor.name.upper()}" for tensor in draft.inputs]
         try:
             templates, selected = template_keys(code, op_type, dtypes)
@@ -105,8 +106,9 @@ def read_kernel(
         source=Code(next(iter(sources))),
         parameters=Code(", ".join(arguments)),
         given=commas(given),
-        entry=Code(entry if entry != name else ""),
-        is_linked=bool(linkage),
+        entry=Code(entry.name if entry.name != name else ""),
+        namespace=Code(entry.namespace),
+        is_linked=bool(entry.linkage),
         templates=[{"key": one.key, "arguments": Code(", ".join(one.arguments))} for one in templates],
         **words,
     )
@@ -141,13 +143,30 @@ def _names(arguments: Sequence[str], draft: OperatorDraft, place: str, problems:
     return given
 
 
-def _entries(code: str) -> dict[str, tuple[str, str, str]]:
-    """Return the entry functions by name: name, `extern "C"` or the end of a template head, and parameters."""
-    found = {}
-    code = _DEFINE.sub("", code)
+@dataclass(frozen=True)
+class _Entry:
+    """An entry function: `linkage` is `extern "C"` or the end of a template head."""
+
+    name: str
+    parameters: str
+    linkage: str
+    namespace: str
+
+
+def _entries(code: str) -> dict[str, _Entry]:
+    """Return the entry functions by name."""
+    found: dict[str, _Entry] = {}
+    scopes: list[str] = []
+    code, position = _DEFINE.sub("", code), 0
     for entry in _ENTRY.finditer(code):
         linkage = _LINKAGE.search(code[max(entry.start() - 100, 0) : entry.start()])
-        found[entry[1]] = (entry[1], linkage[1] if linkage else "", entry[2])
+        for scope in _SCOPE.finditer(code, position, entry.start()):
+            if scope[0] == "}":
+                del scopes[-1:]
+            elif scope[0].endswith("{"):
+                scopes.append(scope[1] or "")
+        position = entry.end()
+        found[entry[1]] = _Entry(entry[1], entry[2], linkage[1] if linkage else "", "::".join(filter(None, scopes)))
     return found
 
 
@@ -218,7 +237,7 @@ def _has_kernel_code(location: str, sources: Mapping[str, str]) -> bool:
         including = waiting.pop()
         if "__aicore__" in sources[including]:
             return True
-        for written in INCLUDE.findall(code_of(sources[including])):
+        for _, written in INCLUDE.findall(code_of(sources[including])):
             if written.startswith(("kernel_operator", "kernel_basic", "basic_api/", "adv_api/")):
                 return True
             found = os.path.normpath(PurePosixPath(including).parent / written)

@@ -17,7 +17,7 @@ from opforge.codegen.printing import path_text, shown
 
 MOST_KERNEL_FILES, _MOST_INCLUDES, _MOST_FOLDERS, _MOST_NAMES = 200, 1000, 100_000, 20
 _STEM = re.compile(r"[\w.+-]+", re.ASCII)
-INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"\n]+)"', re.MULTILINE)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.MULTILINE)
 
 
 class KernelSources:
@@ -73,7 +73,7 @@ class KernelSources:
         waiting = deque([first])
         while waiting:
             including = waiting.popleft()
-            for written in INCLUDE.findall(code_of(self._texts[including]))[:_MOST_INCLUDES]:
+            for mark, written in INCLUDE.findall(code_of(self._texts[including]))[:_MOST_INCLUDES]:
                 location = os.path.normpath(PurePosixPath(including).parent / written)
                 if location in self._texts or PurePosixPath(written).is_absolute():
                     continue
@@ -81,10 +81,15 @@ class KernelSources:
                 is_possible = PurePosixPath(location).parts.count("..") < len(self._folder.parts)
                 found = self._found(including, written) if is_possible else None
                 if found is None:
-                    if not is_provided(written):
+                    if mark == '"' and not is_provided(written):
                         self._missing.append(written)
                     continue
                 file, text = found
+                if mark == "<":
+                    place = path_text(self._sources[including])
+                    self.problems.append(
+                        f'{place}: got <{written}>, a file of the kernel, expected "{written}"; change it'
+                    )
                 if len(self._texts) == MOST_KERNEL_FILES:
                     raise UserError(
                         f"includes more than {MOST_KERNEL_FILES} files, expected fewer; import a smaller kernel",

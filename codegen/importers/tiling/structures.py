@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from opforge.codegen.escape import Code
-from opforge.codegen.importers.cpp_text import arguments_of
+from opforge.codegen.importers.cpp_text import arguments_of, without_disabled
 from opforge.codegen.importers.cpp_tree import Source, nodes
 from opforge.codegen.render import printed
 
@@ -75,8 +75,8 @@ def structure_parts(code: str) -> Iterator[Part]:
 
 
 def code_of(text: str) -> str:
-    """Return the text without comments."""
-    return _NO_CODE.sub(lambda found: found[0] if found[0][0] == '"' else " ", text)
+    """Return the text without comments, and without the code between `#if 0` and its end."""
+    return without_disabled(_NO_CODE.sub(lambda found: found[0] if found[0][0] == '"' else " ", text))
 
 
 def described_structures(texts: Iterable[str]) -> tuple[dict[str, tuple[Field, ...]], dict[str, str]]:
@@ -160,7 +160,7 @@ def plain_structure(text: str, place: str, name: str) -> PlainStructure | None:
     """Return the structure of this name that a source defines outside of classes; None if there is none."""
     if not re.search(rf"\b(?:struct|class)\s+(?:\w+\([^()]*\)\s*)?{name}\b", text):
         return None
-    source = Source(text, place)
+    source = Source(without_disabled(text), place)
     for node in nodes(source.root, "struct_specifier", "class_specifier"):
         body = node.child_by_field_name("body")
         if body is None or source.of(node.child_by_field_name("name")) != name:
