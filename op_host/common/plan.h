@@ -37,7 +37,7 @@ inline constexpr Platform kDefaultPlatform = OPFORGE_DEFAULT_PLATFORM;
 
 /// The limit that a problem exceeds: its name, the required value and the maximum.
 struct Refusal {
-    const char* limit = nullptr;  // nullptr: accepted
+    const char* limit = nullptr;  // nullptr: accepted; the complete message if `got` is allowed
     int64_t got = 0;
     int64_t allowed = 0;
 };

@@ -102,9 +102,11 @@ ge::graphStatus ApplyPlan(gert::TilingContext* context, const platform_ascendc::
                           const char* opType, const Plan<Data>& plan, bool usesBarrier)
 {
     if (plan.refusal.limit != nullptr) {
-        return Refuse(context, std::string(opType) + ": " + plan.refusal.limit + ": got " +
-                                   std::to_string(plan.refusal.got) + ", expected at most " +
-                                   std::to_string(plan.refusal.allowed));
+        const bool isLimit = plan.refusal.got > plan.refusal.allowed;
+        return Refuse(context, std::string(opType) + ": " + plan.refusal.limit +
+                                   (isLimit ? ": got " + std::to_string(plan.refusal.got) + ", expected at most " +
+                                                  std::to_string(plan.refusal.allowed)
+                                            : ""));
     }
     Data* data = context->GetTilingData<Data>();
     size_t* workspace = context->GetWorkspaceSizes(1);

@@ -47,7 +47,8 @@ def test_an_imported_kernel_is_unchanged_builds_and_runs(tmp_path):
     result = opforge("build", cwd=project)
     assert result.returncode == 1, result.stdout + result.stderr
     assert "1 operator, 6 files compiled" in result.stdout
-    assert "calls without a plan; write op_host/add_rows_tiling.h: got 1" in result.stdout + result.stderr
+    expected = "AddRows: plan: got none, expected one in op_host/add_rows_tiling.h; write it\n"
+    assert expected in result.stdout + result.stderr
 
     spec = project / "op_proto" / "add_rows.yaml"
     text = spec.read_text(encoding="utf-8").replace("['*S1']", "[N]").replace("['*S2']", "[N]")
@@ -126,6 +127,28 @@ def test_parameters_in_another_order_are_reported(parameters, tmp_path):
     assert any(expected in problem for problem in read_kernel(kernel, draft).problems)
     kernel.write_text(ENTRY.replace(usual, "a, GM_ADDR b, GM_ADDR c, GM_ADDR d, GM_ADDR e"), encoding="utf-8")
     assert not any("by position" in problem for problem in read_kernel(kernel, draft).problems)
+
+
+def test_disabled_code_and_namespaces_of_a_kernel(tmp_path):
+    definition, kernel = write_source(tmp_path)
+    off = ENTRY.replace("add_rows(GM_ADDR x", "second(GM_ADDR x").replace("parts/adder.h", "absent.h")
+    inside = ENTRY.replace('extern "C"', 'const char* text = "}"; namespace a::b { namespace { } namespace c {')
+    kernel.write_text(f"#if 0\n{off}\n#endif\n{inside}}}}}\n", encoding="utf-8")
+    (draft,) = read_sources([definition / "add_rows.json"]).drafts
+    found = read_kernel(kernel, draft)
+    assert not any("absent.h" in problem for problem in found.problems)
+    declared = 'namespace a::b::c {\nextern "C" __global__ __aicore__ void add_rows('
+    assert declared in found.files["op_kernel/add_rows.h"]
+
+
+def test_an_own_header_in_angle_brackets_is_copied_and_reported(tmp_path):
+    definition, kernel = write_source(tmp_path)
+    kernel.write_text(f"#include <cmath>\n#include <types.h>\n{ENTRY}", encoding="utf-8")
+    (draft,) = read_sources([definition / "add_rows.json"]).drafts
+    found = read_kernel(kernel, draft)
+    assert found.files["op_kernel/add_rows/types.h"] == TYPES
+    expected = f'{kernel}: got <types.h>, a file of the kernel, expected "types.h"; change it'
+    assert [one for one in found.problems if "<" in one] == [expected]
 
 
 def test_an_included_file_with_the_name_of_the_copy_is_copied(tmp_path):
