@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -20,6 +21,27 @@ _TENSORS = {
     "OUTPUT": (REQUIRED, True), "DYNAMIC_OUTPUT": (DYNAMIC, True),
 }  # fmt: skip
 _TYPE_WORDS = {"TensorType", "ListTensorType", "ge"}
+# The sets of dtypes that the documentation of TensorType in CANN lists.
+_SIGNED, _UNSIGNED = ("int16", "int32", "int64", "int8"), ("uint16", "uint32", "uint64", "uint8")
+_COMPLEX, _FLOATING = ("complex128", "complex64", "complex32"), ("float64", "float32", "float16")
+_QUANTIFIED = ("qint16", "qint32", "qint8", "quint16", "quint8")
+_REAL = (*_FLOATING, *_SIGNED, *_UNSIGNED, "bfloat16")
+_SETS = {
+    "ALL": ("bool", *_COMPLEX, *_REAL, *_QUANTIFIED, "resource", "string"),
+    "OrdinaryType": ("bool", *_COMPLEX, *_REAL),
+    "BasicType": (*_COMPLEX, *_REAL, *_QUANTIFIED),
+    "NumberType": (*_COMPLEX, *_REAL, "qint32", "qint8", "quint8"),
+    "RealNumberType": _REAL,
+    "UnaryDataType": (*_COMPLEX, *_FLOATING, "bfloat16"),
+    "FLOAT": ("float32", "float16", "bfloat16"),
+    "FloatingDataType": _FLOATING,
+    "IntegerDataType": (*_SIGNED, *_UNSIGNED),
+    "SignedDataType": _SIGNED,
+    "UnsignedDataType": _UNSIGNED,
+    "IndexNumberType": ("int32", "int64"),
+    "ComplexDataType": _COMPLEX,
+    "QuantifiedType": _QUANTIFIED,
+}
 _ATTR_TYPES = {name.lower(): kind for name, kind in ATTR_TYPES.items()}
 _ZEROS: dict[str, bool | float | str] = {"int": 0, "float": 0.0, "bool": False, "string": ""}
 _MOST_CLAUSES, _MOST_SHOWN = 256, 120
@@ -123,11 +145,11 @@ class _Prototype:
         stated = self._symbols[f"{is_output} {tensor.name}"]
         text = self._types.get(stated.strip('"'), stated) if stated.startswith('"') else stated
         words = [word for word in re.findall(r"\w+", text) if word not in _TYPE_WORDS]
-        dtypes = {word: dtype_word(word) if word.startswith("DT_") else None for word in words}
-        unknown = [word for word, dtype in dtypes.items() if dtype is None]
-        if unknown or not dtypes:
+        one = {word: dtype_word(word) for word in words if word.startswith("DT_")}
+        dtypes = [_SETS.get(word) or tuple(filter(None, (one.get(word),))) for word in words]
+        if not all(dtypes) or not words:
             self._note(tensor.line, f"tensor {tensor.name}: dtypes {text[:_MOST_SHOWN] or 'none'}: not all are read")
-        known = tuple(dict.fromkeys(dtype for dtype in dtypes.values() if dtype))
+        known = tuple(dict.fromkeys(itertools.chain(*dtypes)))
         return TensorDraft(tensor.name, tensor.option, known, line=tensor.line)
 
     def _attr(self, arguments: list[str], line: int, shown: str, *, is_required: bool) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from opforge.codegen.data.dtypes import DECLARED_DTYPES
 from opforge.codegen.importers.new_project import write_project
 from opforge.codegen.importers.op_def import drafts
 from opforge.codegen.importers.sources import read_sources
@@ -71,7 +72,9 @@ def test_a_prototype_without_an_end_is_incomplete():
         ("TensorType({ge::DT_FLOAT, DT_INT8})", ("float32", "int8"), ""),
         ('"T"', ("float16", "int32"), ""),
         ('"Other"', (), 'tensor z: dtypes "Other": not all are read'),
-        ("TensorType::ALL()", (), "tensor z: dtypes TensorType::ALL(): not all are read"),
+        ("TensorType::IndexNumberType()", ("int32", "int64"), ""),
+        ("TensorType({FloatingDataType(), ge::DT_BF16})", ("float64", "float32", "float16", "bfloat16"), ""),
+        ("TensorType::SomeType()", (), "tensor z: dtypes TensorType::SomeType(): not all are read"),
         ("TensorType({DT_INT8, kMore})", ("int8",), "tensor z: dtypes TensorType({DT_INT8, kMore}): not all are read"),
         ("TensorType({DT_INT8, DT_RESOURCE})", ("int8",), "tensor z: dtypes TensorType({DT_INT8, DT_RESOURCE}): "),
     ],
@@ -81,6 +84,18 @@ def test_dtypes_of_a_prototype(dtypes, expected, comment):
     assert draft.inputs[1].dtypes == expected
     assert len(notes) == bool(comment)
     assert all(note.startswith(comment) for note in notes)
+
+
+def test_documented_sets_of_dtypes():
+    sizes = {
+        "ALL": 23, "OrdinaryType": 16, "BasicType": 20, "NumberType": 18, "RealNumberType": 12, "UnaryDataType": 7,
+        "FLOAT": 3, "FloatingDataType": 3, "IntegerDataType": 8, "SignedDataType": 4, "UnsignedDataType": 4,
+        "IndexNumberType": 2, "ComplexDataType": 3, "QuantifiedType": 5,
+    }  # fmt: skip
+    for name, size in sizes.items():
+        draft, notes = gate(f".INPUT(z, TensorType::{name}())")
+        assert (len(draft.inputs[1].dtypes), notes) == (size, [])
+        assert {*draft.inputs[1].dtypes} <= {*DECLARED_DTYPES, "resource"}
 
 
 @pytest.mark.parametrize(
