@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 
+from .checks import CHECKS, LOGS
+
 _ARGUMENT = re.compile(r"[(,]\s*(\w+)\s*(?=[,)])")
 _CALLEE = re.compile(r"(->|\.)?\s*(\w*)\s*(?:<[^<>();]*>)?\s*\Z")
 _ADDRESS = re.compile(r"(?<!&)&\s*(\w+)(?:\s*=\s*(\w+))?")
@@ -13,8 +15,7 @@ _LAMBDA = re.compile(r"\[[^\[\]{}();]*\]\s*(?:\([^(){}]*\))?[^(){};\[\]]{0,80}\{
 # Methods that change only their object, methods that change nothing, conversions and statements.
 _SAFE_METHODS = re.compile(r"Get\w*|Set\w*|AppendDim|IsScalar|size|empty|c?str")
 _SAFE = re.compile(
-    r"|if|while|for|switch|return|sizeof|static_cast|u?int(?:8|16|32|64)_t|size_t"
-    r"|(?:OP|OPS|GE)_(?:CHECK|CHK|TILING_CHECK|LOG)\w*|OP_EVENT|VECTOR_INFER_SHAPE_INNER_ERR_REPORT\w*"
+    rf"|if|while|for|switch|return|sizeof|static_cast|u?int(?:8|16|32|64)_t|size_t|{CHECKS.pattern}|{LOGS.pattern}"
 )
 _MOST_BACK, _MOST_LAMBDAS = 600, 50
 

@@ -11,10 +11,10 @@ from opforge.codegen.importers.cpp_tree import Source
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-CHECKS = re.compile(r"(OP|OPS|GE)_(CHECK|CHK|TILING_CHECK)\w*")
+CHECKS = re.compile(r"(?:OP|OPS|GE)_(?:CHECK|CHK|TILING_CHECK)\w*")
 FAILS = re.compile(r"return\s+(ge::)?(GRAPH_(FAILED|PARAM_INVALID)|FAILED)\b")
 STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
-_LOGS = re.compile(r"(OP_LOG|OPS_LOG|GE_LOG|OP_EVENT)\w*|VECTOR_INFER_SHAPE_INNER_ERR_REPORT\w*")
+LOGS = re.compile(r"(?:OP|OPS|GE)_LOG\w*|OP_EVENT\w*|VECTOR_INFER_SHAPE_INNER_ERR_REPORT\w*")
 _NULL_CHECKS = re.compile(r"(OP|OPS|GE)_CHECK_(NULL|NOT_NULL)\w*")
 # Arguments of a check for null: the context, and a pointer or a getter.
 _NULL_CHECK = re.compile(r"\w+\s*\(\s*\w+\s*,\s*(?:[\w:]+|\w+->Get\w+\([\w:, ]*\))\s*\)\s*;?")
@@ -36,7 +36,7 @@ class Checks:
             return False
         plain = STRING.sub('""', text)
         is_null_check = _NULL_CHECKS.fullmatch(name) and _NULL_CHECK.fullmatch(plain)
-        return bool(is_null_check or (_LOGS.fullmatch(name) and not _EFFECTS.search(plain)))
+        return bool(is_null_check or (LOGS.fullmatch(name) and not _EFFECTS.search(plain)))
 
     def is_check(self, text: str) -> bool:
         """Return whether a statement is a macro of CANN that rejects a call."""
