@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +40,7 @@ def import_(
         typer.Option("--as", metavar="NAME", help="Operator type of the draft, for a source with one operator."),
     ] = None,
     node: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Import a node of the ONNX model SOURCE, by its name or type.")
+        str | None, typer.Option(metavar="NAME", help="Import a node of the model SOURCE, by its name or type.")
     ] = None,
     kernel: Annotated[
         Path | None,
@@ -80,7 +81,9 @@ def import_(
     if not sources:
         raise UserError("SOURCE: got specs only, expected a source to compare them with")
     place = path_text(sources[0])
-    with claimed(place, limits_for(0)), answering(json_out) as answer:
+    # The reader of models has limits, and PyTorch needs more memory than sources.
+    limits = claimed(place, limits_for(0)) if node is None else nullcontext()
+    with limits, answering(json_out) as answer:
         found = read_sources(sources) if node is None else _node(sources, node)
         drafts = found.drafts
         _report(found.problems)
@@ -111,9 +114,11 @@ def _node(sources: list[Path], name: str) -> Imported:
     from opforge.codegen.importers.sources import Imported
     from opforge.frontend.node_draft import node_draft
 
+    from .model import read_program
+
     if len(sources) != 1:
-        raise UserError(f"--node: got {len(sources)} sources, expected one ONNX model")
-    return Imported([node_draft(sources[0], name)], files=1)
+        raise UserError(f"--node: got {len(sources)} sources, expected one model")
+    return Imported([node_draft(read_program(sources[0], "import"), name)])
 
 
 def _write(

@@ -45,7 +45,7 @@ def _torch_programs(command: str) -> ModuleType:
     return program
 
 
-def _source(model: Path, command: str) -> Path | SourceModel:
+def read_program(model: Path, command: str) -> Path | SourceModel:
     """Return a `.pt2` file as an ONNX model, or the path of another file."""
     if model.suffix != ".pt2":
         return model
@@ -158,7 +158,7 @@ def check(
     from opforge.frontend.atc_commands import check_command
 
     with answer_file(json_out) as answer:
-        code = check_command(_source(model, "check"), json_out=answer)
+        code = check_command(read_program(model, "check"), json_out=answer)
     leave(code)
 
 
@@ -232,5 +232,5 @@ def run(
 
     require_level(level, "--level")
     with answer_file(json_out) as answer:
-        code = run_command(_source(model, "run"), RunOptions(inputs, outputs, soc, level, trace, answer))
+        code = run_command(read_program(model, "run"), RunOptions(inputs, outputs, soc, level, trace, answer))
     raise typer.Exit(code)

@@ -8,14 +8,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
 
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, helper
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorShapeProto, TypeProto, helper
 
 from opforge.codegen.data.names import suggest
 from opforge.codegen.errors import UserError
-from opforge.codegen.importers.draft import OPTIONAL, REQUIRED, AttrDraft, Note, OperatorDraft, TensorDraft
+from opforge.codegen.importers.draft import (
+    NODE,
+    OPTIONAL,
+    REQUIRED,
+    AttrDraft,
+    Dim,
+    Note,
+    OperatorDraft,
+    Shape,
+    TensorDraft,
+)
 from opforge.codegen.printing import path_text, shown
 
 from .ge.messages import GE_DOMAIN
+from .io.load import SourceModel
 from .ir.op_names import NPU_DOMAIN, OPFORGE_DOMAIN
 from .ir.tensor_type import ValueType, value_type
 from .sources import load_source
@@ -33,17 +44,19 @@ _TYPES = {
 }
 
 
-def node_draft(path: Path, name: str) -> OperatorDraft:
+def node_draft(model: Path | SourceModel, name: str) -> OperatorDraft:
     """Return a draft of the operator of a node.
 
     Args:
-        path: The model.
+        model: The model.
         name: The name of the node, or its type or an output, if no other node has it.
 
     Raises:
         UserError: The model cannot be read, the node is ambiguous, or no spec can describe it.
     """
-    node, types = _node(load_source(path).model, name, path)
+    source = load_source(model)
+    path = source.path
+    node, types = _node(source.model, name, path)
     notes: list[Note] = []
     attrs = _attributes(node, path, notes)
     taken = {attr.name for attr in attrs}
@@ -56,12 +69,13 @@ def node_draft(path: Path, name: str) -> OperatorDraft:
     op_type = op_type[:1].upper() + op_type[1:]
     return OperatorDraft(
         op_type,
-        f"{path_text(path)}:0",
-        "ONNX node",
+        f"{path_text(path)}: node {shown(node.name or node.op_type)}",
+        NODE,
         inputs,
         outputs,
         attrs,
         summary=f"{node.domain or 'ai.onnx'}::{node.op_type} of a model.",
+        shapes=tuple(_shapes(node, types)),
         notes=tuple(notes),
         aliases=_aliases(node, op_type, notes),
     )
@@ -165,6 +179,38 @@ def _tensors(
         rank = None if known.shape is None or len(known.shape) > 8 else (len(known.shape),) * 2
         tensors.append(TensorDraft(word, REQUIRED, (known.dtype,) if known.dtype else (), ranks=rank))
     return tuple(tensors)
+
+
+def _shapes(node: NodeProto, types: Types) -> Iterator[tuple[int, Shape]]:
+    """Yield the shapes of outputs that the model states: that of an input, or dimensions of inputs and numbers."""
+    inputs = [_dims(types, name) for name in node.input]
+    known = [
+        (number, axis, dim) for number, dims in enumerate(inputs) for axis, dim in enumerate(dims or ()) if dim != ""
+    ]
+    for number, name in enumerate(node.output):
+        dims = _dims(types, name)
+        if dims is None or "" in dims:
+            continue
+        if dims in inputs:
+            yield number, inputs.index(dims)
+            continue
+        found: list[Dim] = []
+        for at, dim in enumerate(dims):
+            equal = [(source, axis) for source, axis, other in known if other == dim]
+            source = next((one for one in equal if one[1] == at), equal[0] if equal else None)
+            found += [("dim", *source)] if source else [dim] if isinstance(dim, int) else []
+        if len(found) == len(dims):
+            yield number, tuple(found)
+
+
+def _dims(types: Types, name: str) -> list[int | str] | None:
+    """Return the sizes and symbols of a value, "" for unknown ones; None if its rank is unknown."""
+    tensor = types[name].tensor_type if name in types else None
+    return [_dim(dim) for dim in tensor.shape.dim] if tensor is not None and tensor.HasField("shape") else None
+
+
+def _dim(dim: TensorShapeProto.Dimension) -> int | str:
+    return dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param
 
 
 def _word(name: str, other: str) -> str:

@@ -16,7 +16,8 @@ from .tiling.structures import Field
 
 REQUIRED, OPTIONAL, DYNAMIC = "required", "optional", "dynamic"
 # The kinds of sources with combinations of dtypes; others have a set for each tensor.
-COMBINED_KINDS = ("OpDef", "msOpGen JSON", "ONNX node", "spec")
+NODE = "ONNX node"
+COMBINED_KINDS = ("OpDef", "msOpGen JSON", NODE, "spec")
 # Words of CANN sources and documents -> words of specs, in lower case.
 DTYPE_WORDS = {
     **{dtype.ge.removeprefix("DT_").lower(): dtype.name for dtype in CANN_DTYPES},

@@ -23,6 +23,7 @@ from opforge.codegen.spec.parts import TilingSpec
 from .draft import (
     DYNAMIC,
     MOST_NAME,
+    NODE,
     OPTIONAL,
     REQUIRED,
     AttrDraft,
@@ -276,6 +277,8 @@ class _Writer:
             shapes[self._name(output)] = dims
         entries = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
         comment = "# These are the shapes of the shape inference of the source."
+        if self._draft.kind == NODE:
+            comment = "# These are the shapes in the model. A size of an input and an output is one dimension."
         if unknown:
             kind = "that of an input" if first_list or plain else "[1]"
             comment = f"# The source states no shape of {', '.join(unknown)}: replace it. Now it is {kind}."

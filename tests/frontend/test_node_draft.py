@@ -106,3 +106,39 @@ def test_convert_maps_the_imported_node(tmp_path, monkeypatch):
     write_project([node_draft(file, "Clip")], tmp_path / "made")
     monkeypatch.chdir(tmp_path / "made")
     assert [one.op for one in convert(onnx.load(file)).mapped] == ["Clip"]
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "y", "expected"),
+    [
+        (["n", 8], [8], ["n", 8], "[S1a, S1b]"),
+        ([4, 8], [8, 16], [4, 16], "[S1a, S2b]"),
+        ([8, 8], [4], [8, 8, 3], "[S1a, S1b, 3]"),
+        (["n", 8], [4], [8, "n"], "[S1b, S1a]"),
+        ([2], [3], [], "[]"),
+    ],
+)
+def test_shapes_of_the_model_become_those_of_the_draft(x, w, y, expected, tmp_path):
+    shapes = {"x": x, "w": w, "y": y}
+    values = {name: onnx.helper.make_tensor_value_info(name, 1, shape) for name, shape in shapes.items()}
+    graph = onnx.helper.make_graph([own_node(["x", "w"], ["y"])], "g", [values["x"], values["w"]], [values["y"]])
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("my.ops", 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    draft = node_draft(tmp_path / "m.onnx", "Clip")
+    assert draft.place == f"{tmp_path / 'm.onnx'}: node 'Clip'"
+    write_project([draft], tmp_path / "made")
+    (file,) = (tmp_path / "made" / "op_proto").glob("*.yaml")
+    assert f", y: {expected}}}}}" in file.read_text()
+    assert "# These are the shapes in the model." in file.read_text()
+    assert len(only_spec(tmp_path / "made").cases) == 1
+
+
+@pytest.mark.parametrize("y", [None, ["m"], [None, 3]])
+def test_unknown_shapes_of_the_model_have_a_comment(y, tmp_path):
+    values = [onnx.helper.make_tensor_value_info(*one) for one in (("x", 1, ["n", 3]), ("y", 1, y))]
+    graph = onnx.helper.make_graph([own_node(["x"], ["y"])], "g", values[:1], values[1:])
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("my.ops", 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "m.onnx")
+    write_project([node_draft(tmp_path / "m.onnx", "Clip")], tmp_path / "made")
+    (file,) = (tmp_path / "made" / "op_proto").glob("*.yaml")
+    assert "# The source states no shape of y: replace it. Now it is that of an input." in file.read_text()

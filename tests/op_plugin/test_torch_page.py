@@ -54,6 +54,15 @@ def test_the_page_runs(tmp_path, monkeypatch):
     torch.testing.assert_close(trained.weight.grad[:6], 2 * trained.weight.detach()[:6])
 
 
+def test_a_node_of_a_program_is_imported(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    program = torch.export.export(torch.nn.Softmax(-1), (torch.ones(2, 3),), strict=False)
+    torch.export.save(program, "model.pt2")
+    result = CliRunner().invoke(app, ["import", "model.pt2", "--node", "Softmax"])
+    assert result.exit_code == 0, result.output
+    assert "softmax: [S1a, S1b]" in Path("softmax/op_proto/softmax.yaml").read_text(encoding="utf-8")
+
+
 def test_the_code_of_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (block,) = re.findall(r"^```\n(import torch\n.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
