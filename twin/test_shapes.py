@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from opforge.codegen.data.products import soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import replace_file
 from opforge.codegen.printing import first_line
@@ -78,8 +79,14 @@ def _findings(project: Project, op_types: Sequence[str], soc: str) -> tuple[list
 
     prepare(op_types, soc, project)
     lines: dict[str, str] = {}
-    warned: dict[str, str] = {}
-    for call in (call for spec in load_project(project) if spec.op_type in op_types for call in calls_of(spec)):
+    product = soc_properties(soc).dir
+    specs = [spec for spec in load_project(project) if spec.op_type in op_types]
+    other = [spec for spec in specs if product not in spec.built_products]
+    warned = {
+        spec.op_type: f"{spec.op_type}: test shapes: not run, because {product} is no product of the spec"
+        for spec in other
+    }
+    for call in (call for spec in specs if spec not in other for call in calls_of(spec)):
         try:
             result = run(call.op_type, call.inputs(), call.attrs, soc=soc, project=project)
             for finding in result.warnings:

@@ -80,6 +80,12 @@ def test_a_build_prints_the_warnings_of_the_test_shapes(plant):
     assert all("-float32-" in other for other in others)
 
 
+def test_test_shapes_of_an_operator_for_other_products_do_not_run(plant):
+    project = plant("row_reduction", "op_proto/row_max.yaml", "products: [ascend910b]", "products: [ascend310p]")
+    line = "RowMax: test shapes: not run, because ascend910b is no product of the spec"
+    assert check(project, build_project(project), DEFAULT_SOC) == ([], [line])
+
+
 def test_test_shapes_beyond_the_memory_are_refused(plant):
     project = plant("elementwise", "op_proto/scaled_add.yaml", "S: [2049]", "S: [4000000000, 4000000000]")
     with pytest.raises(
