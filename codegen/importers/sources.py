@@ -34,7 +34,8 @@ _JSON: TypeAdapter[Any] = TypeAdapter(Any)
 _CPP = (".cpp", ".cc", ".cxx", ".h", ".hpp")
 _WORDS = ("OP_ADD(", "REG_OP(", "BEGIN_TILING_DATA_DEF(", "IMPL_OP_INFERSHAPE(")
 _PAGES = (".md", ".markdown", ".html", ".htm")
-_DIRECTORY_SUFFIXES = ("_def.cpp", "_proto.h", "_infershape.cpp", "_tiling.h", "_tiling_data.h")
+_DIRECTORY_SUFFIXES = ("_def.cpp", "_proto.h", "_infershape.cpp")
+_TILING = re.compile(r".*tiling.*\.(?:h|hpp|cpp)")
 
 
 @dataclass
@@ -172,11 +173,21 @@ def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
                 is_page = name.startswith("aclnn") and name.endswith(_PAGES)
                 # Toolkits have a `<op>_binary.json` for each product, without a definition.
                 is_json = name.endswith(".json") and not name.endswith("_binary.json")
-                if name.endswith(_DIRECTORY_SUFFIXES) or is_page or is_json:
+                is_usual = name.endswith(_DIRECTORY_SUFFIXES) or is_page or is_json
+                if is_usual or (_TILING.fullmatch(name) and _has_tiling_data(Path(folder, name))):
                     count += 1
                     if count > MOST_FILES:
                         raise UserError(f"got more than {MOST_FILES} files; name a smaller folder", path_text(path))
                     yield Path(folder, name), False
+
+
+def _has_tiling_data(path: Path) -> bool:
+    """Return whether a file contains tiling data, or is unreadable: `read_file` reports the reason."""
+    try:
+        data = read_regular(path, "source", MOST_BYTES, "name a smaller file")
+    except UserError:
+        return True
+    return b"TILING_DATA" in data.replace(b"\0", b"")
 
 
 def read_file(path: Path) -> list[OperatorDraft]:
@@ -222,12 +233,15 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _is_utf16(data: bytes) -> str:
-    """Return the encoding of text in which every second byte is 0, like ASCII in UTF-16; else ""."""
+def _wide_encoding(data: bytes) -> str:
+    """Return the encoding of text in UTF-32, or of text like ASCII in UTF-16 without a mark; else ""."""
+    if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "UTF-32"
     sample = data[:4096]
-    for name, zeros, letters in (("UTF-16 LE", sample[1::2], sample[::2]), ("UTF-16 BE", sample[::2], sample[1::2])):
-        if zeros.count(0) > 0.9 * len(zeros) and 0 not in letters:
-            return name
+    for name, size, first in (("UTF-16 LE", 2, 0), ("UTF-16 BE", 2, 1), ("UTF-32", 4, 0), ("UTF-32", 4, 3)):
+        letters = sample[first::size]
+        if 0 not in letters and sample.count(0) > 0.9 * (len(sample) - len(letters)):
+            return f"{name} without a byte order mark"
     return ""
 
 
@@ -242,14 +256,14 @@ def decoded(data: bytes, path: Path, expected: str = f": {_KINDS}; an ONNX model
     Raises:
         UserError: It is binary.
     """
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    encodings = ["utf-8-sig", "gb18030"]
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and not data.startswith(codecs.BOM_UTF32_LE):
         encodings = ["utf-16"]
     elif b"\0" in data:
         encodings = []
-        if is_utf16 := _is_utf16(data):
-            raise UserError(f"got {is_utf16} without a byte order mark; save the file as UTF-8", path_text(path))
-    else:
-        encodings = ["utf-8-sig", "gb18030"]
+        if wide := _wide_encoding(data):
+            got = f"got {wide}, expected UTF-8, GBK, or UTF-16 with a byte order mark"
+            raise UserError(f"{got}; save the file as UTF-8", path_text(path))
     for encoding in encodings:
         try:
             return data.decode(encoding).replace("\r\n", "\n")

@@ -272,10 +272,15 @@ def test_reg_op_is_read(draft):
     assert [(attr.name, attr.default) for attr in found.attrs] == [("axis", -1), ("sizes", (1, 2)), ("mode", None)]
 
 
-def test_tiling_data_joins_its_operator(tmp_path):
+@pytest.mark.parametrize("name", ["pick_rows_tiling.h", "arch35/pick_rows_tiling_arch35.h", "tiling_base.cpp"])
+def test_tiling_data_joins_its_operator(name, tmp_path):
     (tmp_path / "pick_rows_def.cpp").write_text(OP_DEF)
-    (tmp_path / "pick_rows_tiling.h").write_text(TILING)
-    (found,) = read_sources([tmp_path]).drafts
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(TILING)
+    (tmp_path / "other_tiling.h").write_text("class Tiling {};")
+    result = read_sources([tmp_path])
+    assert (result.files, result.problems) == (2, [])
+    (found,) = result.drafts
     spec_text(found, tmp_path / "made")
     fields = only_spec(tmp_path / "made").tiling.data
     assert [(one.name, one.type, one.count) for one in fields] == [("row_count", "uint32", None), ("sizes", "int64", 4)]
@@ -388,7 +393,7 @@ def test_differences_name_each_part(draft, tmp_path):
         (b"some text", "notes.txt", "got a file of another kind"),
         (b"", "op.json", "got an empty file, expected an msOpGen JSON file"),
         (b" \n", "def.cpp", "got an empty file"),
-        ("[{}]".encode("utf-16-le"), "op.json", "got UTF-16 LE without a byte order mark; save the file as UTF-8"),
+        ("[{}]".encode("utf-16-le"), "op.json", "got UTF-16 LE without a byte order mark, expected UTF-8"),
         (b" " * (MOST_BYTES + 1), "op.json", "expected at most"),
     ],
 )

@@ -126,10 +126,12 @@ aclnnStatus aclnnAddGetWorkspaceSize(const aclTensor *self,
     [
         (bytes(range(256)) * 40, "got binary data, expected text in UTF-8 or GBK"),
         (b"\xff" * 100, "got binary data, expected text in UTF-8 or GBK"),
-        ("REG_OP".encode("utf-16-le") * 100, "got UTF-16 LE without a byte order mark; save the file as UTF-8"),
+        ("REG_OP".encode("utf-16-le") * 100, "got UTF-16 LE without a byte order mark, expected UTF-8"),
+        ("REG_OP".encode("utf-32") * 100, "got UTF-32, expected UTF-8, GBK, or UTF-16 with a byte order mark; save"),
+        ("REG_OP".encode("utf-32-be") * 100, "got UTF-32 without a byte order mark, expected UTF-8"),
         (b"", "got an empty file"),
     ],
-    ids=["bytes", "invalid", "UTF-16", "empty"],
+    ids=["bytes", "invalid", "UTF-16", "UTF-32", "UTF-32 BE", "empty"],
 )
 def test_binary_file_is_one_message(tmp_path, name, data, words):
     (tmp_path / name).write_bytes(data)
