@@ -107,7 +107,8 @@ python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
 
 # The environment is created once, and again when the dependencies change or more extras are needed. The last character
 # of the stamp is the level of the installed extras.
-extras=('' '[dev]' '[dev,tidy]') level=1
+extras=('' '[dev,lsp]' '[dev,lsp,tidy]') level=1
+install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".$1"; }
 case "$what" in --run_example | --pkg) level=0 ;; esac
 [ "$all" = 0 ] || level=2
 wanted="$(python3 --version; cat pyproject.toml; pwd)"
@@ -117,7 +118,11 @@ if [ ! -x .venv/bin/python ] || [ "${found%?}" != "$wanted" ] || [ "${found: -1}
     clear=(--clear)  # venv keeps the interpreter of an environment of another version
     [ "$(.venv/bin/python --version 2>/dev/null)" != "$(python3 --version)" ] || clear=()
     python3 -m venv "${clear[@]}" .venv || { echo "build.sh: python3 -m venv failed; install it with: bash build.sh --install-deps" >&2; exit 3; }
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable ".${extras[level]}"
+    install "${extras[level]}" || {
+        [ "$level" -gt 0 ] || exit 1
+        echo "== without the extra lsp: the tests of \`opforge lsp\` are skipped"
+        install "${extras[level]/,lsp/}"
+    }
     printf '%s' "$wanted$level" >.venv/opforge-stamp
 fi
 export PATH="$PWD/.venv/bin:$PATH"

@@ -57,6 +57,25 @@ def test_missing_compiler_is_named_with_the_command_that_installs_it(tmp_path):
     assert "--install-deps" in result.stderr
 
 
+def test_an_environment_without_pygls_is_enough_for_the_tests(tmp_path):
+    for name in ("build.sh", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / "python3"
+    python.write_text(
+        '#!/bin/bash\necho "$*" >>calls\n'
+        f'[ "$2" != venv ] || {{ mkdir -p "${{@: -1}}/bin"; cp {python} "${{@: -1}}/bin/python"; }}\n'
+        '[[ "$*" != *lsp* ]]\n'
+    )
+    python.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["bash", str(tmp_path / "build.sh"), "--docs"]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "== without the extra lsp: the tests of `opforge lsp` are skipped" in result.stdout
+    extras = [line.rpartition(" .")[2] for line in (tmp_path / "calls").read_text().splitlines() if " pip " in line]
+    assert extras == ["[dev,lsp]", "[dev]"]
+
+
 @pytest.mark.parametrize("folder", ["/", "/absent"])
 def test_folder_without_a_toolkit_is_rejected(folder):
     result = build_sh("--pkg", f"--cann={folder}")
