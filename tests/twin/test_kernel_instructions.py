@@ -80,6 +80,21 @@ def _reductions() -> list[Row]:
             _groups(16, np.max),
             dtypes=(F16,) * 3,
         ),
+        *(
+            row(
+                f"block_{name.lower()}_by_address",
+                f"SetVectorMask<float>(0, ~0ull); BlockReduce{name}IntrinsicsImpl(z.GetPhyAddr(), x.GetPhyAddr(),"
+                "4, 1, 1, 8); ResetMask();",
+                32,
+                _groups(8, function),
+                rtol=1e-6,
+                mistake=(
+                    f"BlockReduce{name}IntrinsicsImpl(z.GetPhyAddr(), x[1].GetPhyAddr(), 4, 1, 1, 8);",
+                    "ub_misaligned",
+                ),
+            )
+            for name, function in (("Sum", np.sum), ("Max", np.max))
+        ),
         row("data_block", "ReduceDataBlock<ReduceType::MIN>(z, x, 64, 4, 1, 1, 8);", 32, _groups(8, np.min)),
         row("pair_elem", "ReducePairElem<ReduceType::SUM>(z, x, 64, 4, 1, 1, 8);", 128, _groups(2, np.sum)),
         row("whole_min", "WholeReduceMin(z, x, 60, 4, 1, 1, 8);", 8, _whole_min),

@@ -3,6 +3,7 @@
 #define OPFORGE_TWIN_KERNEL_POINTER_FUNCTIONS_H
 
 #include "opforge_twin/kernel/data_copy.h"
+#include "opforge_twin/kernel/reduce.h"
 #include "opforge_twin/kernel/transpose.h"
 
 namespace opforge::twin::kernel {
@@ -55,6 +56,24 @@ OPFORGE_API void TransDataTo5HDImpl(__ubuf__ T* dstList[NCHW_CONV_ADDR_LIST_SIZE
     twin::TransposeBlocks<T>([&](size_t index) { return twin::ViewAt(dstList[index], call); },
                              [&](size_t index) { return twin::ViewAt(srcList[index], call); }, params, call);
 }
+
+/// The reductions of blocks with the mask of the last SetVectorMask.
+#define OPFORGE_BLOCK_REDUCE(name, op)                                                                                 \
+    template <typename T>                                                                                              \
+    OPFORGE_API void name##IntrinsicsImpl(__ubuf__ T* dst, __ubuf__ T* src, const int32_t repeatTime,                  \
+                                          const int32_t dstRepStride, const int32_t srcBlkStride,                      \
+                                          const int32_t srcRepStride)                                                  \
+    {                                                                                                                  \
+        twin::Gate##name<T>();                                                                                         \
+        twin::RequireReducible<T>();                                                                                   \
+        const twin::Call call{#name, twin::Here()};                                                                    \
+        twin::ReduceGroups(op, 32 / static_cast<int64_t>(sizeof(T)), twin::ViewAt(dst, call), twin::ViewAt(src, call), \
+                           twin::Lanes::Of<false>(uint64_t{0}, repeatTime), dstRepStride, srcBlkStride, srcRepStride,  \
+                           call);                                                                                      \
+    }
+OPFORGE_BLOCK_REDUCE(BlockReduceSum, twin::ReduceOp::kSum)
+OPFORGE_BLOCK_REDUCE(BlockReduceMax, twin::ReduceOp::kMax)
+#undef OPFORGE_BLOCK_REDUCE
 
 }  // namespace AscendC
 
