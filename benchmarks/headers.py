@@ -46,14 +46,14 @@ class Row:
 
 
 def earlier_headers(commit: str, folder: Path) -> tuple[str, ...]:
-    """Write the headers of a commit; return the flag of their folder."""
+    """Write the headers of a commit; return the flags of their folder and of the current generated headers."""
     words = ["git", "-C", str(REPOSITORY), "archive", commit, "twin/include"]
     done = subprocess.run(words, capture_output=True, check=False)
     if done.returncode != 0:
         raise UserError(f"--against: got {commit!r}, expected a commit with twin/include")
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="data")
-    return (f"-I{folder / 'twin' / 'include'}",)
+    return (f"-I{folder / 'twin' / 'include'}", *include_flags()[1:])
 
 
 def seconds(source: Path, includes: tuple[str, ...]) -> float:
