@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from opforge.codegen.data.dtypes import CANN_DTYPES, DTYPES, FORMATS
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import require_writable
 from opforge.codegen.printing import shown
 from opforge.twin.compiler.npu_model import require_level
 
@@ -334,6 +335,12 @@ def _check_variables() -> None:
         is_valid = False
     if not is_valid:
         raise UserError(f"OPFORGE_TWIN_TIMEOUT: got {shown(given)}, expected a number of seconds, as in 600")
+
+
+def require_trace() -> None:
+    """Check the file of OPFORGE_TWIN_TRACE before a launch; the library writes it after the launch."""
+    if given := os.environ.get("OPFORGE_TWIN_TRACE"):
+        require_writable(Path(given), (), "trace of OPFORGE_TWIN_TRACE")
 
 
 @lru_cache(maxsize=1)

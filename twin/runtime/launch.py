@@ -12,7 +12,17 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
 from opforge.codegen.spec.field_types import TASK_TYPES
 
-from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, Array, level_name, one_at_a_time, require_integers, runtime
+from .acl import (
+    LARGEST_BYTES,
+    LARGEST_SEED,
+    MOST_THREADS,
+    Array,
+    level_name,
+    one_at_a_time,
+    require_integers,
+    require_trace,
+    runtime,
+)
 from .isolation import ISOLATED_SECONDS, require_seconds, run_isolated
 from .kernel_process import Job, call_launch
 from .kernel_source import compile_kernel
@@ -78,6 +88,7 @@ def launch(
         workspace_bytes=(workspace_bytes, 0, LARGEST_BYTES),
     )
     require_seconds(timeout)
+    require_trace()
     name = level_name(strict, level)
     kernel = compile_kernel(source, symbol, len(arrays), soc_properties(soc).arch, lint=lint)
     job: Job = {

@@ -17,7 +17,16 @@ from opforge.codegen.project import Project, find_project
 from opforge.codegen.spec.call import with_lists
 from opforge.twin.build import build_project
 
-from .acl import LARGEST_BYTES, LARGEST_SEED, MOST_THREADS, level_name, one_at_a_time, require_integers, runtime
+from .acl import (
+    LARGEST_BYTES,
+    LARGEST_SEED,
+    MOST_THREADS,
+    level_name,
+    one_at_a_time,
+    require_integers,
+    require_trace,
+    runtime,
+)
 from .aclnn_call import AclnnCall
 from .isolation import ISOLATED_SECONDS, require_seconds
 from .operator_isolation import call_isolated
@@ -144,6 +153,7 @@ def run(
     if not isinstance(project, Project | None):
         raise UserError(f"project: got {shown(project)}, expected an opforge.codegen.project.Project")
     require_seconds(timeout)
+    require_trace()
     with one_at_a_time():
         built = _built(project or find_project(), soc, str(op_type))
         call = AclnnCall(built.spec, dict(inputs), dict(attrs or {}), function)

@@ -14,6 +14,7 @@
 #include "host/aclnn/reports.h"
 #include "host/gert/platform.h"
 #include "kernel/exec/text.h"
+#include "kernel/timing/trace.h"
 #include "opforge_twin/control.h"
 #include "opforge_twin/program.h"
 
@@ -41,6 +42,15 @@ void SetOption(const char* name, const char* variable, const char* otherwise, co
     const char* const value = Given(variable, otherwise);
     if (value != nullptr && opforgeTwinSetOption(name, value) != 0) {
         kernel::RefuseVariable(variable, value, expected);
+    }
+}
+
+/// Ends the program before its first launch if the twin cannot write the file of a variable.
+void RequireFile(const char* variable)
+{
+    if (const char* const path = Given(variable, nullptr); path != nullptr && !kernel::IsWritableFile(path)) {
+        kernel::RefuseVariable(variable, path,
+                               "a new name or a regular file, in a folder that exists and can be written to");
     }
 }
 
@@ -104,6 +114,8 @@ void opforgeTwinStartProgram(const char* soc, const char* level)
               opforge::twin::kernel::Text("a chip, as in ", opforge::twin::DefaultSoc().name).c_str());
     SetOption("level", "OPFORGE_TWIN_LEVEL", level, "strict, device or fast");
     SetOption("seed", "OPFORGE_TWIN_SEED", nullptr, "an integer from 0 to 18446744073709551615");
+    RequireFile("OPFORGE_TWIN_REPORT");
+    RequireFile("OPFORGE_TWIN_TRACE");
     DeviceMemory::Instance().MakeReadable();
     on_exit(OnExit, nullptr);
 }

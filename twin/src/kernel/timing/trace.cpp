@@ -28,7 +28,18 @@ bool IsMade(const std::string& path)
     return made >= 0 && close(made) == 0;
 }
 
+std::string PartialOf(const std::string& path)
+{
+    return Text(path, ".", getpid(), ".partial");
+}
+
 }  // namespace
+
+bool IsWritableFile(const std::string& path)
+{
+    const std::string partial = PartialOf(path);
+    return IsFreeOrRegular(path) && IsMade(partial) && unlink(partial.c_str()) == 0;
+}
 
 void Trace::Add(size_t core, const std::vector<Span>& spans, const std::vector<double>& offsets)
 {
@@ -44,7 +55,7 @@ bool Trace::Write(const std::string& path, const Estimate& estimate, int64_t mhz
 {
     const auto cyclesPerMicro = static_cast<double>(mhz);
     const std::vector<double> starts = estimate.PhaseStarts();
-    const std::string partial = Text(path, ".", getpid(), ".partial");
+    const std::string partial = PartialOf(path);
     if (!IsFreeOrRegular(path) || !IsMade(partial)) {
         return false;
     }

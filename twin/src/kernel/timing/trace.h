@@ -12,6 +12,9 @@
 
 namespace opforge::twin::kernel {
 
+/// Whether the twin can write a trace or a report to this path: it has no file, or a regular file.
+bool IsWritableFile(const std::string& path);
+
 class Trace {
 public:
     /// Adds the spans of a block on `core`; `offsets`: cycles of earlier blocks on the core, by phase.
