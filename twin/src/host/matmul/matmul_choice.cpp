@@ -58,7 +58,8 @@ int32_t MatmulApiTilingBase::PartOf(int32_t total, int32_t parts, int32_t base, 
 }
 
 /// The fewest base blocks that the busiest core has; with a free choice of the base block, the least traffic,
-/// then the most parts of M.
+/// then the most parts of M. Equal parts are preferred: with others, the busiest core must have less than 3/4 of the
+/// blocks.
 bool MatmulApiTilingBase::ChooseParts()
 {
     const int32_t m = shape_.m > 0 ? shape_.m : orgM_;
@@ -84,7 +85,9 @@ bool MatmulApiTilingBase::ChooseParts()
             if (usedM * usedN > cores_ && !isBound) {
                 continue;
             }
-            const int64_t work = int64_t{opforge::twin::CeilDiv(partM, unitM)} * opforge::twin::CeilDiv(partN, unitN);
+            const int64_t blocks = int64_t{opforge::twin::CeilDiv(partM, unitM)} * opforge::twin::CeilDiv(partN, unitN);
+            const bool isEqual = m % partM == 0 && n % partN == 0;
+            const int64_t work = blocks * (isEqual ? 3 : 4);
             const int64_t traffic = isFixed ? usedM : int64_t{partM} + partN;
             const bool isBetter = traffic < leastTraffic || (traffic == leastTraffic && !isFixed);
             if (leastWork < 0 || work < leastWork || (work == leastWork && isBetter)) {
