@@ -457,6 +457,7 @@ MIX_PLANTED = [
 
 def _source() -> str:
     kernels = [*kernels_of(CUBE, "clean_cube", CUBE_PLANTED), *kernels_of(MIX, "clean_mix", MIX_PLANTED)]
+    kernels += kernels_of(CUBE.replace("ORDER(M_MTE1);", "ORDER(FIX_MTE1);"), "order_of_unit_flag", [])
     image = "static constexpr IsResetLoad3dConfig IMAGE_OF_SET{false, false};\n"
     order = "#define ORDER(event) SetFlag<HardEvent::event>(EVENT_ID5); WaitFlag<HardEvent::event>(EVENT_ID5)\n"
     return '#include "kernel_operator.h"\nusing namespace AscendC;\n' + image + order + "".join(kernels)
@@ -493,6 +494,12 @@ def test_the_clean_cube_kernel_is_silent(kernels, strict):
     assert report["findings"] == []
     for result, expected_array in zip(results, expected, strict=True):
         np.testing.assert_array_equal(result, np.broadcast_to(expected_array, result.shape))
+
+
+def test_a_store_with_a_unit_flag_is_after_its_product(kernels):
+    """Fixpipe with the flag ends after Mmad: MTE1 may wait for Fixpipe, and load the factors again."""
+    report, _, _ = _launch_cube(kernels, "order_of_unit_flag", 1)
+    assert report["findings"] == []
 
 
 @pytest.mark.parametrize("strict", [True, False])

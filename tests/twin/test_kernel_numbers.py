@@ -170,8 +170,32 @@ CASTS = [
     (np.dtype(np.int16), F32, ["CAST_NONE"]),
     (BF16, np.dtype(np.int32), ["CAST_RINT", "CAST_FLOOR"]),
 ]
+LANE_BITS = 0x8000F0F000000013
+
+
+def _masked_select(dtype, scalar, lanes):
+    """Return a row of FORMS: Select with three repeats of which `lanes` selects elements."""
+    per_repeat = 256 // dtype.itemsize
+    count, kind = 3 * per_repeat, CPP[dtype]
+    other, mode = (f"static_cast<{kind}>(0.5f)", "SCALAR") if scalar else (f"y[{count}]", "TENSOR")
+    body = f"Select(z, x, y, {other}, SELMODE::VSEL_TENSOR_{mode}_MODE, lanes, 3, {{1, 1, 1, 8, 8, 8}});"
+    return f"{lanes} {body}", (np.dtype(np.uint8), dtype, dtype), (count // 8, 2 * count, count), True
+
+
 # name -> (body, dtypes of a, b, c, their lengths, whether c is read)
 FORMS = {
+    "select_leading": _masked_select(F32, True, "const uint64_t lanes = 20;"),
+    "select_bits": _masked_select(F32, False, f"uint64_t lanes[2] = {{{LANE_BITS}ull, 0}};"),
+    "select_bits_half": _masked_select(F16, True, f"uint64_t lanes[2] = {{{LANE_BITS}ull, 1}};"),
+    "select_same_bits": (
+        (
+            f"uint64_t lanes[2] = {{{LANE_BITS}ull, 0}};"
+            "Select(z, x, y, y[192], SELMODE::VSEL_CMPMASK_SPR, lanes, 3, {1, 1, 1, 8, 8, 8});"
+        ),
+        (np.dtype(np.uint8), F32, F32),
+        (8, 384, 192),
+        True,
+    ),
     "leading_mask": ("Add(z, x, y, 40, 4, {1, 1, 1, 8, 8, 8});", (F32, F32, F32), (256, 256, 256), True),
     "bit_mask": (
         "uint64_t m[2] = {0x8000000000000005ull, 0}; Add(z, x, y, m, 4, {1, 1, 1, 8, 8, 8});",
@@ -523,6 +547,27 @@ def test_select_uses_bit_masks(kernels):
     np.testing.assert_array_equal(_call(kernels, "select", mask, a, np.zeros(128, F32)), expected)
     expected = np.where(takes, a[:128], np.float32(0))
     np.testing.assert_array_equal(_call(kernels, "select_scalar", mask, a[:128].copy(), np.zeros(128, F32)), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "words"),
+    [
+        ("select_leading", F32, (2**20 - 1,)),
+        ("select_bits", F32, (LANE_BITS,)),
+        ("select_bits_half", F16, (LANE_BITS, 1)),
+        ("select_same_bits", F32, (LANE_BITS,)),
+    ],
+)
+def test_each_repeat_of_select_has_its_bits(kernels, name, dtype, words):
+    """A mask that excludes elements does not move the bits of the others."""
+    lanes = np.unpackbits(np.array(words, np.uint64).view(np.uint8), bitorder="little").astype(bool)
+    count = 3 * lanes.size
+    mask = np.random.default_rng(6).integers(0, 256, FORMS[name][2][0]).astype(np.uint8)
+    takes = np.resize(np.unpackbits(mask, bitorder="little").astype(bool), count)
+    values, before = _random(dtype, 2 * count), _random(dtype, count, 3)
+    others = dtype.type(0.5) if name in ("select_leading", "select_bits_half") else values[count:]
+    expected = np.where(np.tile(lanes, 3), np.where(takes, values[:count], others), before)
+    np.testing.assert_array_equal(_call(kernels, name, mask, values, before.copy()), expected)
 
 
 def test_a_comparison_of_one_repeat_selects_in_all_of_them(kernels):

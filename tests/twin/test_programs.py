@@ -45,6 +45,24 @@ def test_vector_add(tmp_path):
     assert [launch["blocks"] for launch in report] == [4]
 
 
+@pytest.mark.parametrize("variable", ["OPFORGE_TWIN_REPORT", "OPFORGE_TWIN_TRACE"])
+def test_output_file_that_cannot_be_written(tmp_path, variable):
+    """The program ends with exit code 2 before its first launch, and leaves no file."""
+    program = compile_program([VECTOR_ADD], tmp_path / "program")
+    made = tmp_path / "made.json"
+    assert run(program.path, **{variable: str(made)}).returncode == 0
+    assert made.stat().st_size > 0
+    link = tmp_path / "link.json"
+    link.symlink_to(made)
+    before = sorted(tmp_path.iterdir())
+    for given in (tmp_path / "absent" / "made.json", tmp_path, link):
+        ended = run(program.path, **{variable: str(given)})
+        expected = f"{variable}: got '{given}', expected a new name or a regular file, in a folder that exists"
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert ended.stderr == f"{expected} and can be written to\n"
+    assert sorted(tmp_path.iterdir()) == before
+
+
 # The tiling data are copied as words, also a field of type float, as in public kernels.
 WORDS = """#include <cstdio>
 #include "acl/acl.h"
@@ -568,6 +586,14 @@ SELECT = (  # into elements from 144 on; the last 16 are undefined if 48 of the 
     "AscendC::Duplicate(b[64], 2.0f, 64); AscendC::PipeBarrier<PIPE_V>();"
     "AscendC::Select(b[144], m, b[64], 0.0f, AscendC::SELMODE::VSEL_TENSOR_SCALAR_MODE, 64);" + ORDER.format("V_MTE3")
 )
+BITWISE = (  # bits of 64 elements, of which 40 are defined: the third word of 16 bits is defined in part
+    "AscendC::Duplicate(b, 1.0f, 40); AscendC::PipeBarrier<PIPE_V>();"
+    "AscendC::LocalTensor<uint8_t> m = b[128].ReinterpretCast<uint8_t>();"
+    "AscendC::LocalTensor<uint16_t> w = m.ReinterpretCast<uint16_t>();"
+    "AscendC::CompareScalar(m, b, 0.0f, AscendC::CMPMODE::GT, 64); AscendC::PipeBarrier<PIPE_V>();"
+    "AscendC::{}; AscendC::PipeBarrier<PIPE_V>(); AscendC::Duplicate(b[64], 2.0f, 64); AscendC::PipeBarrier<PIPE_V>();"
+    "AscendC::Select(b[144], m, b[64], 0.0f, AscendC::SELMODE::VSEL_TENSOR_SCALAR_MODE, 64);" + ORDER.format("V_MTE3")
+)
 SORT = (  # 32 pairs of value and index from element 64 on
     "AscendC::PipeBarrier<PIPE_V>(); AscendC::Sort32(b[64], b, n.ReinterpretCast<uint32_t>(), 1);"
     + ORDER.format("V_MTE3")
@@ -605,6 +631,8 @@ REDUCE = "AscendC::WholeReduceMax({}, b, 64, {}, 1, 1, 1, AscendC::ReduceOrder::
         ("uint64_t kept; AscendC::GatherMask(b[64], b, 1, false, 0, {1, 1, 8, 0}, kept);", "uninitialised_read"),
         ("AscendC::Brcb(b[64], b, 1, {1, 8});", "uninitialised_read"),
         (f"AscendC::Duplicate(b, 1.0f, 60); {SELECT}", "uninitialised_read"),
+        (f"{BITWISE.format('And(w, w, w, 4)')} {LEFT.format('b[176]')}", "uninitialised_read"),
+        (f"{BITWISE.format('Not(w, w, 4)')} {LEFT.format('b[176]')}", "uninitialised_read"),
         (f"AscendC::Duplicate(n, int32_t(1), 24); AscendC::Duplicate(b, 1.0f, 32); {SORT}", "uninitialised_read"),
         (f"{LEFT.format('b')} {AFTER_STORE} AscendC::DataCopy(to, b, 64);", "uninitialised_read"),
         ("AscendC::Duplicate(b, 1.0f, 64); AscendC::PipeBarrier<PIPE_V>(); " + REDUCE.format("b", 1), "overlap"),
@@ -637,6 +665,7 @@ def test_only_strict_reports(code, kind):
             "uninitialised_read",
         ),
         (f"AscendC::Duplicate(b, 1.0f, 48); {SELECT} {LEFT.format('b[192]')}", "uninitialised_read"),
+        (f"{BITWISE.format('Or(w, w, w, 4)')} {LEFT.format('b[184]')}", "uninitialised_read"),
         (
             f"AscendC::Duplicate(n, int32_t(1), 24); AscendC::Duplicate(b, 1.0f, 32); {SORT} {LEFT.format('b[112]')}",
             "uninitialised_read",

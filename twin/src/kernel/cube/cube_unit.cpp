@@ -250,7 +250,7 @@ void PassUnitFlag(Block& block, const LocalView& dst, int64_t bytes, const Produ
         block.checks.ForgetOrder(dst.address, bytes);
         block.timeline.Wait(Pipe::kCube, known->second.done);
     }
-    block.ordering.Tiles()[dst.address] = {bytes, product.unitFlag, {}, call.at};
+    block.ordering.Tiles()[dst.address] = {bytes, product.unitFlag, {}, {}, call.at};
 }
 
 /// The indices beside a sparse factor, which LoadDataWithSparse has loaded.
@@ -332,7 +332,9 @@ void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, cons
     block->accounting.CountProducts(static_cast<uint64_t>(product.m) * static_cast<uint64_t>(product.n * product.k),
                                     peak);
     if (product.unitFlag != kUnitFlagOff) {
-        block->ordering.Tiles()[dst.address].done = block->timeline.FlagTime(Pipe::kCube);
+        FlaggedTile& tile = block->ordering.Tiles()[dst.address];
+        tile.done = block->timeline.FlagTime(Pipe::kCube);
+        tile.multiplied = block->ordering.After(Pipe::kCube);
     }
 }
 

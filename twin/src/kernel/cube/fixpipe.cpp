@@ -143,6 +143,7 @@ void PassUnitFlag(Block& block, const LocalView& src, const ProductStore& store,
                  ", mSize and nSize cover ", bytes / kSumFractalBytes, "; with a unit flag both must agree"));
     }
     block.checks.ForgetOrder(src.address, bytes);
+    block.ordering.Wait(Pipe::kFix, known->second.multiplied);
     block.timeline.Wait(Pipe::kFix, known->second.done);
 }
 

@@ -46,6 +46,9 @@ public:
     void PassBarrier(Pipe pipe);
     /// Orders the instructions of a pipe that waits for its earlier ones without a barrier.
     void OrderOwn(Pipe pipe) { order_.Barrier(pipe, execution_.Now()); }
+    /// The clock after the last instruction of a pipe, and a wait for it without a flag.
+    Clock After(Pipe pipe) const { return order_.After(pipe, execution_.Now()); }
+    void Wait(Pipe pipe, const Clock& clock) { order_.Wait(pipe, clock); }
     /// Orders `to` after all instructions of `from`, for instructions that need no flag.
     void OrderInside(Pipe from, Pipe to);
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 
+#include "kernel/order/order.h"
 #include "kernel/timing/timeline.h"
 
 namespace opforge::twin::kernel {
@@ -19,6 +20,7 @@ struct FlaggedTile {
     int64_t bytes = 0;
     int64_t flag = kUnitFlagOff;  ///< of its last Mmad; off once it was stored
     Moment done;
+    Clock multiplied;  ///< finished instructions after its last Mmad
     Location at;
 };
 

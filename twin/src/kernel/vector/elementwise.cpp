@@ -356,10 +356,11 @@ void Binary(BinaryOp op, const LocalView& dst, const LocalView& src0, const Loca
     const Entry block(call);
     Shape shape = Resolve(*block, lanes, std::max(dst.size, src0.size), call);
     shape.cycles = op == BinaryOp::kDiv ? CyclesOf::kDiv : CyclesOf::kPlain;
+    const bool isBytewise = op == BinaryOp::kAnd || op == BinaryOp::kOr;
     Sweep(*block, shape,
-          {{&dst, "dst", dstStride, ReadsDst(op), true},
-           {&src0, "src0", src0Stride, true, false},
-           {&src1, "src1", src1Stride, true, false}},
+          {{&dst, "dst", dstStride, ReadsDst(op), true, isBytewise},
+           {&src0, "src0", src0Stride, true, false, isBytewise},
+           {&src1, "src1", src1Stride, true, false, isBytewise}},
           BinaryBodyFor(op, dst.dtype, src0.dtype), 0, nullptr, Accumulates(op, dst.dtype), call);
 }
 
@@ -370,7 +371,9 @@ void Unary(UnaryOp op, const LocalView& dst, const LocalView& src, const Lanes& 
     Shape shape = Resolve(*block, lanes, dst.size, call);
     const bool isSlow = op == UnaryOp::kExp || op == UnaryOp::kLn || op == UnaryOp::kSqrt;
     shape.cycles = isSlow ? CyclesOf::kSlow : CyclesOf::kPlain;
-    Sweep(*block, shape, {{&dst, "dst", dstStride, false, true}, {&src, "src", srcStride, true, false}},
+    const bool isBytewise = op == UnaryOp::kNot;
+    Sweep(*block, shape,
+          {{&dst, "dst", dstStride, false, true, isBytewise}, {&src, "src", srcStride, true, false, isBytewise}},
           UnaryBodyFor(op, dst), 0, nullptr, false, call);
 }
 

@@ -137,15 +137,25 @@ void CompareAny(Block& block, const LocalView* dst, const LocalView& src0, const
     run(block, dst, src0, src1, scalar, mode, shape, stride0, stride1, call);
 }
 
-/// The position of the bits of the next dense run of elements.
+/// The position of the bits of the next dense run of elements. Each repeat uses `perRepeat` bits, also for elements
+/// that the mask excludes.
 struct Choice {
     Block* block;
     const LocalView* mask;  ///< null: the CMPMASK register
     bool sameForEveryRepeat;
-    int64_t perRepeat;
+    const Shape* shape;
     bool isScalar;
     const Call* call;
     mutable int64_t done;
+
+    /// The bit of the active element with this number, counted over all repeats.
+    int64_t BitOf(int64_t number) const
+    {
+        const int64_t perRepeat = shape->contiguous ? shape->perRepeat : shape->leading;
+        const int64_t rank = number % perRepeat;
+        const int64_t lane = shape->active.empty() ? rank : shape->active[static_cast<size_t>(rank)];
+        return (sameForEveryRepeat ? 0 : number / perRepeat * shape->perRepeat) + lane;
+    }
 };
 
 template <typename T>
@@ -153,7 +163,7 @@ void ChooseBody(uint8_t* const* operands, int64_t count, uint64_t scalar, const 
 {
     const Choice& choice = *static_cast<const Choice*>(context);
     for (int64_t index = 0; index < count; ++index, ++choice.done) {
-        const int64_t bit = choice.sameForEveryRepeat ? choice.done % choice.perRepeat : choice.done;
+        const int64_t bit = choice.BitOf(choice.done);
         const uint8_t* bits = choice.block->registers.compareMask.bits.data() + bit / 8;
         if (choice.mask != nullptr) {
             const int64_t byte = choice.mask->address + bit / 8;
@@ -179,7 +189,7 @@ void PassMaskStates(Block& block, const Shape& shape, const LocalView& dst, cons
     for (int64_t repeat = 0; repeat < repeats; ++repeat) {
         const int64_t count = shape.contiguous ? shape.total : shape.Count(repeat);
         for (int64_t index = 0; index < count; ++index, ++done) {
-            const int64_t bit = choice.sameForEveryRepeat ? done % choice.perRepeat : done;
+            const int64_t bit = choice.BitOf(done);
             const int64_t lane = shape.active.empty() ? index : shape.active[static_cast<size_t>(index)];
             const int64_t offset = shape.contiguous ? index * dst.size : OffsetOf(repeat, lane, dst.size, stride);
             block.local.PassState(dst.address + offset, dst.size,
@@ -247,7 +257,7 @@ void ChooseByRegister(const LocalView& dst, const LocalView& src0, const LocalVi
                     "before");
     }
     const Shape shape = Resolve(*block, Lanes::Leading<false>(0, repeats), dst.size, call);
-    const Choice choice{&*block, nullptr, true, shape.perRepeat, false, &call, 0};
+    const Choice choice{&*block, nullptr, true, &shape, false, &call, 0};
     Sweep(*block, shape,
           {{&dst, "dst", dstStride, false, true},
            {&src0, "src0", src0Stride, true, false},
@@ -272,15 +282,17 @@ void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, 
                          freeBytes, " are free; allocate less"));
     }
     const Shape shape = Resolve(*block, lanes, dst.size, call);
-    const int64_t elements = shape.contiguous ? shape.total : shape.repeats * shape.leading;
+    const int64_t elements = shape.total > 0 || shape.contiguous ? shape.total : shape.repeats * shape.leading;
     if (shape.contiguous ? elements == 0 : HasNoRepeats(*block, shape.repeats, call)) {
         return;
     }
-    const int64_t bits = isPerInstruction ? std::min(elements, shape.perRepeat) : elements;
+    const Choice choice{&*block, &mask, isPerInstruction, &shape, src1 == nullptr, &call, 0};
+    const int64_t most =
+        isPerInstruction ? std::min(elements, shape.contiguous ? shape.perRepeat : shape.leading) : elements;
+    const int64_t bits = choice.BitOf(most - 1) + 1;
     block->checks.Use(mask, CeilDiv<int64_t>(bits, 8), Pipe::kVector, AccessKind::kRead, kBlockBytes, "selMask", call);
     RequireApart(*block, dst.address, Extent(shape, dst.size, dstStride), mask.address, CeilDiv<int64_t>(bits, 8),
                  "selMask", call);
-    const Choice choice{&*block, &mask, isPerInstruction, shape.perRepeat, src1 == nullptr, &call, 0};
     std::vector<Operand> operands{{&dst, "dst", dstStride, false, true}, {&src0, "src0", src0Stride, true, false}};
     if (src1 != nullptr) {
         operands.push_back({src1, "src1", src1Stride, true, false});

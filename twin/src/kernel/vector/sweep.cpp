@@ -102,21 +102,22 @@ bool IsOneRun(const Shape& shape, const std::vector<Operand>& operands)
 }
 
 /// Checks an access to `count` elements. In levels without the check undefined_lanes, `undefined` passes the states of
-/// the read elements to the written ones.
+/// the read elements (or bytes) to the written ones.
 void TouchOperand(Block& block, const Operand& operand, int64_t offset, int64_t count, AccessKind kind,
                   std::vector<uint8_t>& undefined, const Call& call)
 {
     const int64_t begin = operand.view->address + offset;
-    const int64_t size = operand.view->size;
-    const Access access{Pipe::kVector, Memory::kOnChip, kind, begin, count * size, operand.name, call};
+    const int64_t bytes = count * operand.view->size;
+    const int64_t unit = operand.isBytewise ? 1 : operand.view->size;
+    const Access access{Pipe::kVector, Memory::kOnChip, kind, begin, bytes, operand.name, call};
     if (kind == AccessKind::kRead && !kUndefinedLanes.Has(block.launch.options.level)) {
-        block.local.CollectUndefined(begin, count, size, undefined);
+        block.local.CollectUndefined(begin, bytes / unit, unit, undefined);
         block.checks.TouchOrder(access);
         return;
     }
     block.checks.Touch(access);
     if (kind == AccessKind::kWrite) {
-        block.local.PropagateUndefined(begin, size, undefined);
+        block.local.PropagateUndefined(begin, unit, undefined);
     }
 }
 

@@ -40,6 +40,7 @@ struct Operand {
     Stride stride;
     bool isRead;
     bool isWritten;
+    bool isBytewise = false;  ///< each byte of a result depends on the same byte of the sources only
 };
 
 /// Computes `count` elements; `operands` point to dense runs. `context` is that of the caller.
