@@ -36,7 +36,7 @@ def test_one_kernel_is_compiled_with_both_headers(headers, tmp_path, monkeypatch
     assert (row.kernel, row.before_s > 0.1, row.now_s > 0.1) == ("tiny", True, True)
     assert row.ratio == pytest.approx(row.now_s / row.before_s, rel=0.1)
     source.write_text(KERNEL.replace("DTYPE_X*", "Absent*"), encoding="utf-8")
-    with pytest.raises(UserError, match="tiny.cpp: the compiler rejected it"):
+    with pytest.raises(UserError, match=r"tiny\.cpp: the compiler rejected it"):
         headers.measured(source, before)
 
 

@@ -14,6 +14,7 @@ _OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 _GLOBAL = "opforgeGlobal"
 _CORES = {"opforgeVector": "AIV_ONLY", "opforgeCube": "AIC_ONLY"}
 _MIX = "opforgeMix"
+_UBUF = "opforgeUbuf"
 _MIXED = {
     ("1", "0"): "MIX_AIC_1_0",
     ("0", "1"): "MIX_AIV_1_0",
@@ -97,6 +98,9 @@ class _Rewriting:
                 self._kernel(index)
             elif token.text in _CORES:
                 self._replace(token.begin, token.end, "")
+            elif token.text == _UBUF:
+                self._replace(token.begin, token.end, "")
+                self._arrays(index + 1)
             elif token.text == _MIX:
                 self._replace(token.begin, self.tokens[self._closing(index + 1)].end, "")
             elif token.text == "aicore" and self._is(index - 1, "[") and self._is(index + 1, "]"):
@@ -284,6 +288,30 @@ class _Rewriting:
                 index, f"__mix__({', '.join(counts)}): expected one of {', '.join(f'({a}, {b})' for a, b in _MIXED)}"
             )
         return _MIXED[counts]
+
+    def _arrays(self, index: int) -> None:
+        """Make references to the unified buffer of the arrays in the declaration whose type begins at `index`."""
+        if index < 2 or self.tokens[index - 2].text not in {";", "{", "}", ":", ")"}:
+            return  # a parameter, a cast or a type
+        found: list[tuple[int, int]] = []
+        position = index
+        while position < len(self.tokens) and self.tokens[position].text != ";":
+            word = self.tokens[position].text
+            if word not in {"[", ",", "::", "<", ">"} and self.tokens[position].kind not in {"name", "number"}:
+                return  # a pointer or a variable with a value
+            if word == "[":
+                name = position - 1
+                while self._is(position, "["):
+                    position = self._closing(position) + 1
+                found.append((name, position - 1))
+            else:
+                position += 1
+        for name, last in found:
+            token = self.tokens[name]
+            self.edits.append((token.begin, token.begin, "(&"))
+            self.edits.append((token.end, token.end, ")"))
+            end = self.tokens[last].end
+            self.edits.append((end, end, f" = ::opforge::twin::kernel::UbArray<decltype({token.text})>()"))
 
     def _is_c_function(self, index: int) -> bool:
         """Return whether `extern "C"` is directly before the attributes at `index`, or before the block around them."""

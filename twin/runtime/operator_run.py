@@ -167,8 +167,7 @@ def run(
             runtime().call("aclrtSetDevice", 0)  # contexts are per thread
             runtime().set_options(**options)
             runtime().take_reports()
-            results = call.execute(opapi, arrays, storage_offset)
-            result = Result(with_lists(results), runtime().take_reports(), soc)
+            result = Result(with_lists(call.execute(opapi, arrays, storage_offset)), runtime().take_reports(), soc)
     if isolate:
         result = call_isolated(call, built.opapi, arrays, options, storage_offset, timeout)
     warn(result.warnings)

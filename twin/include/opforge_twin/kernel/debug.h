@@ -95,13 +95,13 @@ OPFORGE_API void asc_dump_gm(__gm__ T* input, uint32_t desc, uint32_t dump_size)
 }
 /// The same of the unified buffer.
 template <typename T>
-OPFORGE_API void asc_dump_ubuf(__ubuf__ T* input, uint32_t desc, uint32_t dump_size)
+OPFORGE_API void asc_dump_ubuf(T* input, uint32_t desc, uint32_t dump_size)
 {
     opforge::twin::kernel::DumpAddress(input, desc, dump_size, {"asc_dump_ubuf", opforge::twin::kernel::Here()});
 }
 /// The same of L1.
 template <typename T>
-OPFORGE_API void asc_dump_l1buf(__cbuf__ T* input, uint32_t desc, uint32_t dump_size)
+OPFORGE_API void asc_dump_l1buf(T* input, uint32_t desc, uint32_t dump_size)
 {
     opforge::twin::kernel::DumpAddress(input, desc, dump_size, {"asc_dump_l1buf", opforge::twin::kernel::Here()});
 }

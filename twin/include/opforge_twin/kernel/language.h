@@ -39,17 +39,18 @@ constexpr T abs(const T value)
 #define __vector__ opforgeVector
 #define __cube__ opforgeCube
 #define __mix__(cubes, vectors) opforgeMix(cubes, vectors)
+#define __ubuf__ opforgeUbuf
 #else
 #define __global__ __attribute__((visibility("default")))
 #define __vector__
 #define __cube__
 #define __mix__(cubes, vectors)
+#define __ubuf__
 #endif
 #define __aicore__
 #define __forceinline__ inline __attribute__((always_inline))
 // A cast that drops the address space drops `volatile`, and -Wcast-qual reports it.
 #define __gm__ volatile
-#define __ubuf__
 #define __cbuf__
 // A variable of each block.
 #define __BLOCK_LOCAL__ thread_local

@@ -15,6 +15,14 @@ LocalView ViewAt(const T* address, const Call& call)
     return ViewOf(reinterpret_cast<uintptr_t>(address), DtypeOf<T>(), sizeof(T), call);
 }
 
+/// The array of a declaration with __ubuf__; `opforge cc` initializes a reference with it.
+template <typename R>
+OPFORGE_API R UbArray()
+{
+    using Array = std::remove_reference_t<R>;
+    return *reinterpret_cast<Array*>(ArrayAddress(sizeof(Array), {"__ubuf__ array", Here()}));
+}
+
 template <typename T>
 AscendC::GlobalTensor<T> GlobalAt(__gm__ T* address)
 {
@@ -29,7 +37,7 @@ namespace AscendC {
 
 /// DataCopyPad of rows to the unified buffer.
 template <typename T, typename U>
-OPFORGE_API void DataCopyPadGm2UBImpl(__ubuf__ T* dst, __gm__ T* src, const DataCopyExtParams& rows,
+OPFORGE_API void DataCopyPadGm2UBImpl(T* dst, __gm__ T* src, const DataCopyExtParams& rows,
                                       const DataCopyPadExtParams<U>& pad)
 {
     twin::GateDataCopyPad<T>();
@@ -41,15 +49,15 @@ OPFORGE_API void DataCopyPadGm2UBImpl(__ubuf__ T* dst, __gm__ T* src, const Data
 
 /// DataCopy of blocks to global memory.
 template <typename T>
-OPFORGE_API void DataCopyUB2GMImpl(__gm__ T* dst, __ubuf__ T* src, const DataCopyParams& rows)
+OPFORGE_API void DataCopyUB2GMImpl(__gm__ T* dst, T* src, const DataCopyParams& rows)
 {
     const twin::Call call{"DataCopy", twin::Here()};
     twin::CopyOut(twin::GlobalAt(dst).View(), twin::ViewAt(src, call), twin::RowsOf(rows, call), false, call);
 }
 
 template <typename T>
-OPFORGE_API void TransDataTo5HDImpl(__ubuf__ T* dstList[NCHW_CONV_ADDR_LIST_SIZE],
-                                    __ubuf__ T* srcList[NCHW_CONV_ADDR_LIST_SIZE], const TransDataTo5HDParams& params)
+OPFORGE_API void TransDataTo5HDImpl(T* dstList[NCHW_CONV_ADDR_LIST_SIZE], T* srcList[NCHW_CONV_ADDR_LIST_SIZE],
+                                    const TransDataTo5HDParams& params)
 {
     twin::GateTransDataTo5HD<T>();
     const twin::Call call{"TransDataTo5HD", twin::Here()};

@@ -58,7 +58,7 @@ int32_t MatmulApiTilingBase::PartOf(int32_t total, int32_t parts, int32_t base, 
 }
 
 /// The fewest base blocks that the busiest core has; with a free choice of the base block, the least traffic,
-/// then the most parts of M. Equal parts are preferred: with others, the busiest core must have less than 3/4 of the
+/// then the most parts of M. Equal parts are preferred: with others, the busiest core must have less than 2/3 of the
 /// blocks.
 bool MatmulApiTilingBase::ChooseParts()
 {
@@ -87,7 +87,7 @@ bool MatmulApiTilingBase::ChooseParts()
             }
             const int64_t blocks = int64_t{opforge::twin::CeilDiv(partM, unitM)} * opforge::twin::CeilDiv(partN, unitN);
             const bool isEqual = m % partM == 0 && n % partN == 0;
-            const int64_t work = blocks * (isEqual ? 3 : 4);
+            const int64_t work = blocks * (isEqual ? 2 : 3);
             const int64_t traffic = isFixed ? usedM : int64_t{partM} + partN;
             const bool isBetter = traffic < leastTraffic || (traffic == leastTraffic && !isFixed);
             if (leastWork < 0 || work < leastWork || (work == leastWork && isBetter)) {

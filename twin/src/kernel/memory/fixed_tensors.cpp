@@ -44,26 +44,48 @@ LocalView FixedView(Block& block, const LocalUnit& unit, TPosition position, int
     return view;
 }
 
+/// Ends the block if the memory does not have the bytes.
+LocalView CheckedView(Block& block, TPosition position, int64_t address, int64_t bytes, const Call& call)
+{
+    const LocalUnit& unit = RequireUnit(block, position, call);
+    if (address % kBlockBytes != 0) {
+        block.Fail(
+            unit.alignmentKind, Pipe::kScalar, call,
+            Text("address ", address, " in the ", unit.name, " is not a multiple of ", kBlockBytes, "; round it up"));
+    }
+    if (address < 0 || address + bytes > unit.bytes) {
+        block.Fail(unit.budgetKind, Pipe::kScalar, call,
+                   Text("the tensor has bytes [", address, ", ", address + bytes, ") of the ", unit.name,
+                        ", expected at most ", unit.bytes, "; shorten the tensors"));
+    }
+    return FixedView(block, unit, position, address, bytes, call);
+}
+
 }  // namespace
 
 LocalView ViewAt(TPosition position, int64_t address, int64_t bytes, const Call& call)
 {
     const Entry block(call);
-    if (IsOfOtherCores(*block, position)) {
-        return {};
+    return IsOfOtherCores(*block, position) ? LocalView() : CheckedView(*block, position, address, bytes, call);
+}
+
+int64_t ArrayAddress(int64_t bytes, const Call& call)
+{
+    const Entry block(call);
+    if (IsOfOtherCores(*block, TPosition::VECCALC)) {
+        return 0;
     }
-    const LocalUnit& unit = RequireUnit(*block, position, call);
-    if (address % kBlockBytes != 0) {
-        block->Fail(
-            unit.alignmentKind, Pipe::kScalar, call,
-            Text("address ", address, " in the ", unit.name, " is not a multiple of ", kBlockBytes, "; round it up"));
+    std::vector<FixedArray>& arrays = block->local.arrays;
+    const int64_t first = RequireUnit(*block, TPosition::VECCALC, call).begin;
+    const auto known =
+        std::find_if(arrays.begin(), arrays.end(), [&](const FixedArray& array) { return array.at == call.at; });
+    if (known != arrays.end()) {
+        return known->begin - first;
     }
-    if (address < 0 || address + bytes > unit.bytes) {
-        block->Fail(unit.budgetKind, Pipe::kScalar, call,
-                    Text("the tensor has bytes [", address, ", ", address + bytes, ") of the ", unit.name,
-                         ", expected at most ", unit.bytes, "; shorten the tensors"));
-    }
-    return FixedView(*block, unit, position, address, bytes, call);
+    const int64_t address = arrays.empty() ? 0 : RoundUp(arrays.back().end - first, kBlockBytes);
+    const LocalView view = CheckedView(*block, TPosition::VECCALC, address, bytes, call);
+    arrays.push_back({call.at, view.begin, view.end});
+    return address;
 }
 
 int64_t AddressIn(const LocalView& view, const Call& call)

@@ -203,6 +203,14 @@ const LocalUnit& LocalMemory::UnitOf(int64_t address) const
     return *(next - 1);
 }
 
+const FixedArray* LocalMemory::ArrayAt(int64_t address) const
+{
+    const auto found = std::find_if(arrays.begin(), arrays.end(), [&](const FixedArray& array) {
+        return address >= array.begin && address < array.end;
+    });
+    return found == arrays.end() ? nullptr : &*found;
+}
+
 void LocalMemory::FreeAll(const Location& at)
 {
     oldestGeneration = generation + 1;

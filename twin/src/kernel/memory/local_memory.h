@@ -54,6 +54,13 @@ struct Queue {
     std::deque<uint32_t> filled;
 };
 
+/// An array that a kernel declares with __ubuf__.
+struct FixedArray {
+    Location at;  ///< of its declaration
+    int64_t begin;
+    int64_t end;
+};
+
 /// One memory of a core.
 struct LocalUnit {
     enum class Id : uint8_t { kUnifiedBuffer, kL1, kL0A, kL0B, kL0C, kBias };
@@ -123,6 +130,8 @@ public:
     const LocalUnit& UnitOf(int64_t address) const;
     /// For a core with a vector unit.
     LocalUnit& UnifiedBuffer() { return units_.front(); }
+    /// The array at an address; null if there is none.
+    const FixedArray* ArrayAt(int64_t address) const;
     /// Ends the TPipe with its tensors and queues, at `at`.
     void FreeAll(const Location& at);
 
@@ -130,6 +139,7 @@ public:
     std::vector<Buffer> buffers;
     std::vector<Queue> queues;
     std::deque<Pool> pools;
+    std::vector<FixedArray> arrays;  ///< by address
 
     // Tensors and queues of an ended TPipe must be distinguishable from those of a later one.
     uint32_t generation = 0;        ///< last one given to a buffer

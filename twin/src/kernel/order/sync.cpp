@@ -76,6 +76,16 @@ void RequireBarrier(Block& block, const Call& call)
     RequireCores(block, call);
 }
 
+/// A flag of SetFlag and WaitFlag; ends the block if there is none, or no such id.
+int64_t RequireEvent(Block& block, HardEvent event, int64_t id, const Call& call)
+{
+    if (event == HardEvent::MAX) {
+        block.Fail("field_range", Pipe::kScalar, call,
+                   "there is no flag between these pipes; use pipes of a HardEvent");
+    }
+    return Field("event id", id, 0, block.launch.soc.eventIds - 1, call);
+}
+
 }  // namespace
 
 int32_t FetchEvent(HardEvent event, const Call& call)
@@ -99,7 +109,7 @@ void ReleaseEvent(HardEvent event, int64_t id, const Call& call)
 void Set(HardEvent event, int64_t id, const Call& call)
 {
     const Entry block(call);
-    block->ordering.SetEvent(event, Field("event id", id, 0, block->launch.soc.eventIds - 1, call), call);
+    block->ordering.SetEvent(event, RequireEvent(*block, event, id, call), call);
 }
 
 void Wait(HardEvent event, int64_t id, const Call& call)
@@ -107,7 +117,7 @@ void Wait(HardEvent event, int64_t id, const Call& call)
     const Entry block(call);
     const bool mayBeOfPipe = block->position.kind == CoreKind::kCube && block->local.pipe != nullptr &&
                              !kPipeFlags.Has(block->launch.options.level);
-    block->ordering.WaitEvent(event, Field("event id", id, 0, block->launch.soc.eventIds - 1, call), mayBeOfPipe, call);
+    block->ordering.WaitEvent(event, RequireEvent(*block, event, id, call), mayBeOfPipe, call);
 }
 
 void Barrier(pipe_t pipe, const Call& call)

@@ -419,7 +419,8 @@ void SetMaskRegister(uint64_t high, uint64_t low, const Call& call)
 {
     const Entry block(call);
     VectorMask& mask = block->registers.mask;
-    mask = {low, high, mask.isCounter, true, call.at};
+    const bool isChanged = low != ~uint64_t{0} || high != ~uint64_t{0};
+    mask = {low, high, mask.isCounter, isChanged, call.at};
 }
 
 void SetLeadingMask(int64_t count, int64_t laneCount, bool counter, const Call& call)

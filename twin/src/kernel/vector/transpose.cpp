@@ -131,11 +131,16 @@ LocalView ViewOf(uint64_t address, Dtype dtype, int32_t size, const Call& call)
     for (size_t index = buffers.size(); index-- > 0;) {
         const Buffer& buffer = buffers[index];
         if (offset >= buffer.begin && offset < buffer.end && buffer.generation >= block->local.oldestGeneration) {
-            return {static_cast<uint32_t>(index), buffer.generation, offset, buffer.begin, buffer.end, dtype, size};
+            const FixedArray* const array = buffer.isFixed ? block->local.ArrayAt(offset) : nullptr;
+            const int64_t begin = array == nullptr ? buffer.begin : array->begin;
+            const int64_t end = array == nullptr ? buffer.end : array->end;
+            return {static_cast<uint32_t>(index), buffer.generation, offset, begin, end, dtype, size};
         }
     }
     block->Fail("no_buffer", Pipe::kVector, call,
-                Text("address ", address, " is in no buffer of the current TPipe; use addresses of GetPhyAddr"));
+                Text("address ", address,
+                     " is in no buffer of the current TPipe; use addresses of GetPhyAddr, or arrays with __ubuf__ in a "
+                     "program of `opforge cc`"));
 }
 
 }  // namespace opforge::twin::kernel

@@ -1,0 +1,296 @@
+"""Compare the C API (functions asc_ on pointers) with NumPy, and test planted mistakes in its use."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from opforge.codegen.errors import UserError
+from opforge.twin import launch
+from opforge.twin.program import compile_program
+
+BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)
+I8, I16, U16, I32, U32 = (np.dtype(name) for name in ("int8", "int16", "uint16", "int32", "uint32"))
+CPP = {BF16: "bfloat16_t", F16: "half", F32: "float", I8: "int8_t"}
+CPP |= {I16: "int16_t", U16: "uint16_t", I32: "int32_t", U32: "uint32_t"}
+COUNT = 224  # three repeats and a tail of float; a multiple of 32 bytes in all types
+NUMBERS, FLOATS, BITS = (I16, F16, I32, F32), (F16, F32), (I16, U16)
+SHIFTED = (I16, U16, I32, U32)
+
+
+def _same(*dtypes):
+    return [(dtype, dtype) for dtype in dtypes]
+
+
+def _rounded(function, dtype):
+    return lambda x, _y, _z: function(x.astype(F32)).astype(dtype)
+
+
+# name -> (arguments before the count, NumPy formula of x, y and the old z, pairs of dtypes of the result and of x, y)
+CASES = {
+    "asc_add": ("z, x, y", lambda x, y, _: x + y, _same(*NUMBERS)),
+    "asc_sub": ("z, x, y", lambda x, y, _: x - y, _same(*NUMBERS)),
+    "asc_mul": ("z, x, y", lambda x, y, _: x * y, _same(*NUMBERS)),
+    "asc_div": ("z, x, y", lambda x, y, _: x / y, _same(*FLOATS)),
+    "asc_max": ("z, x, y", lambda x, y, _: np.maximum(x, y), _same(*NUMBERS)),
+    "asc_min": ("z, x, y", lambda x, y, _: np.minimum(x, y), _same(*NUMBERS)),
+    "asc_and": ("z, x, y", lambda x, y, _: x & y, _same(*BITS)),
+    "asc_or": ("z, x, y", lambda x, y, _: x | y, _same(*BITS)),
+    "asc_not": ("z, x", lambda x, _y, _z: ~x, _same(*BITS)),
+    "asc_mul_add": ("z, x, y", lambda x, y, z: x * z + y, _same(F32)),
+    "asc_mul_add_relu": ("z, x, y", lambda x, y, z: np.maximum(x * z + y, 0), _same(F32)),
+    "asc_fma": ("z, x, y", lambda x, y, z: x.astype(F32) * y + z, [(F32, F32), (F32, F16)]),
+    "asc_exp": ("z, x", lambda x, _y, _z: np.exp(x), _same(F32)),
+    "asc_log": ("z, y", lambda _x, y, _z: np.log(y), _same(F32)),
+    "asc_sqrt": ("z, y", lambda _x, y, _z: np.sqrt(y), _same(*FLOATS)),
+    "asc_rsqrt": ("z, y", lambda _x, y, _z: 1 / np.sqrt(y), _same(F32)),
+    "asc_rcp": ("z, y", lambda _x, y, _z: 1 / y, _same(F32)),
+    "asc_abs": ("z, x", lambda x, _y, _z: np.abs(x), _same(*FLOATS)),
+    "asc_relu": ("z, x", lambda x, _y, _z: np.maximum(x, x.dtype.type(0)), _same(F16, I32, F32)),
+    "asc_add_scalar": ("z, x, 3", lambda x, _y, _z: x + x.dtype.type(3), _same(*NUMBERS)),
+    "asc_sub_scalar": ("z, x, 3", lambda x, _y, _z: x - x.dtype.type(3), _same(*NUMBERS)),
+    "asc_mul_scalar": ("z, x, 3", lambda x, _y, _z: x * x.dtype.type(3), _same(*NUMBERS)),
+    "asc_max_scalar": ("z, x, 1", lambda x, _y, _z: np.maximum(x, x.dtype.type(1)), _same(*NUMBERS)),
+    "asc_min_scalar": ("z, x, 1", lambda x, _y, _z: np.minimum(x, x.dtype.type(1)), _same(*NUMBERS)),
+    "asc_leakyrelu": ("z, x, 2", lambda x, _y, _z: np.where(x > 0, x, x * x.dtype.type(2)), _same(*FLOATS)),
+    "asc_shiftleft": ("z, x, 3", lambda x, _y, _z: x << x.dtype.type(3), _same(*SHIFTED)),
+    "asc_shiftright": ("z, x, 3", lambda x, _y, _z: x >> x.dtype.type(3), _same(*SHIFTED)),
+    "asc_axpy": ("z, x, 2", lambda x, _y, z: x.astype(z.dtype) * z.dtype.type(2) + z, [(F32, F32), (F32, F16)]),
+    "asc_duplicate": ("z, 5", lambda x, _y, _z: np.full_like(x, 5), _same(*NUMBERS, BF16, U16, U32)),
+    "asc_half2float": ("z, x", lambda x, _y, _z: x.astype(F32), [(F32, F16)]),
+    "asc_bfloat162float": ("z, x", lambda x, _y, _z: x.astype(F32), [(F32, BF16)]),
+    "asc_int322float": ("z, x", lambda x, _y, _z: x.astype(F32), [(F32, I32)]),
+    "asc_int82half": ("z, x", lambda x, _y, _z: x.astype(F16), [(F16, I8)]),
+    "asc_float2half": ("z, x", lambda x, _y, _z: x.astype(F16), [(F16, F32)]),
+    "asc_float2half_rn": ("z, x", lambda x, _y, _z: x.astype(F16), [(F16, F32)]),
+    "asc_float2bfloat16_rn": ("z, x", lambda x, _y, _z: x.astype(BF16), [(BF16, F32)]),
+    "asc_float2int32_rn": ("z, x", _rounded(np.rint, I32), [(I32, F32)]),
+    "asc_float2int32_rna": ("z, x", _rounded(lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), I32), [(I32, F32)]),
+    "asc_float2float_rd": ("z, x", _rounded(np.floor, F32), [(F32, F32)]),
+    "asc_half2int32_ru": ("z, x", _rounded(np.ceil, I32), [(I32, F16)]),
+    "asc_float2int32_rz": ("z, x", _rounded(np.trunc, I32), [(I32, F32)]),
+}
+ROWS = [(name, z, x) for name, (_, _, pairs) in CASES.items() for z, x in pairs]
+BINARY = {"asc_add", "asc_sub", "asc_mul", "asc_div", "asc_max", "asc_min", "asc_and", "asc_or"}
+BINARY |= {"asc_mul_add", "asc_mul_add_relu", "asc_fma"}
+
+HEAD = '#include <cstdio>\n#include <vector>\n#include "acl/acl.h"\n#include "c_api/asc_simd.h"\n'
+KERNEL = """
+__vector__ __global__ __aicore__ void case{number}(__gm__ {tx}* a, __gm__ {tx}* b, __gm__ {tz}* c)
+{{
+    asc_init();
+    constexpr uint32_t count = {count};
+    __ubuf__ {tx} x[count], y[count];
+    __ubuf__ {tz} z[count];
+    asc_copy_gm2ub(x, a, count * sizeof({tx}));
+    asc_copy_gm2ub_sync(y, b, count * sizeof({tx}));
+    asc_copy_gm2ub(z, c, count * sizeof({tz}));
+    asc_sync_notify(PIPE_MTE2, PIPE_V, EVENT_ID1);
+    asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID1);
+    {call};
+    asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID0);
+    asc_copy_ub2gm(c, z, count * sizeof({tz}));
+}}
+"""
+# Each argument is a run of 1024 bytes in one file, three for each kernel.
+MAIN = """
+template <typename Kernel>
+void Run(Kernel kernel, const char* name, long number)
+{{
+    std::FILE* file = std::fopen(name, "r+b");
+    std::vector<char> bytes(3 * 1024);
+    std::fseek(file, number * 3 * 1024, SEEK_SET);
+    std::fread(bytes.data(), 1, bytes.size(), file);
+    char* device = nullptr;
+    aclrtMalloc((void**)&device, bytes.size(), ACL_MEM_MALLOC_HUGE_FIRST);
+    aclrtMemcpy(device, bytes.size(), bytes.data(), bytes.size(), ACL_MEMCPY_HOST_TO_DEVICE);
+    kernel(device);
+    aclrtSynchronizeDevice();
+    aclrtMemcpy(bytes.data(), bytes.size(), device, bytes.size(), ACL_MEMCPY_DEVICE_TO_HOST);
+    std::fseek(file, number * 3 * 1024, SEEK_SET);
+    std::fwrite(bytes.data(), 1, bytes.size(), file);
+    std::fclose(file);
+    aclrtFree(device);
+}}
+int main(int, char** names)
+{{
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    {launches}
+    aclrtResetDevice(0);
+    return aclFinalize();
+}}
+"""
+LAUNCH = (
+    "Run([](char* at) {{ case{number}<<<1, 0>>>(({tx}*)at, ({tx}*)(at + 1024), ({tz}*)(at + 2048)); }}, names[1],"
+    " {number});"
+)
+
+
+def _call(name, z, x):
+    """Return the statements of a case: one with a count, one with repeats and strides."""
+    arguments = CASES[name][0]
+    wide = max(z.itemsize, x.itemsize)
+    rows = 256 // wide  # elements of a repeat
+    whole, rest = divmod(COUNT, rows)
+    first = ", ".join(f"{word} + {whole * rows}" if word in "xyz" else word for word in arguments.split(", "))
+    dst, src = 8 * z.itemsize // wide, 8 * x.itemsize // wide
+    strides = f"1, {dst}" if name == "asc_duplicate" else f"1, 1, {dst}, {src}"
+    strides = f"1, 1, 1, {dst}, {src}, {src}" if name in BINARY else strides
+    mask = "asc_set_mask_norm(); asc_set_vector_mask(~0ull, ~0ull)" if wide == 2 else ""  # else the initial mask
+    return f"{name}({first}, {rest}); {mask}; {name}({arguments}, {whole}, {strides})"
+
+
+def _values(dtype, seed, positive=False):
+    random = np.random.default_rng(seed)
+    if dtype.kind in "iu":
+        return random.integers(0 if positive or dtype.kind == "u" else -60, 60, COUNT).astype(dtype)
+    values = random.standard_normal(COUNT) * 4
+    return (np.abs(values) + 0.25 if positive else values).astype(F32).astype(dtype)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Run one program with a kernel for each row; return the inputs, the results and the reports."""
+    folder = tmp_path_factory.mktemp("c_api")
+    kernels, launches, given, data = [], [], [], b""
+    for number, (name, z, x) in enumerate(ROWS):
+        words = {"number": number, "tx": CPP[x], "tz": CPP[z]}
+        kernels.append(KERNEL.format(**words, count=COUNT, call=_call(name, z, x)))
+        launches.append(LAUNCH.format(**words))
+        given.append((_values(x, 1), _values(x, 2, positive=True), _values(z, 3)))
+        data += b"".join(array.tobytes().ljust(1024, b"\0") for array in given[-1])
+    source = folder / "program.asc"
+    source.write_text(HEAD + "".join(kernels) + MAIN.format(launches="\n".join(launches)))
+    (folder / "data.bin").write_bytes(data)
+    program = compile_program([source], folder / "program")
+    environment = {**os.environ, "OPFORGE_TWIN_REPORT": str(folder / "report.json")}
+    command = [program.path, folder / "data.bin"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return given, (folder / "data.bin").read_bytes(), json.loads((folder / "report.json").read_text())
+
+
+@pytest.mark.parametrize("number", range(len(ROWS)), ids=[f"{name}-{z}-{x}" for name, z, x in ROWS])
+def test_a_function_agrees_with_numpy(results, number):
+    given, data, reports = results
+    name, z, _ = ROWS[number]
+    made = np.frombuffer(data, z, COUNT, number * 3 * 1024 + 2048).astype(z)
+    with np.errstate(all="ignore"):
+        expected = CASES[name][1](*given[number]).astype(z)
+    tolerance = 2e-6 if z == F32 and name not in ("asc_add", "asc_max") else 0
+    np.testing.assert_allclose(made.astype(np.float64), expected.astype(np.float64), rtol=tolerance, atol=tolerance)
+    assert reports[number]["estimate_us"] > 0
+    assert reports[number]["findings"] == []
+
+
+ADD = """
+__vector__ __global__ __aicore__ void add(__gm__ float* x, __gm__ float* z)
+{
+    asc_init();
+    __ubuf__ float a[64], b[64];
+    const __gm__ float* last = x;
+    for (int i = 0; i < 2; ++i) {
+        __ubuf__ float sums[2][64];
+        asc_copy_gm2ub(a, x + i * 64, 256);
+        asc_copy_gm2ub(b, x + i * 64, sizeof(b));
+        asc_sync();
+        asc_add(sums[i], a, b, 64);
+        asc_sync();
+        asc_copy_ub2gm(z + i * 64, sums[i], 256);
+        asc_sync();
+    }
+}
+int main()
+{
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    float host[128];
+    for (int i = 0; i < 128; ++i) { host[i] = i; }
+    float *x = nullptr, *z = nullptr;
+    aclrtMalloc((void**)&x, 512, ACL_MEM_MALLOC_HUGE_FIRST);
+    aclrtMalloc((void**)&z, 512, ACL_MEM_MALLOC_HUGE_FIRST);
+    aclrtMemcpy(x, 512, host, 512, ACL_MEMCPY_HOST_TO_DEVICE);
+    add<<<1, 0>>>(x, z);
+    aclrtSynchronizeDevice();
+    aclrtMemcpy(host, 512, z, 512, ACL_MEMCPY_DEVICE_TO_HOST);
+    int wrong = 0;
+    for (int i = 0; i < 128; ++i) { wrong += host[i] != 2.0f * i; }
+    std::printf("%d wrong\\n", wrong);
+    aclrtFree(x);
+    aclrtFree(z);
+    aclrtResetDevice(0);
+    aclFinalize();
+    return wrong == 0 ? 0 : 3;
+}
+"""
+
+
+def _run(folder, text, **variables):
+    source = folder / "program.asc"
+    source.write_text(HEAD + text)
+    program = compile_program([source], folder / "program")
+    environment = {**os.environ, **variables}
+    return subprocess.run([program.path], env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_arrays_are_in_the_unified_buffer(tmp_path):
+    ended = _run(tmp_path, ADD)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0 wrong\n", "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind", "line"),
+    [
+        ("asc_sync();\n        asc_add", "asc_add", "race", "asc_add"),
+        ("asc_add(sums[i], a, b, 64)", "asc_add(sums[i], a, b, 65)", "ub_out_of_range", "asc_add"),
+        ("asc_add(sums[i], a, b, 64)", "asc_add(sums[i], a + 1, b, 63)", "ub_misaligned", "asc_add"),
+        ("asc_copy_gm2ub(a, x + i * 64, 256)", "asc_copy_gm2ub(a, x + i * 64, 252)", "field_range", "asc_copy"),
+        ("asc_copy_gm2ub(b, x + i * 64, sizeof(b));", "", "uninitialised_read", "asc_add"),
+        ("float a[64]", "float a[60000]", "ub_budget", "__ubuf__"),
+        ("asc_sync();", "asc_sync_notify(PIPE_S, PIPE_S, EVENT_ID0);", "field_range", "asc_sync_notify"),
+        ("asc_sync();", "asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID0);", "flag_not_set", "asc_sync_wait"),
+    ],
+)
+def test_planted_mistakes_are_found(tmp_path, old, new, kind, line):
+    assert old in ADD
+    text = ADD.replace(old, new, 1)
+    ended = _run(tmp_path, text)
+    place = next(index for index, row in enumerate((HEAD + text).splitlines(), 1) if line in row)
+    assert ended.returncode == 1
+    assert f"error: {kind} " in ended.stderr
+    assert f"program.asc:{place}: " in ended.stderr or line == "asc_add"
+
+
+def test_arrays_need_a_program():
+    """`launch` does not rewrite sources: an array with __ubuf__ is in host memory."""
+    kernel = (HEAD + ADD).split("int main()")[0].replace("__vector__ __global__", 'extern "C" __global__')
+    x, z = np.zeros(128, F32), np.zeros(128, F32)
+    (finding,) = launch(kernel.replace("#include <cstdio>\n", ""), "add", 1, [x, z], lint=False)
+    assert finding.kind == "no_buffer"
+    assert "a program of `opforge cc`" in finding.message
+
+
+def test_declarations_that_stay(tmp_path):
+    """Parameters, pointers and casts with __ubuf__ are not arrays of the unified buffer."""
+    text = ADD.replace(
+        "__vector__",
+        "__aicore__ inline void Sum(__ubuf__ float to[64], __ubuf__ float* from)\n"
+        "{\n    __ubuf__ float* const same = (__ubuf__ float*)from;\n"
+        "    asc_add(to, same, same, 64);\n}\n__vector__",
+        1,
+    )
+    text = text.replace("asc_add(sums[i], a, b, 64)", "Sum(sums[i], b)")
+    ended = _run(tmp_path, text)
+    assert (ended.returncode, ended.stdout) == (0, "0 wrong\n")
+
+
+def test_a_dtype_that_does_not_exist_is_rejected(tmp_path):
+    with pytest.raises(UserError, match="Add: Ascend 910B has int16_t, half, int32_t, float"):
+        _run(tmp_path, ADD.replace("float a[64], b[64]", "uint8_t a[256], b[256]").replace("(sums[i], a", "(a, a"))

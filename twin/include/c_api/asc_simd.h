@@ -1,0 +1,218 @@
+// The C API of Ascend C: functions asc_ on pointers to the unified buffer. They are the instructions of
+// kernel_operator.h. `opforge cc` places arrays with __ubuf__ in the unified buffer.
+#ifndef OPFORGE_TWIN_C_API_ASC_SIMD_H
+#define OPFORGE_TWIN_C_API_ASC_SIMD_H
+
+#include "kernel_operator.h"
+
+namespace opforge::twin::kernel {
+
+/// The tensor from an address of the unified buffer on.
+template <typename T>
+AscendC::LocalTensor<T> At(T* address)
+{
+    return AscendC::LocalTensor<T>(ViewAt(address, {"C API", Here()}), AscendC::TPosition::VECCALC);
+}
+
+inline AscendC::LocalTensor<uint8_t> At(void* address)
+{
+    return At(static_cast<uint8_t*>(address));
+}
+
+inline AscendC::GlobalTensor<uint8_t> At(__gm__ void* address)
+{
+    return GlobalAt(static_cast<__gm__ uint8_t*>(address));
+}
+
+}  // namespace opforge::twin::kernel
+
+#define OPFORGE_C_LIST(...) __VA_ARGS__
+
+// A function with its forms: with a count; with repeats, strides and the mask register; with a count and a wait for all
+// pipes. `operands` are the parameters before them.
+#define OPFORGE_C_FUNCTION(name, head, operands, arguments, counted, repeated)              \
+    template <OPFORGE_C_LIST head, typename... Strides>                                     \
+    OPFORGE_API void name(OPFORGE_C_LIST operands, int64_t count, const Strides... strides) \
+    {                                                                                       \
+        using namespace opforge::twin::kernel;                                              \
+        const ComposedCall call;                                                            \
+        if constexpr (sizeof...(strides) == 0) {                                            \
+            counted;                                                                        \
+        } else {                                                                            \
+            constexpr uint64_t mask = 0;                                                    \
+            repeated;                                                                       \
+        }                                                                                   \
+    }                                                                                       \
+    template <OPFORGE_C_LIST head>                                                          \
+    OPFORGE_API void name##_sync(OPFORGE_C_LIST operands, uint32_t count)                   \
+    {                                                                                       \
+        const opforge::twin::kernel::ComposedCall call;                                     \
+        name(OPFORGE_C_LIST arguments, count);                                              \
+        AscendC::PipeBarrier<PIPE_ALL>();                                                   \
+    }
+
+#define OPFORGE_C_BINARY(name, function)                                                            \
+    OPFORGE_C_FUNCTION(name, (typename T), (T * dst, T * src0, T * src1), (dst, src0, src1),        \
+                       AscendC::function(At(dst), At(src0), At(src1), static_cast<int32_t>(count)), \
+                       (AscendC::function<T, false>(At(dst), At(src0), At(src1), mask, count,       \
+                                                    AscendC::BinaryRepeatParams(strides...))))
+OPFORGE_C_BINARY(asc_add, Add)
+OPFORGE_C_BINARY(asc_sub, Sub)
+OPFORGE_C_BINARY(asc_mul, Mul)
+OPFORGE_C_BINARY(asc_div, Div)
+OPFORGE_C_BINARY(asc_max, Max)
+OPFORGE_C_BINARY(asc_min, Min)
+OPFORGE_C_BINARY(asc_and, And)
+OPFORGE_C_BINARY(asc_or, Or)
+OPFORGE_C_BINARY(asc_mul_add, FusedMulAdd)
+OPFORGE_C_BINARY(asc_mul_add_relu, FusedMulAddRelu)
+#undef OPFORGE_C_BINARY
+
+OPFORGE_C_FUNCTION(asc_fma, (typename T, typename U), (T * dst, U* src0, U* src1), (dst, src0, src1),
+                   AscendC::MulAddDst(At(dst), At(src0), At(src1), static_cast<int32_t>(count)),
+                   (AscendC::MulAddDst<T, U, false>(At(dst), At(src0), At(src1), mask, count,
+                                                    AscendC::BinaryRepeatParams(strides...))))
+
+#define OPFORGE_C_UNARY(name, function)                                   \
+    OPFORGE_C_FUNCTION(                                                   \
+        name, (typename T), (T * dst, T * src), (dst, src),               \
+        AscendC::function(At(dst), At(src), static_cast<int32_t>(count)), \
+        (AscendC::function<T, false>(At(dst), At(src), mask, count, AscendC::UnaryRepeatParams(strides...))))
+OPFORGE_C_UNARY(asc_exp, Exp)
+OPFORGE_C_UNARY(asc_log, Ln)
+OPFORGE_C_UNARY(asc_sqrt, Sqrt)
+OPFORGE_C_UNARY(asc_rsqrt, Rsqrt)
+OPFORGE_C_UNARY(asc_rcp, Reciprocal)
+OPFORGE_C_UNARY(asc_abs, Abs)
+OPFORGE_C_UNARY(asc_relu, Relu)
+OPFORGE_C_UNARY(asc_not, Not)
+#undef OPFORGE_C_UNARY
+
+#define OPFORGE_C_SCALAR(name, function, scalar)                                                                 \
+    OPFORGE_C_FUNCTION(name, (typename T), (T * dst, T * src, std::common_type_t<T> value), (dst, src, value),   \
+                       AscendC::function(At(dst), At(src), static_cast<T>(scalar), static_cast<int32_t>(count)), \
+                       (AscendC::function<T, false>(At(dst), At(src), static_cast<T>(scalar), mask, count,       \
+                                                    AscendC::UnaryRepeatParams(strides...))))
+OPFORGE_C_SCALAR(asc_add_scalar, Adds, value)
+OPFORGE_C_SCALAR(asc_sub_scalar, Adds, -value)
+OPFORGE_C_SCALAR(asc_mul_scalar, Muls, value)
+OPFORGE_C_SCALAR(asc_max_scalar, Maxs, value)
+OPFORGE_C_SCALAR(asc_min_scalar, Mins, value)
+OPFORGE_C_SCALAR(asc_leakyrelu, LeakyRelu, value)
+OPFORGE_C_SCALAR(asc_shiftleft, ShiftLeft, value)
+OPFORGE_C_SCALAR(asc_shiftright, ShiftRight, value)
+#undef OPFORGE_C_SCALAR
+
+OPFORGE_C_FUNCTION(asc_axpy, (typename T, typename U), (T * dst, U* src, std::common_type_t<U> value),
+                   (dst, src, value), AscendC::Axpy(At(dst), At(src), value, static_cast<int32_t>(count)),
+                   (AscendC::Axpy<T, U, false>(At(dst), At(src), value, mask, count,
+                                               AscendC::UnaryRepeatParams(strides...))))
+OPFORGE_C_FUNCTION(asc_duplicate, (typename T), (T * dst, std::common_type_t<T> src), (dst, src),
+                   AscendC::Duplicate(At(dst), src, static_cast<int32_t>(count)),
+                   (AscendC::Duplicate<T, false>(At(dst), src, mask, count, strides...)))
+
+#define OPFORGE_C_CAST(name, To, From, mode)                                                                    \
+    OPFORGE_C_FUNCTION(name, (typename T = To), (To * dst, From * src), (dst, src),                             \
+                       AscendC::Cast(At(dst), At(src), AscendC::RoundMode::mode, static_cast<uint32_t>(count)), \
+                       (AscendC::Cast<To, From, false>(At(dst), At(src), AscendC::RoundMode::mode, mask, count, \
+                                                       AscendC::UnaryRepeatParams(strides...))))
+/// The suffixes of the rounding modes: to nearest even, to nearest away from 0, down, up, to zero.
+#define OPFORGE_C_CASTS(name, To, From)              \
+    OPFORGE_C_CAST(name##_rn, To, From, CAST_RINT)   \
+    OPFORGE_C_CAST(name##_rna, To, From, CAST_ROUND) \
+    OPFORGE_C_CAST(name##_rd, To, From, CAST_FLOOR)  \
+    OPFORGE_C_CAST(name##_ru, To, From, CAST_CEIL)   \
+    OPFORGE_C_CAST(name##_rz, To, From, CAST_TRUNC)
+OPFORGE_C_CAST(asc_half2float, float, half, CAST_NONE)
+OPFORGE_C_CAST(asc_bfloat162float, float, bfloat16_t, CAST_NONE)
+OPFORGE_C_CAST(asc_int322float, float, int32_t, CAST_NONE)
+OPFORGE_C_CAST(asc_int82half, half, int8_t, CAST_NONE)
+OPFORGE_C_CAST(asc_float2half, half, float, CAST_NONE)
+OPFORGE_C_CASTS(asc_float2half, half, float)
+OPFORGE_C_CASTS(asc_float2bfloat16, bfloat16_t, float)
+OPFORGE_C_CASTS(asc_float2int32, int32_t, float)
+OPFORGE_C_CASTS(asc_float2float, float, float)
+OPFORGE_C_CASTS(asc_half2int32, int32_t, half)
+#undef OPFORGE_C_CASTS
+#undef OPFORGE_C_CAST
+#undef OPFORGE_C_FUNCTION
+#undef OPFORGE_C_LIST
+
+// Copies of `size` bytes, a multiple of 32, and of bursts in blocks of 32 bytes.
+#define OPFORGE_C_COPY(name, To, From)                                                                       \
+    OPFORGE_API inline void name(To* dst, From* src, uint32_t size)                                          \
+    {                                                                                                        \
+        const opforge::twin::kernel::ComposedCall call;                                                      \
+        AscendC::DataCopy(opforge::twin::kernel::At(dst), opforge::twin::kernel::At(src), size);             \
+    }                                                                                                        \
+    OPFORGE_API inline void name(To* dst, From* src, uint16_t n_burst, uint16_t len_burst, uint16_t src_gap, \
+                                 uint16_t dst_gap)                                                           \
+    {                                                                                                        \
+        const opforge::twin::kernel::ComposedCall call;                                                      \
+        AscendC::DataCopy(opforge::twin::kernel::At(dst), opforge::twin::kernel::At(src),                    \
+                          AscendC::DataCopyParams(n_burst, len_burst, src_gap, dst_gap));                    \
+    }                                                                                                        \
+    OPFORGE_API inline void name##_sync(To* dst, From* src, uint32_t size)                                   \
+    {                                                                                                        \
+        const opforge::twin::kernel::ComposedCall call;                                                      \
+        name(dst, src, size);                                                                                \
+        AscendC::PipeBarrier<PIPE_ALL>();                                                                    \
+    }
+OPFORGE_C_COPY(asc_copy_gm2ub, void, __gm__ void)
+OPFORGE_C_COPY(asc_copy_ub2gm, __gm__ void, void)
+OPFORGE_C_COPY(asc_copy_ub2ub, void, void)
+#undef OPFORGE_C_COPY
+
+/// A copy of any number of bytes.
+template <typename T>
+OPFORGE_API void asc_copy_gm2ub_align(T* dst, __gm__ T* src, uint32_t size)
+{
+    const opforge::twin::kernel::ComposedCall call;
+    AscendC::DataCopyPad(opforge::twin::kernel::At(dst), opforge::twin::kernel::GlobalAt(src),
+                         AscendC::DataCopyExtParams(1, size, 0, 0, 0), AscendC::DataCopyPadExtParams<T>());
+}
+
+template <typename T>
+OPFORGE_API void asc_copy_ub2gm_align(__gm__ T* dst, T* src, uint32_t size)
+{
+    const opforge::twin::kernel::ComposedCall call;
+    AscendC::DataCopyPad(opforge::twin::kernel::GlobalAt(dst), opforge::twin::kernel::At(src),
+                         AscendC::DataCopyExtParams(1, size, 0, 0, 0));
+}
+
+#define OPFORGE_C_CALL(name, parameters, statement)     \
+    OPFORGE_API inline auto name parameters             \
+    {                                                   \
+        const opforge::twin::kernel::ComposedCall call; \
+        return statement;                               \
+    }
+OPFORGE_C_CALL(asc_init, (), AscendC::InitSocState())
+OPFORGE_C_CALL(asc_get_block_idx, (), int64_t{block_idx})
+OPFORGE_C_CALL(asc_get_block_num, (), AscendC::GetBlockNum())
+OPFORGE_C_CALL(asc_get_sub_block_id, (), AscendC::GetSubBlockIdx())
+OPFORGE_C_CALL(asc_get_sub_block_num, (), AscendC::GetSubBlockNum())
+OPFORGE_C_CALL(asc_get_system_cycle, (), AscendC::GetSystemCycle())
+OPFORGE_C_CALL(asc_sync, (), pipe_barrier(PIPE_ALL))
+OPFORGE_C_CALL(asc_sync_pipe, (pipe_t pipe), pipe_barrier(pipe))
+OPFORGE_C_CALL(asc_sync_vec, (), pipe_barrier(PIPE_V))
+OPFORGE_C_CALL(asc_sync_mte2, (int /*id*/), pipe_barrier(PIPE_MTE2))
+OPFORGE_C_CALL(asc_sync_mte3, (int /*id*/), pipe_barrier(PIPE_MTE3))
+OPFORGE_C_CALL(asc_sync_notify, (pipe_t pipe, pipe_t tpipe, event_t id),
+               opforge::twin::kernel::Set(opforge::twin::kernel::EventBetween(pipe, tpipe), id,
+                                          {"asc_sync_notify", opforge::twin::kernel::Here()}))
+OPFORGE_C_CALL(asc_sync_wait, (pipe_t pipe, pipe_t tpipe, event_t id),
+               opforge::twin::kernel::Wait(opforge::twin::kernel::EventBetween(pipe, tpipe), id,
+                                           {"asc_sync_wait", opforge::twin::kernel::Here()}))
+OPFORGE_C_CALL(asc_set_mask_count, (), AscendC::SetMaskCount())
+OPFORGE_C_CALL(asc_set_mask_norm, (), AscendC::SetMaskNorm())
+OPFORGE_C_CALL(asc_set_vector_mask, (uint64_t mask1, uint64_t mask0), AscendC::SetVectorMask<half>(mask1, mask0))
+OPFORGE_C_CALL(asc_set_atomic_none, (), AscendC::SetAtomicNone())
+OPFORGE_C_CALL(asc_set_atomic_add_float, (), AscendC::SetAtomicAdd<float>())
+OPFORGE_C_CALL(asc_set_atomic_add_float16, (), AscendC::SetAtomicAdd<half>())
+OPFORGE_C_CALL(asc_set_atomic_add_bfloat, (), AscendC::SetAtomicAdd<bfloat16_t>())
+OPFORGE_C_CALL(asc_set_atomic_add_int, (), AscendC::SetAtomicAdd<int32_t>())
+OPFORGE_C_CALL(asc_set_atomic_add_int16, (), AscendC::SetAtomicAdd<int16_t>())
+OPFORGE_C_CALL(asc_set_atomic_add_int8, (), AscendC::SetAtomicAdd<int8_t>())
+#undef OPFORGE_C_CALL
+
+#endif  // OPFORGE_TWIN_C_API_ASC_SIMD_H
