@@ -112,7 +112,9 @@ class _Rewriting:
         for begin, end, new in sorted(self.edits):
             parts += [self.text[position:begin], new]
             position = max(end, position)
-        return Rewritten("".join([*parts, self.text[position:]]), tuple(self.kernels), len(self.launches))
+        text = "".join([*parts, self.text[position:]])
+        # Headers that are not rewritten may use __ubuf__ for pointers.
+        return Rewritten(text.replace(_UBUF, ""), tuple(self.kernels), len(self.launches))
 
     def _check_launches(self) -> None:
         """Reject a launch whose number of arguments no kernel of this name has; other errors are of the compiler."""
