@@ -7,7 +7,7 @@ using matmul_tiling::DataType;
 using matmul_tiling::TPosition;
 
 /// `given`: m, n, k, cores, type, transposed A and B, bias, fixed baseM, baseN and baseK, C in the unified buffer,
-/// split of k, traverse. Both forms of GetTiling must agree.
+/// split of k, traverse, sparse B. Both forms of GetTiling must agree.
 extern "C" __attribute__((visibility("default"))) int64_t ChooseTiling(const int32_t* given, int32_t* chosen)
 {
     matmul_tiling::MultiCoreMatmulTiling api(*platform_ascendc::PlatformAscendCManager::GetInstance("Ascend910B1"));
@@ -20,6 +20,7 @@ extern "C" __attribute__((visibility("default"))) int64_t ChooseTiling(const int
     api.SetOrgShape(given[0], given[1], given[2]);
     api.SetShape(given[0], given[1], given[2]);
     api.EnableBias(given[7] != 0);
+    api.SetSparse(given[14] != 0);
     api.SetBufferSpace(-1, -1, -1);
     api.EnableMultiCoreSplitK(given[12] != 0);
     api.SetTraverse(static_cast<matmul_tiling::MatrixTraverse>(given[13]));

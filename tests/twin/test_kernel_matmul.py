@@ -269,8 +269,9 @@ GIVEN = {
     "in_ub": 0,
     "split_k": 0,
     "traverse": 0,
+    "sparse": 0,
 }
-DTYPES = {"float": 0, "half": 1, "int8_t": 2, "bfloat16_t": 27}
+DTYPES = {"float": 0, "half": 1, "int8_t": 2, "bfloat16_t": 27, "int4b_t": 29}
 
 
 @pytest.fixture(scope="module")

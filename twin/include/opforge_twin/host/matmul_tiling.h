@@ -219,6 +219,7 @@ protected:
     bool splitsK_ = false;
     bool hasBias_ = false;
     bool hasDoubleSums_ = false;
+    bool isSparse_ = false;
     MatrixTraverse traverse_ = MatrixTraverse::NOSET;
     int64_t l1Bytes_;
     int64_t l0aBytes_;

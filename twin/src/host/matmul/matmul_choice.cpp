@@ -17,6 +17,7 @@ constexpr int32_t kMostSplitsOfK = 8;
 int32_t BytesOf(DataType type)
 {
     switch (type) {
+        case DataType::DT_INT4:
         case DataType::DT_INT8:
         case DataType::DT_UINT8:
             return 1;
@@ -34,7 +35,20 @@ int32_t BytesOf(DataType type)
 bool IsFactor(DataType type)
 {
     return type == DataType::DT_FLOAT || type == DataType::DT_FLOAT16 || type == DataType::DT_BF16 ||
-           type == DataType::DT_BFLOAT16 || type == DataType::DT_INT8;
+           type == DataType::DT_BFLOAT16 || type == DataType::DT_INT8 || type == DataType::DT_INT4;
+}
+
+/// Bytes of elements of a factor; `isSparse`: it has two of four elements.
+int64_t BytesOf(DataType type, int64_t elements, bool isSparse = false)
+{
+    return elements * BytesOf(type) / (type == DataType::DT_INT4 || isSparse ? 2 : 1);
+}
+
+/// The elements of k, and of rows of a factor, that form a unit.
+int32_t UnitOf(DataType type, bool isSparse)
+{
+    const int32_t block = kBlockSize / BytesOf(type) * (type == DataType::DT_INT4 || isSparse ? 2 : 1);
+    return std::max(kFractal, block);
 }
 
 bool IsInUnifiedBuffer(TPosition position)
@@ -118,20 +132,21 @@ bool MatmulApiTilingBase::ChooseParts()
 /// The largest block whose sums fit L0C and whose factors fit half of L0A and L0B; square blocks move least.
 bool MatmulApiTilingBase::ChooseBase()
 {
-    const int32_t size = BytesOf(a_.dataType);
-    const int32_t unitK = std::max(kFractal, kBlockSize / size);
+    const int32_t unitK = UnitOf(a_.dataType, isSparse_);
+    const int32_t unitN = a_.dataType == DataType::DT_INT4 ? unitK : kFractal;  // squares of 64 columns
     const int32_t wholeM = opforge::twin::RoundUp(tiling_.singleCoreM, kFractal);
-    const int32_t wholeN = opforge::twin::RoundUp(tiling_.singleCoreN, std::max(kFractal, kBlockSize / size));
+    const int32_t wholeN = opforge::twin::RoundUp(tiling_.singleCoreN, UnitOf(a_.dataType, false));
     const int64_t sums = l0cLimit_ / (hasDoubleSums_ ? 2 : 1);
     const bool isLocal = IsInUnifiedBuffer(c_.pos);
     double best = -1.0;
     for (int32_t m = kFractal; m <= std::min(wholeM, kMostBase); m += kFractal) {
         const int32_t baseM = fixedBase_.m > 0 ? fixedBase_.m : m;
-        for (int32_t n = kFractal; n <= std::min(wholeN, kMostBase); n += kFractal) {
+        for (int32_t n = unitN; n <= std::min(wholeN, kMostBase); n += unitN) {
             const int32_t baseN = fixedBase_.n > 0 ? fixedBase_.n : n;
             const int64_t area = int64_t{baseM} * baseN;
             const bool fits = area * kSumBytes <= sums && (!isLocal || area * BytesOf(c_.dataType) <= ubLimit_) &&
-                              int64_t{baseM} * unitK * size <= l0aBytes_ && int64_t{baseN} * unitK * size <= l0bBytes_;
+                              BytesOf(a_.dataType, int64_t{baseM} * unitK) <= l0aBytes_ &&
+                              BytesOf(b_.dataType, int64_t{baseN} * unitK, isSparse_) <= l0bBytes_;
             const bool isInRange = baseM == Limited(baseM, leastBase_.m, mostBase_.m) &&
                                    baseN == Limited(baseN, leastBase_.n, mostBase_.n);
             // Blocks that do not divide the part compute padding.
@@ -149,7 +164,10 @@ bool MatmulApiTilingBase::ChooseBase()
     if (best < 0.0 || tiling_.baseM % kFractal != 0 || tiling_.baseN % kFractal != 0) {
         return false;
     }
-    const int64_t mostK = std::min(l0aBytes_ / tiling_.baseM, l0bBytes_ / tiling_.baseN) / (int64_t{2} * size);
+    // A unit of k in L0, of which there are two buffers.
+    const int64_t unitA = 2 * BytesOf(a_.dataType, int64_t{tiling_.baseM} * unitK);
+    const int64_t unitB = 2 * BytesOf(b_.dataType, int64_t{tiling_.baseN} * unitK, isSparse_);
+    const int64_t mostK = std::min(l0aBytes_ / unitA, l0bBytes_ / unitB) * unitK;
     int32_t baseK =
         fixedBase_.k > 0 ? fixedBase_.k : static_cast<int32_t>(opforge::twin::RoundDown<int64_t>(mostK, unitK));
     baseK = std::min(baseK, opforge::twin::RoundUp(tiling_.singleCoreK, unitK));
@@ -160,10 +178,12 @@ bool MatmulApiTilingBase::ChooseBase()
 /// As many blocks of k in L1 as fit twice.
 void MatmulApiTilingBase::ChooseBlocks()
 {
-    const int64_t unit = std::max(kFractal, kBlockSize / BytesOf(a_.dataType));
+    const int64_t unit = UnitOf(a_.dataType, isSparse_);
     const int64_t depth = opforge::twin::RoundUp<int64_t>(tiling_.baseK, unit);
-    const int64_t left = opforge::twin::RoundUp<int64_t>(tiling_.baseM, unit) * depth * BytesOf(a_.dataType);
-    const int64_t right = opforge::twin::RoundUp<int64_t>(tiling_.baseN, unit) * depth * BytesOf(b_.dataType);
+    const int64_t left = BytesOf(a_.dataType, opforge::twin::RoundUp<int64_t>(tiling_.baseM, unit) * depth);
+    const int64_t factor =
+        BytesOf(b_.dataType, opforge::twin::RoundUp<int64_t>(tiling_.baseN, unit) * depth, isSparse_);
+    const int64_t right = isSparse_ ? factor + factor / 4 : factor;  // with the indices
     const int64_t bias = hasBias_ ? int64_t{tiling_.baseN} * kSumBytes : 0;
     const int64_t leftShare = a_.pos == TPosition::TSCM ? 0 : left;
     const int64_t rightShare = b_.pos == TPosition::TSCM ? 0 : right;
@@ -179,10 +199,8 @@ void MatmulApiTilingBase::ChooseBlocks()
     tiling_.stepKb = step;
     tiling_.depthA1 = buffers * step;
     tiling_.depthB1 = buffers * step;
-    const int64_t halfA = int64_t{2} * tiling_.baseM * tiling_.baseK * BytesOf(a_.dataType);
-    const int64_t halfB = int64_t{2} * tiling_.baseN * tiling_.baseK * BytesOf(b_.dataType);
-    tiling_.dbL0A = halfA <= l0aBytes_ ? 2 : 1;
-    tiling_.dbL0B = halfB <= l0bBytes_ ? 2 : 1;
+    tiling_.dbL0A = 2 * BytesOf(a_.dataType, int64_t{tiling_.baseM} * tiling_.baseK) <= l0aBytes_ ? 2 : 1;
+    tiling_.dbL0B = 2 * BytesOf(b_.dataType, int64_t{tiling_.baseN} * tiling_.baseK, isSparse_) <= l0bBytes_ ? 2 : 1;
     tiling_.dbL0C = hasDoubleSums_ ? 2 : 1;
     tiling_.isBias = hasBias_ ? 1 : 0;
     tiling_.iterateOrder = traverse_ == MatrixTraverse::FIRSTN ? 1 : 0;
@@ -196,14 +214,16 @@ void MatmulApiTilingBase::ChooseBlocks()
 
 bool MatmulApiTilingBase::Choose()
 {
-    const bool isKnown = IsFactor(a_.dataType) && BytesOf(a_.dataType) == BytesOf(b_.dataType);
+    const bool isKnown = IsFactor(a_.dataType) && BytesOf(a_.dataType) == BytesOf(b_.dataType) &&
+                         (a_.dataType == DataType::DT_INT4) == (b_.dataType == DataType::DT_INT4) &&
+                         (!isSparse_ || a_.dataType == DataType::DT_INT8);
     if (!isKnown || !ChooseParts() || !ChooseBase()) {
         return false;
     }
     ChooseBlocks();
     return tiling_.shareL1Size <= l1Limit_ &&
-           int64_t{tiling_.baseM} * tiling_.baseK * BytesOf(a_.dataType) <= l0aBytes_ &&
-           int64_t{tiling_.baseN} * tiling_.baseK * BytesOf(b_.dataType) <= l0bBytes_;
+           BytesOf(a_.dataType, int64_t{tiling_.baseM} * tiling_.baseK) <= l0aBytes_ &&
+           BytesOf(b_.dataType, int64_t{tiling_.baseN} * tiling_.baseK, isSparse_) <= l0bBytes_;
 }
 
 }  // namespace matmul_tiling

@@ -222,7 +222,8 @@ void MatmulApiTilingBase::SetMatmulConfigParams(const MatmulConfigParams& config
 
 int32_t MatmulApiTilingBase::SetSparse(bool isSparseIn)
 {
-    return Checked(!isSparseIn);
+    isSparse_ = isSparseIn;
+    return 0;
 }
 
 int64_t MatmulApiTilingBase::GetTiling(AscendC::tiling::TCubeTiling& tiling)

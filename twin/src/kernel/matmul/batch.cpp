@@ -38,9 +38,9 @@ BatchPlace PlaceOf(LayoutMode layout, const Axes& axes, int64_t rows, int64_t co
 void Advance(MatmulOperand& operand, int64_t elements)
 {
     if (operand.place == MatmulPlace::kGlobal) {
-        operand.global.address += static_cast<uint64_t>(elements * operand.size);
+        operand.global.address += static_cast<uint64_t>(elements * operand.size / operand.packed);
     } else {
-        operand.local.address += elements * operand.size;
+        operand.local.address += elements * operand.size / operand.packed;
     }
 }
 

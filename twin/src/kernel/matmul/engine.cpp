@@ -41,10 +41,10 @@ MatmulBuffers& BuffersOf(Block& block)
     return *block.matmul;
 }
 
-/// The number of columns that a product computes: transposed squares of int8_t have 32.
+/// The number of columns that a product computes: transposed squares of int8_t have 32, those of int4b_t have 64.
 int64_t ComputedColumns(const MatmulJob& job, int64_t columns)
 {
-    return job.b.size == 1 && !job.b.isTransposed ? RoundUp<int64_t>(columns, kBlockBytes) : columns;
+    return job.b.size == 1 && !job.b.isTransposed ? RoundUp<int64_t>(columns, ElementsOfBlock(job.b)) : columns;
 }
 
 int64_t TileBytes(const MatmulJob& job)
@@ -63,8 +63,8 @@ public:
           call_(call),
           buffers_(buffers),
           object_(buffers.objects[job.object]),
-          left_(block, job, Factor::Side::kLeft, object_.a1, call),
-          right_(block, job, Factor::Side::kRight, object_.b1, call),
+          left_(block, job, Factor::Side::kLeft, object_.a1, {}, call),
+          right_(block, job, Factor::Side::kRight, object_.b1, object_.indices, call),
           kBlocks_(CeilDiv<int64_t>(job.singleK, tiling_.baseK))
     {
     }
@@ -241,10 +241,10 @@ private:
             const bool isWide = job_.a.size == 4 && job_.a.isTransposed;
             // A single row would make the left factor a plain vector.
             const int64_t rows = tile.rows == 1 ? kFractalRows : tile.rows;
-            Multiply(
-                sums, a2, b2, startsAtBias ? &bias : nullptr,
-                {rows, ComputedColumns(job_, tile.columns), depth, 0, isWide, startsAtBias, isFirst && !startsAtBias},
-                call_);
+            Multiply(sums, a2, b2, startsAtBias ? &bias : nullptr,
+                     {rows, ComputedColumns(job_, tile.columns), depth, 0, isWide, startsAtBias,
+                      isFirst && !startsAtBias, job_.b.isSparse},
+                     call_);
             if (!isFirst || kBlocks_ > 1) {
                 block_.ordering.PassBarrier(Pipe::kCube);
             }
@@ -315,7 +315,7 @@ private:
 
     int64_t FractalColumnsOfC() const { return StoredColumns(job_.config.isEnableChannelSplit, job_.c.size); }
 
-    bool HasIntegers() const { return job_.a.dtype == Dtype::kInt8; }
+    bool HasIntegers() const { return job_.a.dtype == Dtype::kInt8 || job_.a.dtype == Dtype::kInt4; }
 
     /// Adds the scales of the columns to a store; they are read before.
     ProductStore Scaled(ProductStore store, const MatmulTile& tile)
@@ -448,16 +448,19 @@ void RequireTiling(Block& block, const MatmulJob& job, const Call& call)
             Text("baseM, baseN, baseK are ", t.baseM, ", ", t.baseN, ", ", t.baseK,
                  ", expected positive numbers, baseM and baseN multiples of 16"));
     const bool isStraight = !job.a.isTransposed && job.b.isTransposed;
-    const int64_t unit = isStraight ? kBlockBytes / job.a.size : std::max<int64_t>(16, kBlockBytes / job.a.size);
+    const int64_t wide = std::max(ElementsOfBlock(job.a), ElementsOfBlock(job.b));
+    const int64_t unit = isStraight ? wide : std::max(int64_t{16}, wide);
     require(t.baseK % unit == 0, Text("baseK is ", t.baseK, ", expected a multiple of ", unit));
+    require(job.a.dtype != Dtype::kInt4 || job.b.isTransposed || t.baseN % wide == 0,
+            Text("baseN is ", t.baseN, ", expected a multiple of ", wide, " for int4b_t without transposition"));
     require(t.depthA1 > 0 && t.depthB1 > 0 && t.stepM > 0 && t.stepN > 0 && t.stepKa > 0 && t.stepKb > 0,
             Text("depthA1, depthB1, stepM, stepN, stepKa, stepKb are ", t.depthA1, ", ", t.depthB1, ", ", t.stepM, ", ",
                  t.stepN, ", ", t.stepKa, ", ", t.stepKb, ", expected positive numbers"));
     require(t.depthA1 % (t.stepM * t.stepKa) == 0 && t.depthB1 % (t.stepN * t.stepKb) == 0,
             Text("depthA1 is ", t.depthA1, " and depthB1 ", t.depthB1, ", expected multiples of stepM * stepKa = ",
                  t.stepM * t.stepKa, " and stepN * stepKb = ", t.stepN * t.stepKb));
-    const int64_t left = int64_t{t.baseM} * t.baseK * job.a.size * (t.dbL0A == 2 ? 2 : 1);
-    const int64_t right = int64_t{t.baseN} * t.baseK * job.b.size * (t.dbL0B == 2 ? 2 : 1);
+    const int64_t left = int64_t{t.baseM} * t.baseK * job.a.size / job.a.packed * (t.dbL0A == 2 ? 2 : 1);
+    const int64_t right = int64_t{t.baseN} * t.baseK * job.b.size / job.b.packed * (t.dbL0B == 2 ? 2 : 1);
     const int64_t sums = TileBytes(job) * (t.dbL0C == 2 ? 2 : 1);
     const SocFigures& soc = block.launch.soc;
     require(left <= soc.l0aBytes, Text("baseM * baseK * dbL0A takes ", left, " bytes, L0A has ", soc.l0aBytes));
@@ -479,6 +482,9 @@ void ReserveBuffers(Block& block, const MatmulJob& job, const Call& call)
     }
     if (job.b.place != MatmulPlace::kL1) {
         Reserve(block, object.b1, TPosition::B1, Factor::BytesInL1(job, Factor::Side::kRight), call);
+    }
+    if (job.b.isSparse) {
+        Reserve(block, object.indices, TPosition::B1, Factor::BytesInL1(job, Factor::Side::kRight) / 4, call);
     }
     if (job.bias.place != MatmulPlace::kNone) {
         Reserve(block, buffers.c2, TPosition::C2, kBiasTableBytes, call);

@@ -14,6 +14,7 @@ struct MatmulBuffers {
     struct Object {
         LocalView a1;
         LocalView b1;
+        LocalView indices;  ///< of a sparse right factor
         LocalView c1;
         LocalView co1;
     };

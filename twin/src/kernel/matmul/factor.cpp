@@ -14,6 +14,8 @@ using AscendC::HardEvent;
 
 constexpr int64_t kRowLimit = 16384;    // nValue of a DataCopy to fractals
 constexpr int64_t kPitchLimit = 65535;  // srcDValue and dValue
+constexpr int64_t kBytesPerIndexByte = 4;
+constexpr int64_t kIndexFractalBytes = kFractalBytes / kBytesPerIndexByte;
 
 int64_t BlockOfK(const MatmulJob& job)
 {
@@ -21,9 +23,15 @@ int64_t BlockOfK(const MatmulJob& job)
 }
 
 /// Rows and columns of a block in L1 are padded to whole fractals and to whole squares.
-int64_t PadTo(int64_t size)
+int64_t PadTo(const MatmulOperand& operand)
 {
-    return std::max(kFractalRows, kBlockBytes / size);
+    return std::max(kFractalRows, ElementsOfBlock(operand));
+}
+
+/// Bytes of a part of a row.
+int64_t RowBytes(const MatmulOperand& operand, int64_t elements)
+{
+    return CeilDiv<int64_t>(elements, operand.packed) * operand.size;
 }
 
 }  // namespace
@@ -46,11 +54,11 @@ int64_t Factor::BytesInL1(const MatmulJob& job, Side side)
     const int64_t steps = isLeft ? int64_t{tiling.stepM} * tiling.stepKa : int64_t{tiling.stepN} * tiling.stepKb;
     const int64_t k = int64_t{tiling.baseK} * (isLeft ? tiling.stepKa : tiling.stepKb);
     const int64_t slots = std::max<int64_t>(1, (isLeft ? tiling.depthA1 : tiling.depthB1) / steps);
-    return slots * RoundUp<int64_t>(outer, PadTo(operand.size)) * RoundUp<int64_t>(k, PadTo(operand.size)) *
-           operand.size;
+    return slots * RoundUp<int64_t>(outer, PadTo(operand)) * RowBytes(operand, RoundUp<int64_t>(k, PadTo(operand)));
 }
 
-Factor::Factor(Block& block, const MatmulJob& job, Side side, const LocalView& l1, const Call& call)
+Factor::Factor(Block& block, const MatmulJob& job, Side side, const LocalView& l1, const LocalView& indices,
+               const Call& call)
     : block_(block),
       job_(job),
       side_(side),
@@ -58,6 +66,7 @@ Factor::Factor(Block& block, const MatmulJob& job, Side side, const LocalView& l
       call_(call),
       kIsInner_((side == Side::kLeft) != operand_.isTransposed),
       l1_(l1),
+      indices_(indices),
       loadedId_(side == Side::kLeft ? 0 : 1),
       freedId_(loadedId_)
 {
@@ -74,8 +83,8 @@ Factor::Factor(Block& block, const MatmulJob& job, Side side, const LocalView& l
     pitch_ = given != 0 ? given : kIsInner_ ? orgK : orgOuter;
     const int64_t rows = isLeft ? job.rowsA : job.rowsB;
     orgRows_ = rows != 0 ? rows : kIsInner_ ? orgOuter : orgK;
-    const int64_t pad = PadTo(operand_.size);
-    slotBytes_ = RoundUp<int64_t>(outerStep_, pad) * RoundUp<int64_t>(kStep_, pad) * operand_.size;
+    const int64_t pad = PadTo(operand_);
+    slotBytes_ = RoundUp<int64_t>(outerStep_, pad) * RowBytes(operand_, RoundUp<int64_t>(kStep_, pad));
     if (operand_.place == MatmulPlace::kL1) {
         // The tensor of the kernel has the whole factor.
         tilesPerStep_ = CeilDiv<int64_t>(single_, isLeft ? tiling.baseM : tiling.baseN);
@@ -106,6 +115,17 @@ LocalView Factor::ViewOf(const Slot& slot) const
     return Part(l1_, (&slot - slots_.data()) * slotBytes_, operand_.dtype, operand_.size);
 }
 
+LocalView Factor::IndicesOf(const Slot& slot) const
+{
+    return Part(indices_, (&slot - slots_.data()) * slotBytes_ / kBytesPerIndexByte, Dtype::kUint8, 1);
+}
+
+int64_t Factor::RowsInL1(int64_t rows) const
+{
+    const bool hasSquares = operand_.dtype == Dtype::kInt4 && !kIsInner_;
+    return RoundUp<int64_t>(rows, hasSquares ? ElementsOfBlock(operand_) : kFractalRows);
+}
+
 Factor::Slot* Factor::Find(int64_t outerTile, int64_t kBlock)
 {
     for (Slot& slot : slots_) {
@@ -126,7 +146,11 @@ Factor::Slot& Factor::Load(int64_t outerTile, int64_t kBlock)
     slot.outerGroup = outerTile / tilesPerStep_;
     slot.kGroup = kBlock / kBlocksPerStep_;
     slot.used = ++uses_;
-    CopyIn(ViewOf(slot), GroupRange(slot.outerGroup, slot.kGroup), slot.outerGroup, slot.kGroup);
+    const FactorRange range = GroupRange(slot.outerGroup, slot.kGroup);
+    CopyIn(ViewOf(slot), range, slot.outerGroup, slot.kGroup);
+    if (operand_.isSparse) {
+        CopyIndices(IndicesOf(slot), range);
+    }
     Set(loaded_, loadedId_, call_);
     slot.isPending = true;
     return slot;
@@ -156,30 +180,37 @@ void Factor::CopyRows(const LocalView& dst, int64_t row, int64_t rows, int64_t c
     GlobalView src = operand_.global;
     src.dtype = operand_.dtype;
     src.size = operand_.size;
-    const auto size = static_cast<uint64_t>(operand_.size);
-    src.address += static_cast<uint64_t>(row * pitch_ + column) * size;
-    const int64_t height = RoundUp<int64_t>(rows, kFractalRows);
-    const bool isWide = pitch_ > kPitchLimit;
+    const char* const name = side_ == Side::kLeft ? "A" : "B";
+    if (pitch_ % operand_.packed != 0 || column % operand_.packed != 0) {
+        block_.Fail("matmul_shape", Pipe::kMte2, call_,
+                    Text("rows of ", name, " have ", pitch_, " elements, of which a block starts at ", column,
+                         ", expected even numbers for ", operand_.isSparse ? "a sparse factor" : "int4b_t"));
+    }
+    const int64_t pitchBytes = RowBytes(operand_, pitch_);
+    src.address += static_cast<uint64_t>(row * pitchBytes + RowBytes(operand_, column));
+    const int64_t height = RowsInL1(rows);
+    const int64_t width = CeilDiv<int64_t>(columns, operand_.packed);
+    const int64_t pitch = pitch_ / operand_.packed;
+    const bool isWide = pitch > kPitchLimit;
     if (isWide && !job_.config.intrinsicsCheck) {
         block_.Fail("matmul_shape", Pipe::kMte2, call_,
-                    Text("rows of ", side_ == Side::kLeft ? "A" : "B", " in global memory have ", pitch_,
-                         " elements, expected at most ", kPitchLimit,
-                         "; set intrinsicsCheck in the MatmulConfig for longer rows"));
+                    Text("rows of ", name, " in global memory have ", pitch_, " elements, expected at most ",
+                         kPitchLimit, "; set intrinsicsCheck in the MatmulConfig for longer rows"));
     }
     const int64_t most = isWide ? 1 : kRowLimit;
     for (int64_t done = 0; done < rows; done += most) {
         const int64_t count = std::min(most, rows - done);
         CopyInNz(Part(dst, done * kBlockBytes, operand_.dtype, operand_.size), src,
-                 {1, count, columns, 0, isWide ? columns : pitch_, height, 1, 0}, call_);
-        src.address += static_cast<uint64_t>(count * pitch_) * size;
+                 {1, count, width, 0, isWide ? width : pitch, height, 1, 0}, call_);
+        src.address += static_cast<uint64_t>(count * pitchBytes);
     }
 }
 
 void Factor::CopyFractals(const LocalView& dst, int64_t row, int64_t rows, int64_t column, int64_t columns)
 {
-    const int64_t c0 = kBlockBytes / operand_.size;
+    const int64_t c0 = ElementsOfBlock(operand_);
     const int64_t storedRows = RoundUp<int64_t>(orgRows_, kFractalRows);
-    const int64_t height = RoundUp<int64_t>(rows, kFractalRows);
+    const int64_t height = RowsInL1(rows);
     if (column % c0 != 0) {
         block_.Fail(
             "matmul_shape", Pipe::kMte2, call_,
@@ -193,6 +224,21 @@ void Factor::CopyFractals(const LocalView& dst, int64_t row, int64_t rows, int64
     kernel::CopyIn(dst, src,
                    {CeilDiv<int64_t>(columns, c0), copied * kBlockBytes, (storedRows - copied) * kBlockBytes,
                     (height - copied) * kBlockBytes},
+                   nullptr, call_);
+}
+
+void Factor::CopyIndices(const LocalView& dst, const FactorRange& range)
+{
+    GlobalView src = job_.sparseIndex;
+    src.dtype = Dtype::kUint8;
+    src.size = 1;
+    const int64_t allFractals = CeilDiv<int64_t>(orgRows_, kFractalRows);
+    const int64_t fractals = CeilDiv<int64_t>(range.outerCount, kFractalRows);
+    const int64_t first = range.k / ElementsOfBlock(operand_) * allFractals + range.outer / kFractalRows;
+    src.address += static_cast<uint64_t>(first * kIndexFractalBytes);
+    kernel::CopyIn(dst, src,
+                   {CeilDiv<int64_t>(range.kCount, ElementsOfBlock(operand_)), fractals * kIndexFractalBytes,
+                    (allFractals - fractals) * kIndexFractalBytes, 0},
                    nullptr, call_);
 }
 
@@ -234,28 +280,58 @@ void Factor::CopyIn(const LocalView& dst, const FactorRange& range, int64_t oute
     }
 }
 
+void Factor::LoadStraight(const LocalView& dst, const LocalView& src, int64_t rows, int64_t outer, int64_t k,
+                          int64_t fractals, int64_t blocks)
+{
+    for (int64_t block = 0; block < blocks; ++block) {
+        const int64_t first = (k + block) * (rows / kFractalRows) + outer / kFractalRows;
+        const LocalView to = Part(dst, block * fractals * kFractalBytes, operand_.dtype, operand_.size);
+        const LocalView from = Part(src, first * kFractalBytes, operand_.dtype, operand_.size);
+        if (operand_.isSparse) {
+            const LocalView indices = Part(IndicesOf(*current_), first * kIndexFractalBytes, Dtype::kUint8, 1);
+            LoadSparse(to, from, indices, 0, fractals, call_);
+        } else {
+            LoadFractals(to, from, {0, fractals, 1, 0, 0, false}, call_);
+        }
+    }
+}
+
+void Factor::LoadSquares(const LocalView& dst, const LocalView& src, int64_t rows, const FactorRange& inBlock)
+{
+    const int64_t edge = ElementsOfBlock(operand_);
+    const int64_t pieces = edge / kFractalRows;  // fractals of a square
+    const int64_t squares = CeilDiv<int64_t>(inBlock.outerCount, edge);
+    const int64_t pitch = rows / edge;  // squares in a column of L1
+    for (int64_t block = 0; block < CeilDiv<int64_t>(inBlock.kCount, edge); ++block) {
+        const int64_t first = inBlock.outer / edge * pitch + inBlock.k / edge + block;
+        LoadFractals(Part(dst, block * squares * pieces * kFractalBytes, operand_.dtype, operand_.size), src,
+                     {first, squares, pitch, pieces - 1, 0, true, true}, call_);
+    }
+}
+
 void Factor::LoadL0(const LocalView& dst, const FactorRange& range)
 {
     const FactorRange group = GroupRange(current_->outerGroup, current_->kGroup);
-    const int64_t c0 = kBlockBytes / operand_.size;
-    const int64_t rows = RoundUp<int64_t>(kIsInner_ ? group.outerCount : group.kCount, kFractalRows);
+    const int64_t c0 = ElementsOfBlock(operand_);
+    const int64_t rows = RowsInL1(kIsInner_ ? group.outerCount : group.kCount);
     const int64_t columns = RoundUp<int64_t>(kIsInner_ ? group.kCount : group.outerCount, c0);
     const int64_t outer = range.outer - group.outer;
     const int64_t k = range.k - group.k;
     const LocalView src = Part(ViewOf(*current_), 0, operand_.dtype, operand_.size);
     if (side_ == Side::kRight && kIsInner_) {  // L1 holds the fractals of L0B
-        const int64_t fractals = CeilDiv<int64_t>(range.outerCount, kFractalRows);
-        for (int64_t block = 0; block < CeilDiv<int64_t>(range.kCount, c0); ++block) {
-            const int64_t from = (k / c0 + block) * rows * kBlockBytes + outer * kBlockBytes;
-            LoadFractals(Part(dst, block * fractals * kFractalBytes, operand_.dtype, operand_.size),
-                         Part(src, from, operand_.dtype, operand_.size), {0, fractals, 1, 0, 0, false}, call_);
-        }
+        LoadStraight(dst, src, rows, outer, k / c0, CeilDiv<int64_t>(range.outerCount, kFractalRows),
+                     CeilDiv<int64_t>(range.kCount, c0));
+        return;
+    }
+    if (operand_.packed != 1 && !kIsInner_) {
+        LoadSquares(dst, src, rows, {outer, range.outerCount, k, range.kCount});
         return;
     }
     const bool isTransposed = side_ == Side::kLeft && !kIsInner_;
     if (kIsInner_) {
         LoadWindow(dst, src,
-                   {rows, columns, outer, range.outerCount, k, RoundUp<int64_t>(range.kCount, c0), isTransposed},
+                   {rows, columns / operand_.packed, outer, range.outerCount, k / operand_.packed,
+                    RoundUp<int64_t>(range.kCount, c0) / operand_.packed, isTransposed},
                    call_);
     } else {
         LoadWindow(dst, src,

@@ -24,7 +24,9 @@ public:
     /// Bytes of L1 that the blocks of a factor take.
     static int64_t BytesInL1(const MatmulJob& job, Side side);
 
-    Factor(Block& block, const MatmulJob& job, Side side, const LocalView& l1, const Call& call);
+    /// `indices`: the memory in L1 for the indices of a sparse factor, a quarter of that of the blocks.
+    Factor(Block& block, const MatmulJob& job, Side side, const LocalView& l1, const LocalView& indices,
+           const Call& call);
 
     /// Loads the block of L1 that has tile `outerTile` and base block `kBlock`, if it is not there.
     void Require(int64_t outerTile, int64_t kBlock);
@@ -47,8 +49,18 @@ private:
     void CopyIn(const LocalView& dst, const FactorRange& range, int64_t outerGroup, int64_t kGroup);
     void CopyRows(const LocalView& dst, int64_t row, int64_t rows, int64_t column, int64_t columns);
     void CopyFractals(const LocalView& dst, int64_t row, int64_t rows, int64_t column, int64_t columns);
+    /// Copies the indices of a block of a sparse factor to L1.
+    void CopyIndices(const LocalView& dst, const FactorRange& range);
+    /// Loads the fractals of a right factor whose rows have k; `dst` has `fractals` of them for each 32 bytes of k.
+    void LoadStraight(const LocalView& dst, const LocalView& src, int64_t rows, int64_t outer, int64_t k,
+                      int64_t fractals, int64_t blocks);
+    /// Loads squares of int4b_t to L0B, and transposes them.
+    void LoadSquares(const LocalView& dst, const LocalView& src, int64_t rows, const FactorRange& inBlock);
+    /// Rows of a block in L1, with padding.
+    int64_t RowsInL1(int64_t rows) const;
     void FillScalar(const LocalView& dst, int64_t bytes);
     LocalView ViewOf(const Slot& slot) const;
+    LocalView IndicesOf(const Slot& slot) const;
 
     Block& block_;
     const MatmulJob& job_;
@@ -65,6 +77,7 @@ private:
     int64_t orgRows_;  ///< of the stored matrix
     int64_t slotBytes_;
     LocalView l1_;
+    LocalView indices_;
     std::vector<Slot> slots_;
     Slot* current_ = nullptr;
     uint64_t uses_ = 0;

@@ -139,6 +139,10 @@ void MatmulState::RequireOperands(const Call& call) const
              Text(job.a.place == MatmulPlace::kNone ? "SetTensorA" : "SetTensorB",
                   " was not called since the object was made or End was called; call it before the product"));
     }
+    if (job.b.isSparse && (job.sparseIndex.address == 0 || !computesHere_)) {
+        Fail("matmul_order", call,
+             "a sparse B needs SetSparseIndex before the product, in a kernel with ASCENDC_CUBE_ONLY");
+    }
     if (job.tiling.isBias == 0 && job.bias.place != MatmulPlace::kNone) {
         Fail("matmul_bias", call,
              "SetBias was called, but isBias of the tiling data is 0; call EnableBias(true) in the tiling function");
@@ -185,9 +189,9 @@ int64_t MatmulState::Stage(MatmulJob& part, const Call& call)
         }
         const bool isFractal = operand.format == CubeFormat::NZ;
         const int64_t bytes =
-            (isFractal ? RoundUp<int64_t>(rows, kFractalRows) * RoundUp<int64_t>(columns, kBlockBytes / operand.size)
+            (isFractal ? RoundUp<int64_t>(rows, kFractalRows) * RoundUp<int64_t>(columns, ElementsOfBlock(operand))
                        : rows * columns) *
-            operand.size;
+            operand.size / operand.packed;
         GlobalView place;
         place.address = workspace_ + block.position.blockIndex * static_cast<uint64_t>(StageBytes(block)) +
                         static_cast<uint64_t>(used);

@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_MATMUL_JOB_H
 #define OPFORGE_TWIN_KERNEL_MATMUL_JOB_H
 
+#include "opforge_twin/arithmetic.h"
 #include "opforge_twin/kernel/matmul/config.h"
 #include "opforge_twin/kernel/tensor.h"
 
@@ -17,6 +18,9 @@ struct MatmulOperand {
     bool isTransposed = false;
     Dtype dtype = Dtype::kOther;
     int32_t size = 1;  ///< bytes per element
+    /// Elements of a row in `size` bytes: 2 for int4b_t, and for a sparse right factor, which has two of four elements.
+    int32_t packed = 1;
+    bool isSparse = false;
     GlobalView global;
     LocalView local;
     uint64_t scalar = 0;
@@ -26,6 +30,12 @@ using MatmulCopyOut = void (*)(const __gm__ void* gm, const AscendC::LocalTensor
                                const void* dataCopyOutParams, const uint64_t tilingPtr, const uint64_t dataPtr);
 using MatmulCopyIn = void (*)(const AscendC::LocalTensor<int8_t>& matrix, const __gm__ void* gm, int row, int col,
                               int useRows, int useColumns, const uint64_t tilingPtr, const uint64_t dataPtr);
+
+/// The elements in a block of 32 bytes of a row.
+constexpr int64_t ElementsOfBlock(const MatmulOperand& operand)
+{
+    return opforge::twin::kBlockBytes / operand.size * operand.packed;
+}
 
 /// The base blocks of C that a product computes.
 enum class MatmulTriangle : uint8_t { kWhole, kUpper, kLower };
@@ -59,6 +69,7 @@ struct MatmulJob {
     MatmulQuant quant = MatmulQuant::kNone;
     uint64_t quantScalar = 0;
     GlobalView quantVector;
+    GlobalView sparseIndex;  ///< its fractals have 16 rows of 8 bytes
     uint8_t atomic = 0;
     bool isSequential = false;
     bool accumulates = false;  ///< on the tile that is in L0C

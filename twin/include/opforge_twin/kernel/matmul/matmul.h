@@ -28,6 +28,16 @@ struct MatmulType {
     constexpr static TPosition srcPos = SRCPOS;
 };
 
+/// A right factor with two of four elements of k, and the position of its indices.
+template <TPosition POSITION, TPosition INDEX_POSITION, CubeFormat FORMAT, typename TYPE, bool ISTRANS = false,
+          LayoutMode LAYOUT = LayoutMode::NONE, bool IBSHARE = false>
+struct SparseMatmulType : MatmulType<POSITION, FORMAT, TYPE, ISTRANS, LAYOUT, IBSHARE> {
+    static_assert(POSITION == TPosition::GM && INDEX_POSITION == TPosition::GM && std::is_same_v<TYPE, int8_t> &&
+                      ISTRANS && LAYOUT == LayoutMode::NONE && !IBSHARE,
+                  "SparseMatmulType: Ascend 910B has int8_t in GM with ISTRANS, without LAYOUT and IBSHARE");
+    constexpr static TPosition indexPosition = INDEX_POSITION;
+};
+
 /// The fields that a DataCopyOut callback receives.
 struct DataCopyOutParams {
     uint16_t cBurstNum = 0;
@@ -51,7 +61,7 @@ struct MatmulCallBackFunc {
 /// The type of the sums in L0C.
 template <typename T>
 struct GetMmDstType {
-    using Type = std::conditional_t<std::is_same_v<T, int8_t>, int32_t, float>;
+    using Type = std::conditional_t<std::is_same_v<T, int8_t> || std::is_same_v<T, int4b_t>, int32_t, float>;
 };
 
 namespace Impl {
@@ -79,6 +89,11 @@ using Impl::Detail::MatmulPolicy;
 
 namespace opforge::twin::kernel {
 
+template <class Type, typename = void>
+inline constexpr bool kIsSparseFactor = false;
+template <class Type>
+inline constexpr bool kIsSparseFactor<Type, std::void_t<decltype(Type::indexPosition)>> = true;
+
 template <class Type>
 constexpr MatmulOperand OperandOf()
 {
@@ -88,6 +103,8 @@ constexpr MatmulOperand OperandOf()
     operand.isTransposed = Type::isTrans;
     operand.dtype = DtypeOf<typename Type::T>();
     operand.size = sizeof(typename Type::T);
+    operand.isSparse = kIsSparseFactor<Type>;
+    operand.packed = kIsInt4<typename Type::T> || operand.isSparse ? 2 : 1;
     return operand;
 }
 
@@ -142,8 +159,10 @@ class MatmulObject {
     using SrcBT = typename B_TYPE::T;
     using DstT = typename C_TYPE::T;
     using BiasT = typename BIAS_TYPE::T;
-    static_assert(kIsAnyOf<SrcAT, half, bfloat16_t, float, int8_t> && sizeof(SrcAT) == sizeof(SrcBT),
-                  "Matmul: the twin has A and B of half, bfloat16_t, float or int8_t");
+    static_assert(kIsAnyOf<SrcAT, half, bfloat16_t, float, int8_t, AscendC::int4b_t> &&
+                      sizeof(SrcAT) == sizeof(SrcBT) && kIsInt4<SrcAT> == kIsInt4<SrcBT>,
+                  "Matmul: the twin has A and B of half, bfloat16_t, float, int8_t or int4b_t");
+    static_assert(!(kIsInt4<SrcAT> && A_TYPE::isTrans), "Matmul: A of int4b_t cannot be transposed");
     static_assert(kIsAnyOf<DstT, half, bfloat16_t, float, int32_t, int8_t>,
                   "Matmul: the twin has C of half, bfloat16_t, float, int32_t or int8_t");
 
@@ -378,11 +397,11 @@ public:
         return Result(state_.NextBatch(batchA, batchB, {"Matmul::GetBatchC", Here()}));
     }
     template <typename T>
-    void SetSparseIndex(const AscendC::GlobalTensor<T>& /*indexGlobal*/)
+    void SetSparseIndex(const AscendC::GlobalTensor<T>& indexGlobal)
     {
-        static_assert(sizeof(T) == 0,
-                      "SetSparseIndex: the twin does not model sparse factors of Matmul; "
-                      "use LoadDataWithSparse and MmadWithSparse");
+        static_assert(kIsAnyOf<T, uint8_t, int8_t> && kIsSparseFactor<B_TYPE>,
+                      "SetSparseIndex: the index has uint8_t, and B is a SparseMatmulType");
+        state_.job.sparseIndex = indexGlobal.View();
     }
     OPFORGE_API void WaitIterateAll() { state_.AwaitAll({"Matmul::WaitIterateAll", Here()}); }
     OPFORGE_API void WaitIterateBatch() { state_.AwaitAll({"Matmul::WaitIterateBatch", Here()}); }
