@@ -51,7 +51,7 @@ REFUSED = {
     "CreateCubeResGroup<0, float, Back, int32_t>(n, 0, 1, 1, x);": (
         "CreateCubeResGroup: the twin does not model groups of cube cores"
     ),
-    "Product mm; mm.SetSparseIndex(GlobalTensor<uint8_t>());": "SetSparseIndex: the index has uint8_t, and B is a Sparse",
+    "Product mm; mm.SetSparseIndex(GlobalTensor<uint8_t>());": "SetSparseIndex: the index has uint8_t",
     "AippParams<uint8_t> params;": "AippParams: the twin does not model images",
     "LoadImageToLocalParams params(0, 0);": "LoadImageToLocalParams: the twin does not model images",
     "Clamp(f, f, 0.0f, 1.0f, 64);": "Clamp: Ascend 910B does not have it; use ClampMin and ClampMax",
