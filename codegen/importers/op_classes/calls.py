@@ -210,17 +210,25 @@ class Walker:
         if changed is not None and changed.type != "lambda_expression":
             self._note(node, "a change of a variable in a statement is not read")
         elif changed is None:
+            end = 0
             for call in nodes(node, "call_expression"):
-                self._forget_arguments(call, is_read=node.type != "declaration")
+                # The arguments of a call contain those of the calls inside.
+                if call.start_byte >= end and self._forget_arguments(call, is_read=node.type != "declaration"):
+                    end = call.end_byte
 
-    def _forget_arguments(self, call: Node, *, is_read: bool) -> None:
-        """Make the variables unknown that a call inside a statement may change: of functions that are not read."""
+    def _forget_arguments(self, call: Node, *, is_read: bool) -> bool:
+        """Make the variables unknown that a call inside a statement may change; return whether it has arguments.
+
+        Calls of functions that are read change nothing here.
+        """
         function = call.child_by_field_name("function")
         if function is not None and function.type in {"identifier", "qualified_identifier"}:
             if not is_read or self._source.of(function) not in self._functions:
                 self._scope.forget(call.child_by_field_name("arguments"))
+                return True
         elif function is not None and call.parent is not None and call.parent.type == "init_declarator":
             self._scope.forget(function)  # an iterator or a pointer
+        return False
 
     def _other(self, chain: list[tuple[str, Value, Node]], base: str, node: Node, depth: int) -> None:
         """Interpret a call of a function, of a vector or of a configuration."""
