@@ -92,7 +92,7 @@ def test_sums_of_int4_are_exact(kernels, transposed, m, n, k):
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(256, 320, 1024), (100, 70, 6)])
-def test_int4_with_the_chosen_tiling(kernels, choose, m, n, k):  # noqa: F811
+def test_int4_with_the_chosen_tiling(kernels, choose, m, n, k):  # noqa: F811  # a fixture
     a, b = quarters_of(m, n, k)
     status, fields, data = choose(m, n, k, "int4b_t", cores=3, bias=1)
     assert status == 0
@@ -128,7 +128,7 @@ def sparse_of(n, k):
     return b.reshape(n, k), values, np.ascontiguousarray(fractals).ravel()
 
 
-def _sparse(kernels, choose, m, n, k, name="sparse", **given):  # noqa: F811
+def _sparse(kernels, choose, m, n, k, name="sparse", **given):  # noqa: F811  # a fixture
     a = np.random.default_rng(m).integers(-128, 128, (m, k)).astype(np.int8)
     b, values, indices = sparse_of(n, k)
     status, fields, data = choose(m, n, k, "int8_t", transpose_b=1, sparse=1, **given)
@@ -140,7 +140,7 @@ def _sparse(kernels, choose, m, n, k, name="sparse", **given):  # noqa: F811
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(128, 768, 64), (40, 96, 640), (17, 33, 200)])
-def test_products_with_a_sparse_factor(kernels, choose, m, n, k):  # noqa: F811
+def test_products_with_a_sparse_factor(kernels, choose, m, n, k):  # noqa: F811  # a fixture
     report, c, expected = _sparse(kernels, choose, m, n, k, cores=2)
     assert report["findings"] == []
     np.testing.assert_array_equal(c, expected)
@@ -148,7 +148,7 @@ def test_products_with_a_sparse_factor(kernels, choose, m, n, k):  # noqa: F811
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
-def test_a_planted_mistake_with_a_sparse_factor_is_found(kernels, choose, record_planted, planted):  # noqa: F811
+def test_a_planted_mistake_with_a_sparse_factor_is_found(kernels, choose, record_planted, planted):  # noqa: F811  # a fixture
     report, _, _ = _sparse(kernels, choose, 32, 64, 128, planted.name)
     found = [finding for finding in report["findings"] if finding["kind"] == planted.kind]
     assert found, report["findings"]

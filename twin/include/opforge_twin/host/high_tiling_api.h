@@ -118,8 +118,13 @@ void FillUnPad(Tiling& tiling, const ge::Shape& shape)
 template <typename Tiling>
 void FillTranspose(Tiling& tiling, const ge::Shape& shape)
 {
-    OPFORGE_PUT(param0, static_cast<uint32_t>(shape.GetDim(0)))
-    OPFORGE_PUT(param1, static_cast<uint32_t>(shape.GetDim(1)))
+    const auto dim = [&](size_t axis) {
+        return axis < shape.GetDimNum() ? static_cast<uint32_t>(shape.GetDim(axis)) : 0U;
+    };
+    OPFORGE_PUT(param0, dim(0))
+    OPFORGE_PUT(param1, dim(1))
+    OPFORGE_PUT(param2, dim(2))
+    OPFORGE_PUT(param3, dim(3))
 }
 
 template <typename Tiling>

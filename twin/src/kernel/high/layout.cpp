@@ -84,13 +84,71 @@ void RemovePadding(Composite& run)
     run.Write(0, "dst", result);
 }
 
-/// Operands: dst, src. Sizes: rows, columns.
+constexpr int64_t kSide = 16;  // of a fractal
+
+/// The element of a matrix of `rows` in fractals.
+int64_t InFractals(int64_t matrix, int64_t rows, int64_t columns, int64_t row, int64_t column)
+{
+    return ((matrix * (columns / kSide) + column / kSide) * rows + row) * kSide + column % kSide;
+}
+
+/// Operands: dst, src. Sizes: the TransposeType, B, N, S, H / N.
+void RearrangeHeads(Composite& run, AscendC::TransposeType type)
+{
+    using AscendC::TransposeType;
+    const int64_t heads = run.Size(2);
+    const int64_t rows = run.Size(3);
+    const int64_t width = run.Size(4);
+    const int64_t all = heads * width;
+    const bool swaps = type == TransposeType::TRANSPOSE_NZ2ND_0213 || type == TransposeType::TRANSPOSE_NZ2NZ_0213;
+    const bool splits =
+        type == TransposeType::TRANSPOSE_NZ2NZ_012_WITH_N || type == TransposeType::TRANSPOSE_NZ2ND_012_WITH_N;
+    const bool isFractal = type == TransposeType::TRANSPOSE_NZ2NZ_0213 ||
+                           type == TransposeType::TRANSPOSE_NZ2NZ_012_WITH_N ||
+                           type == TransposeType::TRANSPOSE_NZ2NZ_012_WITHOUT_N;
+    run.Expect(run.Size(1) > 0 && heads > 0 && rows > 0 && width > 0 && rows % kSide == 0 && width % kSide == 0,
+               Text("the shape is [", run.Size(1), ", ", heads, ", ", rows, ", ", width,
+                    "], expected positive sizes, and multiples of 16 for the last two"));
+    run.Expect(!(swaps && isFractal) || heads % kSide == 0,
+               Text("N is ", heads, ", expected a multiple of 16 for TRANSPOSE_NZ2NZ_0213"));
+    const int64_t count = run.Size(1) * heads * rows * width;
+    const Numbers x = run.Read(1, "src", count);
+    run.RequireNoOverlap(0, 1, count, "src");
+    run.TakeTmp();
+    run.Charge(count);
+    Numbers result(x.size());
+    for (int64_t index = 0; index < count; ++index) {
+        const int64_t d = index % width;
+        const int64_t row = index / width % rows;
+        const int64_t head = index / (width * rows) % heads;
+        const int64_t batch = index / (width * rows * heads);
+        const int64_t column = head * width + d;
+        const int64_t from =
+            splits ? InFractals(batch, rows, all, row, column) : InFractals(batch * heads + head, rows, width, row, d);
+        const int64_t to = swaps       ? isFractal ? InFractals(batch * rows + row, heads, width, head, d)
+                                                   : (batch * rows + row) * all + column
+                           : splits    ? isFractal ? InFractals(batch * heads + head, rows, width, row, d) : index
+                           : isFractal ? InFractals(batch, rows, all, row, column)
+                                       : (batch * rows + row) * all + column;
+        result[static_cast<size_t>(to)] = x[static_cast<size_t>(from)];
+    }
+    run.Write(0, "dst", result);
+}
+
+/// Operands: dst, src. Sizes: the TransposeType, rows, columns.
 void SwapAxes(Composite& run)
 {
-    constexpr int64_t side = 16;
-    const int64_t rows = run.Size(0);
-    const int64_t columns = run.Size(1);
-    run.Expect(rows > 0 && columns > 0 && rows % side == 0 && columns % side == 0,
+    using AscendC::TransposeType;
+    const auto type = static_cast<TransposeType>(run.Size(0));
+    if (type >= TransposeType::TRANSPOSE_NZ2ND_0213 && type <= TransposeType::TRANSPOSE_NZ2NZ_012_WITHOUT_N) {
+        return RearrangeHeads(run, type);
+    }
+    run.Expect(
+        type == TransposeType::TRANSPOSE_ND2ND_ONLY,
+        Text("transposeType is ", run.Size(0), ", expected 1 to 7, TRANSPOSE_NZ2ND_0213 to TRANSPOSE_ND2ND_ONLY"));
+    const int64_t rows = run.Size(1);
+    const int64_t columns = run.Size(2);
+    run.Expect(rows > 0 && columns > 0 && rows % kSide == 0 && columns % kSide == 0,
                Text("the shape is [", rows, ", ", columns, "], expected multiples of 16"));
     const Numbers x = run.Read(1, "src", rows * columns);
     run.RequireNoOverlap(0, 1, rows * columns, "src");

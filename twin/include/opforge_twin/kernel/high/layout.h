@@ -118,17 +118,18 @@ OPFORGE_BROADCAST(BroadCast, (, LocalTensor<uint8_t>& sharedTmpBuffer), &sharedT
     }                                                                                                                  \
     OPFORGE_TRANSPOSE(Transpose, tmpParameter, tmp)                                                                    \
     OPFORGE_TRANSPOSE(ConfusionTranspose, tmpParameter, tmp)
-// The tiling data have the rows in param0 and the columns in param1.
-#define OPFORGE_TRANSPOSE(name, tmpParameter, tmp)                                                                     \
-    template <typename T>                                                                                              \
-    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                                        \
-                          OPFORGE_GIVEN tmpParameter TransposeType type, ConfusionTransposeTiling& tiling)             \
-    {                                                                                                                  \
-        twin::RequireDtype<T, int16_t, uint16_t, half, int32_t, uint32_t, float>();                                    \
-        const bool isPlain = type == TransposeType::TRANSPOSE_ND2ND_ONLY;                                              \
-        twin::RunHigh(                                                                                                 \
-            {twin::HighOp::kTranspose, {&dst.View(), &src.View()}, tmp, {isPlain ? tiling.param0 : 0, tiling.param1}}, \
-            OPFORGE_HIGH_CALL(name));                                                                                  \
+// The tiling data have the shape: H and W, or B, N, S and H / N.
+#define OPFORGE_TRANSPOSE(name, tmpParameter, tmp)                                                                \
+    template <typename T>                                                                                         \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src,                                   \
+                          OPFORGE_GIVEN tmpParameter TransposeType type, ConfusionTransposeTiling& tiling)        \
+    {                                                                                                             \
+        twin::RequireDtype<T, int16_t, uint16_t, half, int32_t, uint32_t, float>();                               \
+        twin::RunHigh({twin::HighOp::kTranspose,                                                                  \
+                       {&dst.View(), &src.View()},                                                                \
+                       tmp,                                                                                       \
+                       {static_cast<int64_t>(type), tiling.param0, tiling.param1, tiling.param2, tiling.param3}}, \
+                      OPFORGE_HIGH_CALL(name));                                                                   \
     }
 OPFORGE_BOTH(OPFORGE_PADDING)
 #undef OPFORGE_PADDING
