@@ -156,6 +156,26 @@ def test_the_image_of_a_window_has_a_second_name():
     assert {finding.kind for finding in findings} == {"window"}
 
 
+def test_level_device_accepts_the_image_of_the_right_factor():
+    """The document permits the left image only, and public kernels use both; each has its own size."""
+    right = (
+        "SetFmatrix(1, 16, padding, FmatrixMode::FMATRIX_RIGHT); SetFmatrix(1, 8, padding, FmatrixMode::FMATRIX_LEFT);"
+    )
+    text = PRODUCTS.replace("SetFmatrix(1, 16, padding, FmatrixMode::FMATRIX_LEFT);", right)
+    text = text.replace("LoadData3DParamsV2Pro window;", "LoadData3DParamsV2Pro window; window.fMatrixCtrl = true;")
+    for level in ("strict", "fast"):
+        (finding,) = _run(text=text, level=level)[0]
+        assert (finding.kind, "use FMATRIX_LEFT" in finding.message) == ("field_range", True)
+    findings, (first, second, _), bias = _run(text=text, level="device")
+    assert findings == []
+    assert np.array_equal(first, np.broadcast_to(bias, (16, 16)))
+    assert not second.any()
+    findings, _, _ = _run(text=text.replace("window.fMatrixCtrl = true;", ""), level="device")
+    assert {finding.kind for finding in findings} == {"window"}
+    findings, _, _ = _run(text=text.replace(right[: right.index(";") + 1], ""), level="device")
+    assert "call SetFmatrix" in findings[0].message
+
+
 @pytest.mark.parametrize("columns", [16, 8])
 def test_fractals_of_float_are_split(columns):
     begin = PRODUCTS.index("    FixpipeParamsV220 store")

@@ -420,8 +420,9 @@ def test_hostile_source(tmp_path, text, expected):
         "k<<<1,0,0>>>" + "(" * 50_000,
         "(" * 200_000 + ")" * 200_000,
         "opforgeGlobal void f() {" + "k<<<1,0,0>>>(" * 3000 + ")" * 3000 + ";}",
+        "; opforgeUbuf float a[1], " * 50_000,
     ],
-    ids=["attributes", "open", "nested", "launches"],
+    ids=["attributes", "open", "nested", "launches", "arrays"],
 )
 def test_rewriting_of_hostile_text_ends(text):
     """The time is about linear in the length of the text."""

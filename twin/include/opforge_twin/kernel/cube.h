@@ -143,14 +143,14 @@ void LoadWindowOf(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor
                               params.dilationFilterH}) {
         Field("stride, filter and dilation (the twin loads windows of matrices)", one, 1, 1, call);
     }
-    const bool isOther = params.enSmallK || params.filterSizeW || params.filterSizeH || params.fMatrixCtrl;
-    Field("enSmallK, filterSizeW, filterSizeH, fMatrixCtrl", isOther ? 1 : 0, 0, 0, call);
+    const bool isOther = params.enSmallK || params.filterSizeW || params.filterSizeH;
+    Field("enSmallK, filterSizeW, filterSizeH", isOther ? 1 : 0, 0, 0, call);
     LoadWindow(dst.View(), src.View(),
                {0, Field("channelSize", params.channelSize, 1, kFieldMax16, call),
                 Field("mStartPt", params.mStartPt, 0, kFieldMax16, call),
                 Field("mExtension", params.mExtension, 1, kFieldMax16, call),
                 Field("kStartPt", params.kStartPt, 0, kFieldMax16, call),
-                Field("kExtension", params.kExtension, 1, kFieldMax16, call), params.enTranspose},
+                Field("kExtension", params.kExtension, 1, kFieldMax16, call), params.enTranspose, params.fMatrixCtrl},
                call);
 }
 
@@ -255,8 +255,7 @@ OPFORGE_API void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTen
 OPFORGE_API inline void SetFmatrix(uint16_t l1H, uint16_t l1W, const uint8_t padList[4], const FmatrixMode& fmatrixMode)
 {
     const twin::Call call{"SetFmatrix", twin::Here()};
-    twin::Field("fmatrixMode (Ascend 910B has FMATRIX_LEFT)", static_cast<int64_t>(fmatrixMode), 0, 0, call);
-    twin::SetImage(l1H, l1W, padList, call);
+    twin::SetImage(l1H, l1W, padList, fmatrixMode == FmatrixMode::FMATRIX_RIGHT, call);
 }
 
 /// The same under its name below the documented API, which public kernels call.
@@ -290,7 +289,8 @@ OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 {
     const twin::Call call{"LoadData", twin::Here()};
     if constexpr (defaultConfig.isSetFMatrix) {
-        twin::SetImage(loadDataParams.l1H, loadDataParams.l1W, loadDataParams.padList, call);
+        twin::SetImage(loadDataParams.l1H, loadDataParams.l1W, loadDataParams.padList, loadDataParams.fMatrixCtrl,
+                       call);
     }
     twin::LoadWindowOf(dst, src, loadDataParams, call);
 }

@@ -322,7 +322,8 @@ struct WindowLoad {
     int64_t rowCount;
     int64_t firstColumn;
     int64_t columnCount;
-    bool isTransposed;  ///< applies to L0A; L0B is always transposed
+    bool isTransposed;     ///< applies to L0A; L0B is always transposed
+    bool isRight = false;  ///< uses the second image of SetImage
 };
 /// Blocks of 32 (L1) or 512 bytes (L0).
 struct BlockRuns {
@@ -381,7 +382,7 @@ struct SumCopy {
 };
 void CopySums(const LocalView& dst, const LocalView& src, const SumCopy& copy, const Call& call);
 /// Sets the height and the width of the image that LoadWindow loads from.
-void SetImage(int64_t height, int64_t width, const uint8_t* padding, const Call& call);
+void SetImage(int64_t height, int64_t width, const uint8_t* padding, bool isRight, const Call& call);
 void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& load, const Call& call);
 void FillConstant(const LocalView& dst, const BlockRuns& runs, uint64_t value, const Call& call);
 /// `bias` may be null.

@@ -294,7 +294,7 @@ void LoadSparse(const LocalView& dst, const LocalView& src, const LocalView& ind
     ChargeLoad(*block, dst, repeats * kIndexBytes, call);
 }
 
-void SetImage(int64_t height, int64_t width, const uint8_t* padding, const Call& call)
+void SetImage(int64_t height, int64_t width, const uint8_t* padding, bool isRight, const Call& call)
 {
     constexpr int64_t kMost = 32767;
     Field("l1H", height, 1, kMost, call);
@@ -304,18 +304,23 @@ void SetImage(int64_t height, int64_t width, const uint8_t* padding, const Call&
     }
     const Entry block(call);
     block->Require(CoreKind::kCube, call);
-    block->registers.imageRows = height * width;
+    if (isRight && kRightImage.Has(block->launch.options.level)) {
+        block->Fail("field_range", Pipe::kMte1, call,
+                    "FMATRIX_RIGHT and fMatrixCtrl are not supported, as the document states; use FMATRIX_LEFT");
+    }
+    block->registers.imageRows[isRight ? 1 : 0] = height * width;
 }
 
 void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& load, const Call& call)
 {
     const Entry block(call);
     block->Require(CoreKind::kCube, call);
-    if (load.rows == 0 && !block->registers.imageRows) {
+    const std::optional<int64_t>& image = block->registers.imageRows[load.isRight ? 1 : 0];
+    if (load.rows == 0 && !image) {
         block->Fail("window", Pipe::kMte1, call,
                     "the image has no height and width; call SetFmatrix, or leave isSetFMatrix true");
     }
-    const int64_t imageRows = load.rows != 0 ? load.rows : *block->registers.imageRows;
+    const int64_t imageRows = load.rows != 0 ? load.rows : *image;
     const bool isL0B = RequireL0(*block, dst, call) == LocalUnit::Id::kL0B;
     const int64_t size = src.size;
     const int64_t c0 = kBlockBytes / size;

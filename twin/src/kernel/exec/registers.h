@@ -62,14 +62,14 @@ struct Registers {
     AtomicMode atomic;
     Hf32Mode hf32;
     DequantScale dequant;
-    std::optional<uint64_t> preQuantScalar;   ///< SetFixpipePreQuantFlag
-    std::optional<LocalView> preQuantTensor;  ///< SetFixPipeConfig
-    std::optional<uint64_t> padding;          ///< SetPadValue
-    bool hasMatrices = false;                 ///< SetFixpipeNz2ndFlag
-    std::optional<int64_t> imageRows;         ///< SetFmatrix: height times width
-    std::vector<uint8_t> sparseIndices;       ///< of LoadDataWithSparse: a quarter of L0B; empty until it is used
-    std::vector<bool> hasSparseIndices;       ///< a bit for each fractal
-    bool isSaturating = false;                ///< bit 48 of CTRL is 0
+    std::optional<uint64_t> preQuantScalar;           ///< SetFixpipePreQuantFlag
+    std::optional<LocalView> preQuantTensor;          ///< SetFixPipeConfig
+    std::optional<uint64_t> padding;                  ///< SetPadValue
+    bool hasMatrices = false;                         ///< SetFixpipeNz2ndFlag
+    std::array<std::optional<int64_t>, 2> imageRows;  ///< SetFmatrix: height times width, left and right
+    std::vector<uint8_t> sparseIndices;  ///< of LoadDataWithSparse: a quarter of L0B; empty until it is used
+    std::vector<bool> hasSparseIndices;  ///< a bit for each fractal
+    bool isSaturating = false;           ///< bit 48 of CTRL is 0
     CompareMask compareMask;
     LastReduction lastSum;
     LastReduction lastExtreme;
