@@ -1,4 +1,4 @@
-"""Print the ten longest sentences of README.md, CONTRIBUTING.md and the pages in docs/.
+"""Print the ten longest sentences of all READMEs, CONTRIBUTING.md, CHANGELOG.md and the pages in docs/.
 
 `python docs/longest_sentences.py` prints the number of words, the file, the line and the sentence. Code blocks are left
 out. Each heading, list item and cell of a table starts a new sentence.
@@ -41,7 +41,7 @@ def sentences(file: Path) -> Iterator[Sentence]:
 
 def longest_sentences() -> list[Sentence]:
     """Return all sentences, the longest first."""
-    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    files = [*ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *(ROOT / "docs").rglob("*.md")]
     return sorted((sentence for file in files for sentence in sentences(file)), reverse=True)
 
 
