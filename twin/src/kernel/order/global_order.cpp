@@ -1,5 +1,6 @@
 #include "kernel/order/global_order.h"
 
+#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -20,7 +21,11 @@ class SpinLock {
 public:
     explicit SpinLock(std::atomic_flag& flag) : flag_(flag)
     {
-        while (flag_.test_and_set(std::memory_order_acquire)) {
+        constexpr int spins = 64;
+        for (int spin = 1; flag_.test_and_set(std::memory_order_acquire); ++spin) {
+            if (spin % spins == 0) {
+                sched_yield();  // another thread may need the processor to release it
+            }
         }
     }
     ~SpinLock() { flag_.clear(std::memory_order_release); }
@@ -35,8 +40,8 @@ private:
 
 GlobalOrder::GlobalOrder(uint64_t bytes) : bytes_(bytes), mapped_((bytes / kBlockBytes + 1) * sizeof(Uses))
 {
-    for (std::atomic_flag& lock : locks_) {
-        lock.clear();
+    for (Lock& lock : locks_) {
+        lock.flag.clear();
     }
     void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) {
@@ -56,7 +61,7 @@ std::vector<GlobalOrder::Writer> GlobalOrder::WritersOf(uint64_t begin, uint64_t
     end = std::min(end, bytes_);
     for (auto block = static_cast<int64_t>(begin) / kBlockBytes; block * kBlockBytes < static_cast<int64_t>(end);
          ++block) {
-        const SpinLock lock(locks_[static_cast<size_t>(block / kBlocksPerLock) % locks_.size()]);
+        const SpinLock lock(locks_[static_cast<size_t>(block / kBlocksPerLock) % locks_.size()].flag);
         const Use& use = uses_[block].write;
         if (use.time != 0) {
             writers.push_back({static_cast<uint64_t>(block * kBlockBytes), use.core, static_cast<Pipe>(use.pipe),
@@ -126,7 +131,7 @@ std::optional<Conflict> GlobalOrder::Note(const Access& access, int64_t offset, 
     };
     for (int64_t block = offset / kBlockBytes; block <= last;) {
         const int64_t group = block / kBlocksPerLock;
-        const SpinLock lock(locks_[static_cast<size_t>(group) % locks_.size()]);
+        const SpinLock lock(locks_[static_cast<size_t>(group) % locks_.size()].flag);
         for (; block <= last && block / kBlocksPerLock == group; ++block) {
             Uses& uses = uses_[block];
             use.bytes = BytesIn(block, offset, end);

@@ -62,7 +62,11 @@ private:
     uint64_t bytes_;
     uint64_t mapped_ = 0;
     Uses* uses_ = nullptr;
-    std::array<std::atomic_flag, 64> locks_;
+    /// In a cache line each: cores that lock different blocks do not wait for each other.
+    struct alignas(64) Lock {
+        std::atomic_flag flag;
+    };
+    std::array<Lock, 64> locks_;
 };
 
 }  // namespace opforge::twin::kernel
