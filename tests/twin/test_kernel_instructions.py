@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from instruction_rows import Array, Row, check_mistake, check_numbers, source_of, values
@@ -228,6 +229,14 @@ def _transpositions() -> list[Row]:
 COMPARE = "const uint64_t all = 64; Compare(x, y, CMPMODE::GT, all, {1, 1, 1, 8, 8, 8});"
 MASKS = [
     Row(
+        "compares",
+        "Compares(z, x, 0.5f, CMPMODE::GE, 128);",
+        (F32, F32, U8),
+        (128, 8, 16),
+        lambda a, *_: np.packbits(a >= 0.5, bitorder="little"),
+        ("Compares(z, x, 0.5f, CMPMODE::GE, 100);", "field_range"),
+    ),
+    Row(
         "compare_mask",
         f"{COMPARE} PipeBarrier<PIPE_V>(); GetCmpMask(z);",
         (F32, F32, U8),
@@ -248,6 +257,11 @@ MASKS = [
     ),
 ]
 
+LOADED = "SetFlag<HardEvent::MTE2_S>(EVENT_ID0); WaitFlag<HardEvent::MTE2_S>(EVENT_ID0);"
+FILLED = (
+    "PipeBarrier<PIPE_ALL>(); GlobalTensor<float> g; g.SetGlobalBuffer((__gm__ float*)b, 64);"
+    "InitGlobalMemory(g, {}, 3.0f); PipeBarrier<PIPE_ALL>(); y = lb.In(); Adds(z, y, 0.0f, 64);"
+)
 SOURCE = "PipeBarrier<PIPE_MTE2>(); GlobalTensor<float> g; g.SetGlobalBuffer((__gm__ float*)a, 261);"
 ORDER = "SetFlag<HardEvent::MTE2_MTE3>(EVENT_ID0); WaitFlag<HardEvent::MTE2_MTE3>(EVENT_ID0);"
 SLICES = (
@@ -366,6 +380,32 @@ COPIES = [
         mistake=(ATOMIC.replace("SetAtomicType<half>();", ""), "atomic_dtype"),
         pipe="MTE3",
         **_same(F16, 203),
+    ),
+    Row(
+        "atomic_end",
+        ATOMIC.replace("SetAtomicNone()", "DisableDmaAtomic()"),
+        expected=lambda _a, b, _c: b + b,
+        mistake=(ATOMIC.replace("SetAtomicNone();", ""), "atomic_left_on"),
+        pipe="MTE3",
+        **_same(F16, 203),
+    ),
+    Row(
+        "global_memory",
+        FILLED.format(64),
+        (F32,) * 3,
+        (8, 64, 64),
+        lambda *_: np.full(64, 3, np.float32),
+        (FILLED.format(65), "gm_out_of_range"),
+        pipe="MTE3",
+    ),
+    Row(
+        "scalar_conversions",
+        f"{LOADED} z.SetValue(0, ToFloat(ToBfloat16(x.GetValue(0))) + static_cast<float>(GetVecLen()));",
+        (F32,) * 3,
+        (8, 8, 1),
+        lambda a, *_: a[:1].astype(ml_dtypes.bfloat16).astype(np.float32) + np.float32(256),
+        (f"{LOADED} z.SetValue(GetVecLen() * 8, ToFloat(ToBfloat16(x.GetValue(0))));", "ub_out_of_range"),
+        pipe="S",
     ),
     Row(
         "min_max",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -292,6 +294,23 @@ FORMS = {
 }
 
 
+def _misplaced(body):
+    """Return the body with an operand, the source if there is one, that is not at a multiple of 32 bytes."""
+    misplaced = re.sub(r"\(z, ([xt])(?=[,)])", r"(z, \1[1]", body, count=1)
+    return misplaced if misplaced != body else re.sub(r"\(z(?=,)", "(z[1]", body, count=1)
+
+
+def _misuses():
+    """Return a planted mistake for each instruction: a name, its body, and its types and lengths."""
+    for name, (body, _, dtypes) in ELEMENTWISE.items():
+        yield name, body, (dtypes[0],) * 3, (COUNT,) * 3
+    for name, (body, _) in APPROXIMATE.items():
+        yield name, body, (F32,) * 3, (COUNT,) * 3
+    yield "Cast", "Cast(z, x, RoundMode::CAST_RINT, kCount);", (F32, F32, F16), (COUNT, 8, COUNT)
+    for name, (body, dtypes, lengths, _) in FORMS.items():
+        yield name, body, dtypes, lengths
+
+
 def _source() -> str:
     parts = [FRAME]
 
@@ -322,6 +341,8 @@ def _source() -> str:
             lengths,
             "In" if reads else "Out",
         )
+    for name, body, dtypes, lengths in _misuses():
+        add(f"{name}_misplaced", _misplaced(body), dtypes, lengths)
     return "".join(parts)
 
 
@@ -339,8 +360,19 @@ def _random(dtype, count, seed=1):
 
 
 def _call(kernels, name, a, b, c):
-    kernels.run(name, a, b, c)
+    report = kernels.run(name, a, b, c)
+    assert report["pipes"]["V"]["critical_us"] > 0
     return c
+
+
+@pytest.mark.parametrize(("name", "body", "dtypes", "lengths"), list(_misuses()), ids=[row[0] for row in _misuses()])
+def test_an_operand_between_blocks_is_a_finding(kernels, record_planted, name, body, dtypes, lengths):
+    api = re.findall(r"(\w+)(?:<[^>]*>)?\(z", body)[0]
+    arrays = [_random(dtype, count) for dtype, count in zip(dtypes, lengths, strict=True)]
+    findings = kernels.launch(f"{name}_misplaced", *arrays)["findings"]
+    assert [finding["kind"] for finding in findings] == ["ub_misaligned"], (_misplaced(body), findings)
+    assert f": {api}: " in findings[0]["message"]
+    record_planted(name, findings[0])
 
 
 @pytest.mark.parametrize("name", [f"{name}_{dtype.name}" for name, row in ELEMENTWISE.items() for dtype in row[2]])
