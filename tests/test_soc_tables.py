@@ -7,11 +7,14 @@ import re
 from fnmatch import fnmatch
 from pathlib import Path
 
+import pytest
 from onnx import TensorProto
 
 from opforge.codegen.data.dtypes import CANN_DTYPES, DTYPES, FORMATS
 from opforge.codegen.data.products import BUILT_PRODUCTS, DEFAULT_SOC, PRODUCTS, SOCS
+from opforge.codegen.errors import UserError
 from opforge.package.socs import opc_chips
+from opforge.twin.compiler import npu_model as npu_model_module
 from opforge.twin.compiler.npu_model import npu_model
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,6 +58,29 @@ def test_the_time_model_has_rates_of_known_chips_only():
     named = {chip for constant in model["constants"].values() for chip in constant.get("soc", {})}
     assert named | set(model["errors"]["calibrated"]["socs"]) <= SOCS.keys()
     assert len(named) > 1
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda _: "", "JSONDecodeError"),
+        (lambda text: text[:3000], "JSONDecodeError"),
+        (lambda _: "{}", "KeyError"),
+        (lambda _: "[]", "TypeError"),
+        (lambda text: text.replace('"value": 22.0', '"value": "fast"'), "got 'fast', expected a number above 0"),
+        (lambda text: text.replace('"value": 22.0', '"value": NaN'), "got nan, expected a number above 0"),
+        (lambda text: text.replace('"value": 22.0', '"value": -1'), "got -1, expected a number above 0"),
+        (lambda text: text.replace('"left_out"', '"left"'), "KeyError"),
+    ],
+)
+def test_a_damaged_time_model_is_one_message(monkeypatch, tmp_path, change, problem):
+    text = (npu_model_module.TWIN / "npu_model.json").read_text(encoding="utf-8")
+    assert change(text) != text
+    (tmp_path / "npu_model.json").write_text(change(text), encoding="utf-8")
+    monkeypatch.setattr(npu_model_module, "TWIN", tmp_path)
+    with pytest.raises(UserError, match=r"npu_model\.json: got a damaged time model .*restore the file") as error:
+        npu_model.__wrapped__()
+    assert problem in str(error.value)
 
 
 def test_the_numbers_of_onnx():

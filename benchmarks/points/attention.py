@@ -16,7 +16,6 @@ _TILE, _BLOCK = 128, 512  # rows of queries, and keys of a step
 _VECTOR_BYTES = 256
 _PASSES = 10  # vector instructions over each score: scale, mask, maximum, Exp, sum, and casts
 _MOST_TILES = 4096
-_MACS = npu_model()["constants"]["cube_macs_per_cycle"]["value"]["fp16"]
 
 
 class Attention:
@@ -84,7 +83,7 @@ class Attention:
         keys = self.heads * self.steps(tiles) * scale
         steps = math.ceil(self.heads * tiles * scale * math.ceil(self.keys / _BLOCK))
         share = -(-steps // cores) / steps
-        cube = tile * width / _MACS
+        cube = tile * width / npu_model()["constants"]["cube_macs_per_cycle"]["value"]["fp16"]
         vector = _PASSES * tile * 4 / _VECTOR_BYTES / max(1, chip.aiv // chip.aic)
         core_us = keys * share * max(cube, vector) / chip.mhz
         # Each row of keys and values is read in requests of 512, 256, 128, 64 and 32 bytes.

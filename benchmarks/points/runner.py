@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from opforge.codegen.data.products import soc_properties
-from opforge.twin.build import npu_model
+from opforge.twin.compiler.npu_model import constant_of
 from opforge.twin.runtime.acl import one_at_a_time, runtime
 from opforge.twin.runtime.kernel_process import Job, call_launch
 from opforge.twin.runtime.kernel_source import compile_kernel
@@ -51,8 +51,7 @@ class Launch:
 
 def constant(name: str, soc: str) -> float:
     """Return a constant of the time model, or the value that replaces it in a calibration."""
-    entry = npu_model()["constants"][name]
-    value = float(entry.get("soc", {}).get(soc, entry)["value"])
+    value = constant_of(name, soc)
     for pair in filter(None, os.environ.get(CONSTANTS, "").split(",")):
         key, _, number = pair.partition("=")
         prefix, _, own = key.rpartition(":")

@@ -24,7 +24,7 @@ from opforge.frontend.ir.graph import GraphView
 from opforge.frontend.ir.op_names import source_keys
 from opforge.frontend.ir.scope import key_text, normal_domain
 from opforge.frontend.operators import project_specs
-from opforge.twin.compiler.npu_model import error_range, npu_model, range_text
+from opforge.twin.compiler.npu_model import constant_of, error_range, npu_model, range_text
 
 from .custom_nodes import MOST_EVENTS, TwinCall
 from .execute import Execution
@@ -94,11 +94,13 @@ class StepTime:
     """The nodes of a run, one after another.
 
     Attributes:
+        soc: The chip.
         timeline: Calls of custom operators and other nodes in order.
         free: Number of nodes without time.
         total_us: The estimate of the whole step.
     """
 
+    soc: str
     timeline: list[NodeTime] = field(default_factory=list)
     free: int = 0
     total_us: float = 0.0
@@ -129,7 +131,7 @@ class StepTime:
     @property
     def launches_us(self) -> float:
         """Return the launch overhead of the other nodes."""
-        return len(self.others) * _launch_us()
+        return len(self.others) * _MICRO * constant_of("launch_seconds", self.soc)
 
     @property
     def types(self) -> list[TypeTime]:
@@ -236,7 +238,7 @@ def step_time(model: ModelProto, execution: Execution, soc: str) -> StepTime:
     ours = {(key.domain, key.op_type) for spec in project_specs() for key in source_keys(spec)}
     waiting = deque(execution.calls)
     names = Counter(call.node for call in waiting)
-    step = StepTime()
+    step = StepTime(soc)
 
     def add(name: str, key: str, us: float, calls: tuple[TwinCall, ...] = (), moved: int = 0) -> None:
         step.timeline.append(NodeTime(name, key, step.total_us, us, calls, moved))
@@ -264,30 +266,26 @@ def step_time(model: ModelProto, execution: Execution, soc: str) -> StepTime:
     return step
 
 
-def _launch_us() -> float:
-    return _MICRO * float(npu_model()["constants"]["launch_seconds"]["value"])
-
-
 def _best(node: NodeProto, values: Mapping[str, Any], soc: str) -> tuple[float, int]:
     """Return the roofline estimate of a node in us, and the bytes that it must move."""
-    constants, figures = npu_model()["constants"], soc_properties(soc)
+    figures = soc_properties(soc)
     arrays = {name: values[name] for name in {*node.input, *node.output} if isinstance(values.get(name), np.ndarray)}
     sizes = {name: array.nbytes for name, array in arrays.items()}
     if node.op_type in _TAKING and not node.domain and node.input[0] in sizes:
         taken = sum(sizes.get(name, 0) for name in node.output)
         sizes[node.input[0]] = min(sizes[node.input[0]], taken)
     moved = sum(sizes.values())
-    seconds = moved / constants["gm_bandwidth_bytes_per_s"]["value"]
+    seconds = moved / constant_of("gm_bandwidth_bytes_per_s", soc)
     given = [arrays.get(name) for name in (*node.input[:2], *node.output[:1])]
     if node.op_type in _PRODUCTS and not node.domain and all(array is not None and array.size for array in given):
         first, second, result = (array for array in given if array is not None)
-        peak = constants["cube_macs_per_cycle"]["value"].get(_short_name(result.dtype.name))
+        peak = npu_model()["constants"]["cube_macs_per_cycle"]["value"].get(_short_name(result.dtype.name))
         if peak is not None:
             count, rows, inner, columns = _PRODUCTS[node.op_type](node, first, second, result)
             depth = peak // _BLOCK**2
             blocks = count * ceil(rows / _BLOCK) * ceil(inner / depth) * ceil(columns / _BLOCK)
             seconds = max(seconds, blocks / (figures.aic * figures.mhz * 1e6))
-    return _launch_us() + _MICRO * float(seconds), moved
+    return _MICRO * (constant_of("launch_seconds", soc) + float(seconds)), moved
 
 
 def _short_name(word: str) -> str:

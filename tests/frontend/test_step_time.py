@@ -22,7 +22,7 @@ from opforge.frontend.run.execute import run_model
 from opforge.frontend.run.sample_inputs import sample_inputs
 from opforge.frontend.run.step_time import step_time
 from opforge.twin.build import npu_model
-from opforge.twin.compiler.npu_model import range_text
+from opforge.twin.compiler.npu_model import constant_of, range_text
 
 NODE = "npu.NPUGroupedBiasAddGrad"
 SOC = "Ascend910B1"
@@ -135,6 +135,16 @@ def test_trace_has_every_node_and_the_cores_of_custom_operators(step):
     assert cores == []
     named = [(event["name"], event["pid"], event["tid"]) for event in events if event["ph"] == "M"]
     assert len(named) == len(set(named))
+
+
+def test_the_roofline_has_the_bandwidth_of_the_chip():
+    model = parse("(float[1024,1024] x) => (float[1024,1024] y) { y = Relu(x) }")
+    execution = run_model(model, {"x": np.zeros((1024, 1024), np.float32)}, mode=FAST, keep_values=True)
+    for soc in ("Ascend910B1", "Ascend910B4"):
+        us = step_time(model, execution, soc).total_us
+        seconds = (us - constant_of("launch_seconds", soc) * 1e6) * 1e-6
+        assert seconds == pytest.approx((2 << 22) / constant_of("gm_bandwidth_bytes_per_s", soc))
+    assert constant_of("gm_bandwidth_bytes_per_s", "Ascend910B4") < 0.5 * constant_of("gm_bandwidth_bytes_per_s", SOC)
 
 
 def test_every_type_of_node_is_counted(step):

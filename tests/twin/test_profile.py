@@ -16,6 +16,7 @@ from opforge.cli.main import app
 from opforge.codegen.data.products import SOCS
 from opforge.codegen.errors import UserError
 from opforge.twin.profile import parse_attrs, parse_shapes
+from opforge.twin.profile.page import _roofline
 
 CALL = ["profile", "GroupedBiasAddGrad", "--shape", "grad_y=8192x512,group_idx=60", "--dtype", "fp32"]
 
@@ -142,6 +143,12 @@ def test_roofline_point_agrees_with_its_definition(pages):
     decades_x, decades_y = (524 - 52) / 3, (282 - 16) / 3
     assert x == pytest.approx(52 + decades_x * math.log10(per_kb), abs=0.1)
     assert y == pytest.approx(282 - decades_y * math.log10(at_work / 0.1), abs=0.1)
+
+
+def test_roofline_has_the_bandwidth_of_the_chip():
+    for name, rate in (("Ascend910B1", 1.42), ("Ascend910B4", 0.585)):
+        chart = _roofline({"macs": 0, "cores": []}, SOCS[name], 0, 0)
+        assert chart["slope_label"] == f"global memory, {rate:g} TB/s"
 
 
 def test_page_of_a_call_without_launches(pages):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from opforge.codegen.data.dtypes import CANN_DTYPES
 from opforge.codegen.data.products import ARCHITECTURES, PRODUCTS, SOCS
 from opforge.codegen.errors import UserError
-from opforge.codegen.printing import shown
+from opforge.codegen.printing import first_line, path_text, shown
 from opforge.twin.cpp_text import template
 
 TWIN = Path(__file__).resolve().parent.parent
@@ -19,9 +20,46 @@ TWIN = Path(__file__).resolve().parent.parent
 
 @lru_cache(maxsize=1)
 def npu_model() -> dict[str, Any]:
-    """Return the constants of the time model (twin/npu_model.json)."""
-    model: dict[str, Any] = json.loads((TWIN / "npu_model.json").read_text(encoding="utf-8"))
+    """Return the constants of the time model (twin/npu_model.json).
+
+    Raises:
+        UserError: The file is missing or damaged.
+    """
+    path = TWIN / "npu_model.json"
+    try:
+        model: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        _require_numbers(model)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{path_text(path)}: got a damaged time model ({type(error).__name__}: {first_line(error)}), expected the"
+            " file of this version; restore the file, or install opforge again"
+        ) from error
     return model
+
+
+def _require_numbers(model: dict[str, Any]) -> None:
+    """Check the numbers of the model.
+
+    Raises:
+        ValueError: A constant is no number above 0, or the range of the errors is no range.
+    """
+    for name, constant in model["constants"].items():
+        for entry in (constant, *constant.get("soc", {}).values()):
+            values = entry["value"].values() if isinstance(entry["value"], dict) else [entry["value"]]
+            if not all(isinstance(value, int | float) and 0 < value < math.inf for value in values):
+                raise ValueError(f"{name}: got {shown(entry['value'])}, expected a number above 0")
+    apart = model["errors"]["left_out"]["all"]
+    if not -1 < apart["low"] <= apart["high"] < math.inf:
+        raise ValueError(f"errors.left_out: got {apart['low']} to {apart['high']}, expected a range above -1")
+    shortest, longest = model["errors"]["calibrated"]["us"]
+    if not shortest <= longest:
+        raise ValueError(f"errors.calibrated: got {shortest} to {longest} us, expected a range")
+
+
+def constant_of(name: str, soc: str) -> float:
+    """Return a constant of the time model for a chip."""
+    entry = npu_model()["constants"][name]
+    return float(entry.get("soc", {}).get(soc, entry)["value"])
 
 
 LEVELS = ("strict", "device", "fast")

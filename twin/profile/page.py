@@ -10,7 +10,7 @@ from typing import Any
 from opforge.codegen.data.products import SOCS, Soc
 from opforge.codegen.page import render_page
 from opforge.twin.build import npu_model
-from opforge.twin.compiler.npu_model import range_text
+from opforge.twin.compiler.npu_model import constant_of, range_text
 
 from .page_lines import comparison, lines_of
 
@@ -145,7 +145,7 @@ def _roofline(launch: Mapping[str, Any], soc: Soc, first_touch: float, running_u
     """Return active vector or cube units (y) over cycles per KB of global memory traffic (x), both logarithmic."""
     word, pipe, units = ("cube", "M", soc.aic) if launch["macs"] else ("vector", "V", soc.aiv)
     # Number of units that one cycle per KB keeps active at the peak rate of global memory.
-    gm = npu_model()["constants"]["gm_bandwidth_bytes_per_s"]["value"]
+    gm = constant_of("gm_bandwidth_bytes_per_s", soc.name)
     slope = gm / BYTES_PER_KB / (soc.mhz * 1e6)
     cycles = sum(core["busy"].get(pipe, 0.0) for core in launch["cores"]) * soc.mhz
     x_range, y_range = [1.0, 1000.0], [0.1, 100.0]
