@@ -88,6 +88,17 @@ def test_a_precompiled_header_is_used_and_renewed(library, precompiled, tmp_path
 
 
 @pytest.mark.skipif(not compiler.is_gnu(), reason="needs g++")
+def test_the_precompiled_header_of_a_moved_clone_is_made_again(tmp_path, monkeypatch):
+    folder = tmp_path / "precompiled"
+    folder.mkdir()
+    (folder / "kernel_operator.h").symlink_to(tmp_path / "old" / "kernel_operator.h")
+    monkeypatch.setattr(runtime_library, "_precompiled", lambda: folder)
+    monkeypatch.setattr(runtime_library, "precompile", lambda *_: None)
+    runtime_library.precompile_kernel_header()
+    assert (folder / "kernel_operator.h").readlink() == runtime_library.INCLUDE / "kernel_operator.h"
+
+
+@pytest.mark.skipif(not compiler.is_gnu(), reason="needs g++")
 def test_no_header_is_kept_that_the_compiler_cannot_load(precompiled, tmp_path, monkeypatch):
     precompile, output = precompiled
     precompile()

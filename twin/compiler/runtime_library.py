@@ -58,6 +58,8 @@ def precompile_kernel_header() -> None:
     if is_gnu():
         with locked(_precompiled()) as scratch:
             header = _precompiled() / _KERNEL_HEADER
+            if header.is_symlink() and header.readlink() != INCLUDE / _KERNEL_HEADER:
+                header.unlink()  # the clone was moved or copied
             if not header.is_symlink():
                 header.symlink_to(INCLUDE / _KERNEL_HEADER)
             for name, fields in (("twin", ()), ("device", DEVICE_FIELDS)):
