@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -46,6 +47,17 @@ def _path_or_stdout(text: str) -> Path:
     if not text:
         raise typer.BadParameter("got an empty path, expected the name of a file or folder")
     return STDOUT if text == "-" else Path(text)
+
+
+def seconds(value: float) -> float:
+    """Return the value of a time limit.
+
+    Raises:
+        typer.BadParameter: The value is no number.
+    """
+    if math.isnan(value):
+        raise typer.BadParameter("got nan, expected a number of seconds")
+    return value
 
 
 def path_option(*names: str, metavar: str, text: str, **more: Any) -> Any:

@@ -32,6 +32,7 @@ from .options import (
     listed,
     path_argument,
     path_option,
+    seconds,
 )
 
 app = typer.Typer()
@@ -213,7 +214,8 @@ def tune(
     soc: Annotated[str, SOC] = DEFAULT_SOC,
     level: Annotated[str, LEVEL] = "strict",
     timeout: Annotated[
-        float, typer.Option(min=1, max=86400, metavar="SECONDS", help="Time limit of each setting.")
+        float,
+        typer.Option(min=1, max=86400, metavar="SECONDS", callback=seconds, help="Time limit of each setting."),
     ] = 600,
     jobs: Annotated[
         int, typer.Option("-j", "--jobs", metavar="N", min=0, help="Number of parallel settings; 0: one per core.")
@@ -259,7 +261,10 @@ def coverage(
         ),
     ] = False,
     timeout: Annotated[
-        float, typer.Option(min=1, max=86400, metavar="SECONDS", help="Time limit of each compilation and program.")
+        float,
+        typer.Option(
+            min=1, max=86400, metavar="SECONDS", callback=seconds, help="Time limit of each compilation and program."
+        ),
     ] = 120,
     memory: Annotated[
         int, typer.Option(min=64, metavar="MB", help="Memory limit of each compiler and program.")

@@ -151,6 +151,7 @@ def test_an_interrupt_ends_the_search_and_keeps_the_state(project, first):
     [
         (("Nothing", "--shape", "x=4"), "OP: got 'Nothing', not in the project"),
         (("ScaledAdd", "--shape", "x=4", "--level", "hard"), "expected one of strict, device, fast"),
+        (("ScaledAdd", "--shape", "x=4", "--timeout", "nan"), "got nan, expected a number of seconds"),
         (("ScaledAdd",), "got no shape of x"),
         (("ScaledAdd", "--shape", "x=99999999999999"), "expected at most"),
         (("ScaledAdd", "--shape", "x=4,y=5"), "does not run with the values of the spec"),
