@@ -23,6 +23,7 @@ from .tilings import Tiling, embedding_dense_grad, fields_of, nsa_compress_grad,
 # The cases of the unit tests of the clones are for chips with 40 vector cores.
 SOC = "Ascend910B3"
 MEBIBYTE = 1 << 20
+_MOST_ELEMENTS, _CORES = 1 << 28, soc_properties(SOC).aiv
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,17 @@ def grouped_bias_problems(kernel: PublicKernel, folder: Path) -> Iterator[Proble
         if key is None:
             raise UserError(f"{kernel.name}: got no tiling key {macro} in the kernel of the clone; use another commit")
         tiling = listed_tiling(kernel, case, folder)
-        rows, groups, columns = tiling["dimGB"], tiling["dimG"], tiling["dimH"]
+        sizes = rows, groups, columns = tiling["dimGB"], tiling["dimG"], tiling["dimH"]
+        if (
+            min(sizes) < 1
+            or groups > rows
+            or rows * columns > _MOST_ELEMENTS
+            or not 1 <= tiling["usedCoreNum"] <= _CORES
+        ):
+            raise UserError(
+                f"{path_text(folder / UNIT_TESTS)}: {case}: got {tiling}, expected a problem of at most"
+                f" {_MOST_ELEMENTS} elements on 1 to {_CORES} cores; use another commit"
+            )
         ends = (np.arange(1, groups + 1) * rows // groups).astype(np.int32)
         inputs = {"grad_y": values((rows, columns), dtype), "group_idx": ends}
         name = f"[{rows}, {columns}], {groups} groups"

@@ -117,6 +117,21 @@ def test_problems_have_the_inputs_of_both_kernels(public):
         assert problem.tiling["numOfBlock"] == problem.buffers[0].shape[0]
 
 
+@pytest.mark.parametrize("change", [{"dimGB": -8}, {"dimH": 1 << 40}, {"usedCoreNum": 0}, {"dimG": 9}])
+def test_impossible_problems_of_a_clone_are_one_message(public, monkeypatch, tmp_path, change):
+    kernel = next(kernel for kernel in public.KERNELS if kernel.operator == "GroupedBiasAddGrad")
+    (tmp_path / "op_kernel").mkdir()
+    macros = ("TWO_DIMS_HALF", "TWO_DIMS_FLOAT", "TWO_DIMS_HALF_PERF", "TWO_DIMS_BFLOAT16_PERF")
+    text = "".join(f"#define {name} {key}\n" for key, name in enumerate(macros))
+    (tmp_path / "op_kernel" / f"{kernel.name}.cpp").write_text(text, encoding="utf-8")
+    tiling = {"dimGB": 8, "dimG": 2, "dimH": 16, "usedCoreNum": 2}
+    monkeypatch.setattr(public, "listed_tiling", lambda *_: tiling)
+    assert len(list(public.grouped_bias_problems(kernel, tmp_path))) == 4
+    tiling.update(change)
+    with pytest.raises(UserError, match=r"case5_params: got .*; use another commit"):
+        next(public.grouped_bias_problems(kernel, tmp_path))
+
+
 @pytest.mark.parametrize("options", [("--ops-math", "nothing"), ("--ops-math", "."), ("--json", "no/file.json")])
 def test_wrong_clones_are_one_message(tmp_path, options):
     done = subprocess.run(
