@@ -31,7 +31,8 @@ from script import command, table
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import replace_file
-from opforge.twin.compiler.npu_model import TWIN
+from opforge.codegen.printing import escaped
+from opforge.twin.compiler.npu_model import TWIN, npu_model
 
 MODEL = TWIN / "npu_model.json"
 
@@ -151,6 +152,14 @@ def fit_constant(model: dict[str, Any], name: str, soc: str, start: float, point
         if not more:
             break
         best, spread = search(more)
+    for _ in range(GROWTHS):
+        if spread[0] < spread[1]:
+            break
+        # No other value is in the range: search between the neighbors.
+        tried = sorted(found)
+        at = tried.index(best)
+        middles = {_digits((best + near) / 2) for near in tried[max(0, at - 1) : at + 2]}
+        best, spread = search(sorted(middles - found.keys()))
     set_constant(model, name, soc, {"value": best})
     window = [min(found), max(found)]
     is_at_border = spread[0] == window[0] or spread[1] == window[1] < limit
@@ -228,9 +237,10 @@ def main(
     given = []
     for point in load_points(points):
         if problem := next(problems_of(point), ""):
-            typer.echo(f"not used: {point['id']}: {problem}")
+            typer.echo(f"not used: {escaped(point['id'])}: {problem}")
         else:
             given.append(point)
+    npu_model()  # checks the file
     before = {path: path.read_text(encoding="utf-8") for path in (MODEL, STRUCTURES)}
     model = json.loads(before[MODEL])
     table_of = {name: fit_structures.unfitted(structure) for name, structure in structures().items()}

@@ -21,6 +21,7 @@ from script import command, table
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, require_writable, write_files
+from opforge.codegen.printing import escaped
 
 
 def _percent(value: float) -> str:
@@ -49,7 +50,7 @@ def _summary_text(series: dict[str, Row]) -> str:
         median, error, point = f"{facts['median']:.1%}", _percent(worst["error"]), worst["id"].partition("/")[2]
         lines.append((name, str(facts["points"]), median, error, point))
         if worst["reason"]:
-            reasons.append(f"{worst['id']} {error}: {worst['reason']}")
+            reasons.append(f"{escaped(worst['id'])} {error}: {worst['reason']}")
     return "\n".join((table(lines), "", *reasons))
 
 
@@ -74,14 +75,14 @@ def main(
     ]
     typer.echo(table(lines))
     for entry in skipped:
-        typer.echo(f"not run: {entry['id']}: {entry['reason']}")
+        typer.echo(f"not run: {escaped(entry['id'])}: {entry['reason']}")
     found: Row = {"points": rows, "skipped": skipped, "median": None, "worst": None, "series": series_of(rows)}
     text = ""
     if rows:
         worst = worst_of(rows)
         found |= {"median": _median(rows), "worst": worst}
         typer.echo(f"\n{_summary_text(found['series'])}\n")
-        text = f": median of |error| {found['median']:.1%}, worst {_percent(worst['error'])} ({worst['id']})"
+        text = f": median of |error| {found['median']:.1%}, worst {_percent(worst['error'])} ({escaped(worst['id'])})"
         text += f": {worst['reason']}" if worst["reason"] else ""
     typer.echo(f"{len(rows)} of {len(given)} points{text}")
     if json_out is not None:

@@ -7,12 +7,14 @@ from collections.abc import Callable, Sequence
 import typer
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.printing import escaped
 
 
 def table(lines: Sequence[Sequence[str]]) -> str:
     """Format lines of cells as aligned columns; the first line has the headings."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+    cells = [[escaped(cell) for cell in line] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in cells)
 
 
 def command(main: Callable[..., None]) -> None:

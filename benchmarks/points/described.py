@@ -10,11 +10,12 @@ from typing import Any
 from opforge.codegen.data.products import SOCS
 
 from .runner import Launch, NotRunError, constant, report_of
-from .series import Point, dtype_of, item_bytes, soc_of
+from .series import Point, dtype_of, item_bytes, require_one_kind, soc_of
 
 Evaluate = Callable[[Point], float]
 _ALL = 1 << 40
 _MOST_TILES = 1 << 24
+_MOST_STEPS = 200_000  # of all cores, along k of all tiles of a matrix product
 _LANES = 64  # elements of 4 bytes in a repeat
 
 
@@ -120,7 +121,8 @@ def addition(point: Point) -> float:
     """Return the time of an addition of two float16 matrices."""
     _require_item(point, 2)
     tiling = point["tiling"]
-    elements, tile = math.prod(point["shapes"][0]), tiling["tile_elements"]
+    # The kernel copies whole blocks of 32 bytes.
+    elements, tile = (-(-count // 16) * 16 for count in (math.prod(point["shapes"][0]), tiling["tile_elements"]))
     _require_tiles(elements, tile)
     is_scalar = "scalar loop" in point["variant"]
     if is_scalar:  # the time is proportional to the tiles
@@ -175,7 +177,7 @@ class Gemm:
         chip = SOCS[soc]
         self.blocks: int = options.get("blocks") or chip.aic
         base = options.get("base") or (128, 256, 64)
-        self.base = tuple(min(size, -(-whole // 16) * 16) for size, whole in zip(base, (m, n, k), strict=True))
+        self.base = tuple(-(-min(size, whole) // 16) * 16 for size, whole in zip(base, (m, n, k), strict=True))
         self.grid: tuple[int, int] | None = options.get("grid")
         self.core: tuple[int, int] | None = options.get("core")
         steps = list(options.get("steps") or (4, 4))
@@ -214,18 +216,18 @@ class Gemm:
     def times(self, point: Point) -> tuple[float, float, float, float]:
         """Return launch overhead, and the time of the slowest core, of global memory and of L2.
 
-        Of a long product, only a few tiles and steps run; the rest is extrapolated from the steady state.
+        Of a very long product, only the first rows of tiles of each core run; the rest is extrapolated.
         """
-        m, n, _ = self.sizes
+        m, n, k = self.sizes
         core = self._core()
         across = -(-min(core[1], n) // self.base[1])
         down = -(-min(core[0], m) // self.base[0]) * -(-(-(-m // core[0]) * -(-n // core[1])) // self.blocks)
-        once = self._run(point, across, core)
-        if down == 1:
-            return once
-        more = self._run(point, 2 * across, core)
-        core_us, l2_us = (once[index] + (more[index] - once[index]) * (down - 1) for index in (1, 3))
-        return once[0], core_us, self._gm_us(once), l2_us
+        half = max(1, _MOST_STEPS // (2 * self.blocks * across * -(-k // self.base[2])))
+        if down <= 2 * half:
+            return self._run(point, _ALL, core)
+        once, more = (self._run(point, count * across, core) for count in (half, 2 * half))
+        core_us, l2_us = (more[index] + (more[index] - once[index]) / half * (down - 2 * half) for index in (1, 3))
+        return once[0], core_us, self._gm_us(more), l2_us
 
     def _gm_us(self, once: tuple[float, float, float, float]) -> float:
         m, n, k = self.sizes
@@ -245,11 +247,10 @@ class Gemm:
 
 def product(point: Point) -> float:
     """Return the time of a matrix product; the tiling is that of the point, where it is stated."""
+    require_one_kind(point)
     shapes, tiling = point["shapes"], point["tiling"]
     if not isinstance(shapes, dict) or not {"m", "n", "k"} <= set(shapes):
         raise NotRunError("the product is part of another kernel, which is not described")
-    if "MIX" in str(tiling.get("kernel_type", "")):
-        raise NotRunError("a mixed kernel whose vector part is not described")
     grid = tuple(map(int, tiling["core_grid"].split("x"))) if "core_grid" in tiling else None
     single = tiling.get("single_core_mnk") or tiling.get("single_core_mn")
     step = tiling.get("stepK", 4)

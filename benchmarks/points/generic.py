@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Mapping
@@ -10,15 +9,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from opforge.codegen.data.products import SOCS
+from opforge.codegen.untrusted import read_json
 
 from .attention import attention
 from .described import seconds_of
 from .products import products
 from .runner import KERNELS, Launch, NotRunError, constant, launch_us, report_of
-from .series import Point, attrs_of, dtype_of, elements_of, item_bytes, soc_of, tensors_of
+from .series import Point, attrs_of, dtype_of, elements_of, item_bytes, require_one_kind, soc_of, tensors_of
 
 STRUCTURES = KERNELS / "structures.json"
+_FORM = TypeAdapter(dict[str, dict[str, dict[str, Any]]])
 _CHUNK = 256  # elements of a row of an elementwise kernel
 _TILE_BYTES = 16384
 _MOST_INSTRUCTIONS = 400_000
@@ -30,8 +33,7 @@ _INNER = 64  # elements of a part of an inner axis
 @lru_cache(maxsize=1)
 def structures() -> dict[str, dict[str, Any]]:
     """Return the generic structure of each series; a calibration changes this table."""
-    table: dict[str, dict[str, Any]] = json.loads(STRUCTURES.read_text(encoding="utf-8"))["series"]
-    return table
+    return dict(read_json(STRUCTURES, _FORM, "file of structures", "restore the file")["series"])
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Stream:
         if bytes_of_row > _TILE_BYTES:  # a long row in several parts
             parts = -(-bytes_of_row // _TILE_BYTES)
             self.rows *= parts
-            self.unit *= parts
+            self.unit *= 1 if structure.get("is_sort") else parts  # the cores share a long row of a selection
             self.elements = -(-self.elements // parts)
             self.read, self.written = -(-self.read // parts), -(-self.written // parts)
             bytes_of_row = -(-bytes_of_row // parts)
@@ -259,4 +261,5 @@ def generic(point: Point) -> float:
         raise NotRunError("the structure of the kernel is not described, and no generic structure fits")
     if "skip" in structure:
         raise NotRunError(structure["skip"])
+    require_one_kind(point)
     return KINDS[structure["kind"]](point, structure)

@@ -82,13 +82,14 @@ def best_base(rows: list[int], n: int, k: int, soc: str, *, is_row_major: bool =
         copied += requests * (once * first + (1 - once) * again)
         return -(-tiles // SOCS[soc].aic) * max(base[0] * base[1] * k / 4096, copied)
 
+    highest, widest = (min(256, -(-size // 16) * 16) for size in (max(rows), n))
     bases = [
         (down, across)
-        for down in (16, 32, 48, 64, 96, 128, 160, 192, 256)
-        for across in (16, 32, 48, 64, 96, 128, 160, 176, 192, 224, 256)
-        if down * across * 4 <= 131072 and down <= -(-max(rows) // 16) * 16 and across <= -(-n // 16) * 16
+        for down in {16, 32, 48, 64, 96, 128, 160, 192, 256, highest}
+        for across in {16, 32, 48, 64, 96, 128, 160, 176, 192, 224, 256, widest}
+        if down * across * 4 <= 131072 and down <= highest and across <= widest
     ]
-    return min(bases, key=lambda base: (load(base), -base[0] * base[1]))
+    return min(bases, key=lambda base: (load(base), -base[0] * base[1], base))
 
 
 def product_times(point: Point, structure: Mapping[str, Any]) -> tuple[float, float]:

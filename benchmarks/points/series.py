@@ -40,6 +40,16 @@ def soc_of(point: Point) -> str:
     return "Ascend910B3" if "20 cube cores" in device else "Ascend910B1"
 
 
+def require_one_kind(point: Point) -> None:
+    """Reject kernels that use cube and vector cores.
+
+    Raises:
+        NotRunError: The kernel uses both.
+    """
+    if "MIX" in str(point["tiling"].get("kernel_type", "")):
+        raise NotRunError("a mixed kernel whose vector part is not described")
+
+
 def attrs_of(point: Point) -> Mapping[str, Any]:
     """Return the attributes of a call; empty if none are stated."""
     return (point.get("tiling") or {}).get("attrs") or {}

@@ -7,9 +7,12 @@ import json
 import math
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from opforge.codegen.errors import UserError
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 COUNTER = {"timing": "counter", "shapes": None, "dtypes": None}
@@ -98,6 +101,35 @@ def test_reasons_name_the_field_in_words(tmp_path, tiling):
     assert "Error" not in reason
     assert next(iter(tiling)) in reason
     assert result.returncode == 0
+
+
+@pytest.mark.parametrize("series", ["matmul_gelu", "quant_group_matmul", "devkit_doc_cases"])
+def test_mixed_kernels_have_their_reason(tmp_path, series):
+    sizes = {"m": 64, "n": 64, "k": 64, "x": [64, 64], "weight": [8, 64, 64]}
+    mixed = copies(1, 1, 64) | {"series": series, "shapes": sizes, "tiling": {"kernel_type": "MIX 1:2"}}
+    assert "mixed kernel whose vector part is not described" in published(tmp_path / "points.json", [mixed]).stdout
+
+
+def test_texts_of_a_file_do_not_control_the_terminal(tmp_path):
+    points = [copies(1, 1, 64) | {"id": "\x1b[31m1"}, copies(1, 1, 64) | {"id": "\n2", "total_us": None}]
+    result = published(tmp_path / "points.json", points)
+    assert "\\x1b[31m1 " in result.stdout
+    assert "not run: \\n2: " in result.stdout
+    assert "\x1b" not in result.stdout
+
+
+def test_a_damaged_file_of_structures_is_one_message(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    evaluate = importlib.import_module("points.evaluate")
+    generic = importlib.import_module("points.generic")
+    monkeypatch.setattr(generic, "STRUCTURES", tmp_path / "structures.json")
+    (tmp_path / "structures.json").write_text("", encoding="utf-8")
+    generic.structures.cache_clear()
+    try:
+        with pytest.raises(UserError, match=r"structures\.json: file of structures: got a syntax error"):
+            evaluate.evaluate([call([[64]], ["float16"]) | {"id": "1", "series": "cann_bench_gelu", "total_us": 1.0}])
+    finally:
+        generic.structures.cache_clear()
 
 
 def test_only_the_first_point_with_an_id_counts(tmp_path):
@@ -202,6 +234,15 @@ def test_a_selection_of_integers_counts_the_steps_of_a_heap(monkeypatch):
     assert generic.heap_steps(call([[100, 512]], ["float16"], k=16, dim=-1), structure) is None
 
 
+def test_the_cores_share_a_long_row_of_a_selection(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    generic = importlib.import_module("points.generic")
+    point = call([[1 << 20]], ["float16"], k=10, dim=-1)
+    selection, other = (generic.Stream(point, {"kind": "rows"} | more) for more in ({"is_sort": 1}, {}))
+    assert (selection.rows, selection.unit, selection.blocks) == (128, 1, 48)
+    assert (other.rows, other.unit, other.blocks) == (128, 128, 1)
+
+
 def test_the_rows_of_the_second_factor_follow_its_shape(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     products = importlib.import_module("points.products").Products
@@ -260,10 +301,37 @@ def test_changed_points_have_an_estimate_or_a_reason(monkeypatch):
 def test_a_product_continues_from_its_first_rows_of_tiles(described, monkeypatch):
     point = {"device": "Ascend910B1"}
     gemm = described.Gemm(1024, 1024, 256, "Ascend910B1", blocks=4, core=(512, 512))
+    whole = gemm.times(point)
+    assert whole == gemm._run(point, 1 << 30, (512, 512))
+    monkeypatch.setattr(described, "_MOST_STEPS", 1)
     few = gemm.times(point)
-    whole = gemm._run(point, 1 << 30, (512, 512))
     assert few[1] == pytest.approx(whole[1], rel=0.05)
     assert few[3] == pytest.approx(whole[3], rel=0.05)
+
+
+def test_more_rows_of_a_product_take_longer(monkeypatch):
+    """The first tiles read B from global memory, and the others from L2: they must not count as the steady state."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    generic = importlib.import_module("points.generic")
+
+    def us(rows, k, n, dtype):
+        point = call([[rows, k], [k, n]], [dtype] * 2) | {"series": "cann_bench_quant_matmul", "total_us": 1.0}
+        return generic.generic(point)
+
+    times = [us(rows, 4096, 11008, "int8") for rows in (1024, 1280, 1536, 2048, 3072)]
+    assert all(before < 1.15 * after for before, after in pairwise(times))
+    assert times[3] < 2.1 * times[0]
+    # One tile of 80 rows is better than several tiles of 32 rows.
+    assert us(64, 7168, 1536, "float16") < us(80, 7168, 1536, "float16") < 1.1 * us(96, 7168, 1536, "float16")
+
+
+def test_kernels_copy_and_multiply_whole_blocks(described):
+    tiling = {"block_dim": 8, "tile_elements": 4000, "buffers": "single buffer", "l2_hint": "default", "ub_offsets": ""}
+    point = {"device": "Ascend910B1", "variant": "", "dtypes": "float16", "tiling": tiling}
+    odd, whole = (described.addition(point | {"shapes": [[512, size]] * 2}) for size in (1023, 1024))
+    assert odd == pytest.approx(whole, rel=0.02)
+    odd, whole = (described.Gemm(256, 256, 64, "Ascend910B1", base=(size, 128, 64)) for size in (91, 96))
+    assert odd.times(point) == whole.times(point)
 
 
 def test_the_error_range_is_that_of_the_committed_errors():
@@ -346,6 +414,9 @@ def test_a_window_grows_and_a_value_at_its_border_is_reported(monkeypatch, capsy
 
     assert search(20.0, 1.0)["value"] == pytest.approx(20, rel=0.05)  # beyond the first window
     assert "border" not in search(20.0, 1.0)
+    steep = search(10.0, 0.08)  # the error of each neighbor in the window is too large
+    assert steep["value"] == 10
+    assert 9.8 < steep["spread"][0] < steep["spread"][1] < 10.2
     flat = search(10.0, 1e-6)
     assert flat["border"] == flat["spread"]
     assert search(1000.0, 1.0)["border"][1] < 1000
