@@ -18,7 +18,7 @@ _ITEM = re.compile(r" *(?:- +)+\w*$")
 _WORD = re.compile(r"\w+")
 _VALUE = re.compile(r"(\w+): +[\"']?\w*$")
 # The parts of flow style: texts, comments, keys, and brackets with commas. A bracket opens a value after a mark.
-_FLOW = re.compile(r"\"(?:\\.|[^\"\\])*\"|'[^']*'|(?:^|\s)#.*|([\w-]+) *:(?= |$)|[{}\[\],]")
+_FLOW = re.compile(r"\"(?:\\.|[^\"\\])*\"?|'[^']*'|(?:^|\s)#.*|([\w-]+) *:(?= |$)|[{}\[\],]")
 _MARK = re.compile(r"(?:^|[:-])\s*$")
 
 

@@ -6,9 +6,10 @@ import re
 from bisect import bisect_left
 
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"?', re.DOTALL)
-_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
+# A string, also without an end: the search for an end would take quadratic time.
+STRING = re.compile(r'"(?:\\.|[^"\\\n])*"?')
 # A parenthesis or comma; strings and characters are skipped as a whole.
-_MARK = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|[(){}\[\],]')
+_MARK = re.compile(STRING.pattern + r"|\'(?:\\.|[^\'\\\n])\'|[(){}\[\],]")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(if|ifdef|ifndef|else|elif|endif)\b[ \t]*([^\n]*)", re.MULTILINE)
 
 
@@ -19,7 +20,7 @@ def without_comments(text: str) -> str:
 
 def without_strings(text: str) -> str:
     """Return a text without comments with blanks instead of the content of strings."""
-    return _STRING.sub(lambda found: f'"{" " * (len(found[0]) - 2)}"', text)
+    return STRING.sub(lambda found: f'"{" " * (len(found[0]) - 2)}"' if len(found[0]) > 1 else " ", text)
 
 
 def without_disabled(text: str) -> str:

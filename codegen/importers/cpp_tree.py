@@ -30,7 +30,6 @@ class Source:
 
     Attributes:
         place: Its path in messages.
-        macro: The first macro that it calls outside functions and does not define.
     """
 
     def __init__(self, text: str, place: str) -> None:

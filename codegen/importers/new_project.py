@@ -138,10 +138,6 @@ def _add(draft: OperatorDraft, files: dict[str, str]) -> SpecDraft:
             got = f"{draft.op_type}: got {len(group)} {what}s, expected at most {_MOST_TENSORS}"
             raise UserError(f"{got}; a spec cannot describe this operator", draft.place)
     name = snake_case(draft.op_type)
-    if f"op_proto/{name}.yaml" in files:
-        raise UserError(
-            f"got {shown(draft.op_type)}, and another operator with its file names; import it alone", draft.place
-        )
     spec = spec_of(draft)
     if problems := read_text(spec.text)[1].problems:
         first = f"{dotted(problems[0].path)}: {problems[0].message}"

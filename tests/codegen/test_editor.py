@@ -69,7 +69,9 @@ def test_problems_have_the_place_of_the_key(spec):
     assert editor.message_of(first) == "sumary: unknown key 'sumary'; did you mean 'summary'?"
 
 
-@pytest.mark.parametrize("text", ["", "[", "a: &b 1\n", "\x00", "- " * 100, "x" * (1 << 21)])
+@pytest.mark.parametrize(
+    "text", ["", "[", "a: &b 1\n", "\x00", "- " * 100, "x" * (1 << 21), 'a: {b: "\\' + '"\\' * 200_000]
+)
 def test_invalid_spec_has_problems_and_no_results(text):
     assert editor.problems_in(text)
     assert editor.hover(text, 0, 0) is None

@@ -103,9 +103,10 @@ def test_long_chain_of_calls_is_copied_a_few_times_only(monkeypatch):
     [
         ("REG_OP(A).INPUT(" * 20_000, 20_000),
         ("REG_OP(A)\n.INPUT(x, TensorType({DT_FLOAT}))\n.OP_END_FACTORY_REG(A)\n" * 300, 300),
+        ("REG_OP(A).INPUT(x, " + '"\\' * 200_000, 1),
         ("BEGIN_TILING_DATA_DEF(A)\n" + "TILING_DATA_FIELD_DEF(uint32_t, x);\n" * 50_000, 1),
     ],
-    ids=["no end", "many", "fields"],
+    ids=["no end", "many", "texts", "fields"],
 )
 def test_macros_are_read_once(text, operators):
     assert len(drafts(text, "add_proto.h")) == operators

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from opforge.codegen.data.names import snake_case
 from opforge.codegen.errors import UserError
 from opforge.codegen.escape import Code, commas
+from opforge.codegen.importers.cpp_text import STRING, without_strings
 from opforge.codegen.importers.draft import OperatorDraft
 from opforge.codegen.importers.tiling.constants import Names, UnknownTemplateError
 from opforge.codegen.importers.tiling.structures import Field, code_of, header_of, plain_structure
@@ -22,13 +23,12 @@ from opforge.codegen.spec.field_types import TASK_TYPES
 from .includes import INCLUDE, KernelSources
 
 _NO_ENTRY = "no function with __global__ __aicore__"
-_TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"?', re.DOTALL)
 _ENTRY = re.compile(r"__global__\s+__aicore__\s+void\s+(\w+)\s*\(([^();]{0,10000})\)")
 # A macro that defines an entry function has parameters of the macro instead of names.
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define\b(?:\\\n|[^\n])*", re.MULTILINE)
 _POINTER = re.compile(r"\bGM_ADDR\b|\*")
 _LINKAGE = re.compile(r'(extern\s+"C"|>)\s*$')
-_SCOPE = re.compile(r'"(?:\\.|[^"\\\n])*"|\bnamespace\s+([\w:]+)\s*\{|[{}]')
+_SCOPE = re.compile(STRING.pattern + r"|\bnamespace\s+([\w:]+)\s*\{|[{}]")
 _KEY = re.compile(r"\bTILING_KEY_IS\s*\(\s*([^()]{1,200})\)")
 _TASK = re.compile(r"\bKERNEL_TASK_TYPE(?:_DEFAULT)?\s*\((?:[^,()]*,)?\s*KERNEL_TYPE_(\w+)\s*\)")
 _STRUCTURES = (
@@ -73,7 +73,7 @@ def read_kernel(
     name, place = snake_case(op_type), path_text(path)
     read = KernelSources(path, root, is_provided)
     sources, problems = read.files, read.problems
-    code = "\n".join(map(_code, sources.values()))
+    code = "\n".join(without_strings(code_of(text)) for text in sources.values())
     entries = _entries(code_of(next(iter(sources.values()))))
     if name not in entries and len(entries) != 1:
         got, repair = (shown(", ".join(entries)), "rename it") if entries else (_NO_ENTRY, "name the file that has it")
@@ -245,8 +245,3 @@ def _has_kernel_code(location: str, sources: Mapping[str, str]) -> bool:
                 seen.add(found)
                 waiting.append(found)
     return False
-
-
-def _code(text: str) -> str:
-    """Return a source without comments and string literals."""
-    return _TEXT.sub(" ", code_of(text))

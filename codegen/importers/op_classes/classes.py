@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from opforge.codegen.importers.cpp_text import without_comments
 from opforge.codegen.importers.cpp_tree import Source, line_of, nodes
 
 from .calls import Calls, Walker
@@ -15,14 +16,13 @@ from .values import collect, evaluate
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ADDED = re.compile(r"\bOP_ADD\s*\(\s*(\w+)")
 _METHODS = ("Input", "Output", "Attr")
 
 
 def class_calls(source: Source) -> Iterator[tuple[str, Calls]]:
     """Yield the OpDef classes of a source by name, with their calls; only those with OP_ADD, if one has it."""
-    added = set(_ADDED.findall(_COMMENT.sub(" ", source.text)))
+    added = set(_ADDED.findall(without_comments(source.text)))
     constants: dict[str, object] = {}
     functions: dict[str, list[Node]] = {}
     for node in source.root.named_children:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from opforge.codegen.importers.cpp_text import arguments_of, without_comments
+from opforge.codegen.importers.cpp_text import STRING, arguments_of, without_comments
 from opforge.codegen.importers.cpp_tree import Source, line_of, nodes
 from opforge.codegen.importers.draft import Dim, Note, Shape
 from opforge.codegen.importers.op_classes.values import declare, evaluate
 
 from .changed_names import changed_names
-from .checks import FAILS, STRING, Checks
+from .checks import FAILS, Checks
 
 if TYPE_CHECKING:
     from tree_sitter import Node

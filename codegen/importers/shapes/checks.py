@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from opforge.codegen.importers.cpp_text import STRING
 from opforge.codegen.importers.cpp_tree import Source
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
 
 CHECKS = re.compile(r"(?:OP|OPS|GE)_(?:CHECK|CHK|TILING_CHECK)\w*")
 FAILS = re.compile(r"return\s+(ge::)?(GRAPH_(FAILED|PARAM_INVALID)|FAILED)\b")
-STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 LOGS = re.compile(r"(?:OP|OPS|GE)_LOG\w*|OP_EVENT\w*|VECTOR_INFER_SHAPE_INNER_ERR_REPORT\w*")
 _NULL_CHECKS = re.compile(r"(OP|OPS|GE)_CHECK_(NULL|NOT_NULL)\w*")
 # Arguments of a check for null: the context, and a pointer or a getter.

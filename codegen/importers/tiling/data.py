@@ -14,6 +14,7 @@ from .constants import Names
 from .structures import REGISTERED, described_structures, structure_parts
 
 _SCALARS = {dtype.kernel: name for name, dtype in SCALARS.items()}
+_ARRAY = "TILING_DATA_FIELD_DEF_ARR"
 _MOST_OPERATORS, _MOST_SHOWN = 256, 120
 
 
@@ -78,7 +79,7 @@ def fitting_fields(fields: tuple[FieldDraft, ...], note: Callable[[int, str], No
 
 def _field(macro: str, arguments: tuple[str, ...], line: int, names: Names, taken: set[str]) -> FieldDraft | None:
     """Return a field with a name that no other field has; None if a spec has no such field."""
-    is_array = macro == "TILING_DATA_FIELD_DEF_ARR"
+    is_array = macro == _ARRAY
     kind = _SCALARS.get(arguments[0]) if arguments else None
     if kind is None or len(arguments) != (3 if is_array else 2) or macro not in {"TILING_DATA_FIELD_DEF", _ARRAY}:
         return None
@@ -87,6 +88,3 @@ def _field(macro: str, arguments: tuple[str, ...], line: int, names: Names, take
     options = (name, f"{name.strip('_')}_value", *(f"{name.strip('_')}_{number}" for number in range(2, 100)))
     free = next((one for one in options if not parameter_problem(one) and lower_camel(one) not in taken), None)
     return FieldDraft(free, kind, count, line) if free and (not is_array or count) else None
-
-
-_ARRAY = "TILING_DATA_FIELD_DEF_ARR"

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from opforge.codegen.escape import Code
-from opforge.codegen.importers.cpp_text import arguments_of, without_disabled
+from opforge.codegen.importers.cpp_text import arguments_of, without_comments, without_disabled
 from opforge.codegen.importers.cpp_tree import Source, nodes
 from opforge.codegen.render import printed
 
 from .constants import Names
 
-_NO_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _BEGIN = re.compile(r"(?<!define )\bBEGIN_TILING_DATA_DEF\s*\(\s*(\w+)\s*\)")
 # A statement inside a structure: a preprocessor line, a macro with or without arguments, or another letter.
 _STATEMENT = re.compile(r"[\s;]*(?:(?P<line>#[^\n]*)|(?P<macro>\w+)[ \t]*(?P<call>\()?|(?P<other>\S))")
@@ -76,7 +75,7 @@ def structure_parts(code: str) -> Iterator[Part]:
 
 def code_of(text: str) -> str:
     """Return the text without comments, and without the code between `#if 0` and its end."""
-    return without_disabled(_NO_CODE.sub(lambda found: found[0] if found[0][0] == '"' else " ", text))
+    return without_disabled(without_comments(text))
 
 
 def described_structures(texts: Iterable[str]) -> tuple[dict[str, tuple[Field, ...]], dict[str, str]]:
