@@ -286,6 +286,11 @@ def test_tiling_data_joins_its_operator(name, tmp_path):
     assert [(one.name, one.type, one.count) for one in fields] == [("row_count", "uint32", None), ("sizes", "int64", 4)]
 
 
+def test_page_with_an_example_in_c_is_a_page(draft):
+    found = draft(PAGE + "\n```cpp\nREG_OP(ScaleRows)\n    .OP_END_FACTORY_REG(ScaleRows)\n```\n", "aclnnScaleRows.md")
+    assert (found.kind, found.function) == ("aclnn page", "aclnnScaleRows")
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "gb18030", "utf-16"])
 def test_page_is_read_in_each_encoding(encoding, draft, tmp_path):
     found = draft(PAGE.encode(encoding), "aclnnScaleRows.md")
