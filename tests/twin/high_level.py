@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +58,26 @@ class Operand:
     name: str
     dtype: str
     count: int
+
+
+def misplaced(code: str) -> str:
+    """Return the code with a first operand that starts in the middle of a block of 32 bytes."""
+    first = re.search(r"\((d|s|q|fd|fm),", code)
+    assert first, code
+    return f"auto between = {first[1]}[1]; {code.replace(first[0], '(between,', 1)}"
+
+
+def assert_misplaced(report: dict[str, Any], code: str) -> dict[str, Any]:
+    """Return the finding, which names a function; an operand that fills its tensor also goes beyond it."""
+    (finding,) = report["findings"]
+    assert finding["kind"] in ("ub_misaligned", "ub_out_of_range", "overlap"), (code, finding)
+    assert any(f": {name}: " in finding["message"] for name in re.findall(r"\w+", code)), (code, finding)
+    return finding
+
+
+def assert_timed(report: dict[str, Any]) -> None:
+    """Require that vector instructions of the function cost time."""
+    assert report["pipes"]["V"]["critical_us"] > 0
 
 
 def kernel(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from .high_level import CPP, HEADER, TOLERANCE, Operand, kernel
+from .high_level import CPP, HEADER, TOLERANCE, Operand, assert_misplaced, assert_timed, kernel, misplaced
 
 R, H, V = 6, 32, 24  # rows, row pitch, valid columns
 EPS = 1e-3
@@ -486,6 +486,7 @@ def table():
 def kernels(compile_kernels):
     rows_config = "constexpr CumSumConfig ROWS{false, false, true};\n"
     clean = [text(f"{name}_{dtype}", code, dtype) for name, dtype, code, _ in table()]
+    clean += [text(f"{n}_misplaced", misplaced(c[1]), c[0][0]) for n, c in CASES.items()]
     return compile_kernels(
         HEADER + rows_config + "".join(clean + [text(n, c, "float") for n, (c, _) in MISUSES.items()])
     )
@@ -510,7 +511,7 @@ def test_formula(kernels, name, dtype, code, formula):
     tensors = arrays(dtype)
     integers = name == "xor_sum"
     wide = {n: t.copy() if integers else t.astype(np.float64) for n, t in tensors.items()}
-    kernels.run(f"{name}_{dtype}", *tensors.values())
+    assert_timed(kernels.run(f"{name}_{dtype}", *tensors.values()))
     near = TOLERANCE.get(dtype, 0) * 4
     for output, expected in formula(**wide).items():
         got = tensors[output].astype(np.float64)
@@ -525,6 +526,12 @@ def test_formula(kernels, name, dtype, code, formula):
             got = got[: np.size(expected)].reshape(np.shape(expected))
         whole = np.concatenate(expected) if isinstance(expected, list) else expected
         np.testing.assert_allclose(got, whole, near, near)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_misplaced_operand(kernels, name, record_planted):
+    report = kernels.launch(f"{name}_misplaced", *arrays(CASES[name][0][0]).values())
+    record_planted(f"high-level function: {name}", assert_misplaced(report, CASES[name][1]))
 
 
 @pytest.mark.parametrize("name", MISUSES)

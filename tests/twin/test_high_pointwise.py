@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from .high_level import CPP, HEADER, TOLERANCE, Operand, kernel
+from .high_level import CPP, HEADER, TOLERANCE, Operand, assert_misplaced, assert_timed, kernel, misplaced
 
 COUNT, ROOM = 100, 112
 GELU = 2 * math.sqrt(2 / math.pi)
@@ -116,6 +116,7 @@ def rows():
 @pytest.fixture(scope="module")
 def kernels(compile_kernels):
     clean = [text(f"{name}_{dtype}", case[0], dtype) for name, case, dtype in rows()]
+    clean += [text(f"{n}_misplaced", misplaced(c[0]), c[3][0]) for n, c in (CASES | OTHER_FORMS).items()]
     planted = [text(n, c, "float", used=196608 - 256 if n == "no_room" else 65536) for n, (c, _) in MISUSES.items()]
     return compile_kernels(HEADER + APPLY + "".join(clean + planted))
 
@@ -129,7 +130,7 @@ def arrays(dtype, span, rng):
 @pytest.mark.parametrize(("name", "case", "dtype"), [pytest.param(*r, id=f"{r[0]}-{r[2]}") for r in rows()])
 def test_formula(kernels, name, case, dtype):
     d, x, y = arrays(dtype, case[2], np.random.default_rng(7))
-    kernels.run(f"{name}_{dtype}", d, x, y)
+    assert_timed(kernels.run(f"{name}_{dtype}", d, x, y))
     wide = np.int64 if dtype.endswith("16_t") and dtype != "bfloat16_t" else np.float64
     formula = case[1]
     arity = getattr(getattr(formula, "__code__", None), "co_argcount", 1)
@@ -137,6 +138,13 @@ def test_formula(kernels, name, case, dtype):
     near = TOLERANCE.get(dtype, 0)
     np.testing.assert_allclose(d[:COUNT].astype(wide), expected[:COUNT].astype(CPP[dtype]).astype(wide), near, near)
     assert (d[COUNT:] == 77).all()
+
+
+@pytest.mark.parametrize("name", CASES | OTHER_FORMS)
+def test_misplaced_operand(kernels, name, record_planted):
+    call, _, span, dtypes = (CASES | OTHER_FORMS)[name]
+    report = kernels.launch(f"{name}_misplaced", *arrays(dtypes[0], span, np.random.default_rng(7)))
+    record_planted(f"high-level function: {name}", assert_misplaced(report, call))
 
 
 @pytest.mark.parametrize("name", MISUSES)

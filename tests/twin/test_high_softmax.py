@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from .high_level import CPP, HEADER, TOLERANCE, Operand, kernel
+from .high_level import CPP, HEADER, TOLERANCE, Operand, assert_misplaced, assert_timed, kernel, misplaced
 
 M, K, VALID = 5, 64, 56
 FLASH = "d, s, m, x, e, s0, m0, tmp, tiling"
@@ -162,6 +162,7 @@ ADJUST = """
 @pytest.fixture(scope="module")
 def kernels(compile_kernels):
     clean = [text(f"{name}_{data}_{row}", case[0], data, row) for name, case, data, row in rows_of_table()]
+    clean += [text(f"{n}_misplaced", misplaced(c[0]), *c[3][0]) for n, c in CASES.items()]
     planted = [text(name, call, "float", "float") for name, (call, _) in MISUSES.items()]
     planted += [flash_v3_text("few_columns", 64, 8), flash_v3_text("odd_rows", 512, 4)]
     clean += [flash_v3_text(f"flash3_{columns}", columns, 8) for columns in (512, 1024, 2048)]
@@ -184,7 +185,7 @@ def arrays(data, row, rows=M, seed=3):
 def test_formula(kernels, name, case, data, row):
     tensors = arrays(data, row)
     wide = {n: t.reshape(M, -1)[:, : case[2] if n in "dxy" else 1].astype(np.float64) for n, t in tensors.items()}
-    kernels.run(f"{name}_{data}_{row}", *tensors.values())
+    assert_timed(kernels.run(f"{name}_{data}_{row}", *tensors.values()))
     formula = case[1]
     names = ("x", "y") if "grad" in name or name == "front" else ("x", "s0", "m0", "a0")
     for output, expected in formula(**{n: wide[n] for n in names}).items():
@@ -237,6 +238,12 @@ def test_shapes_of_flash_v3(kernels, name, columns, rows, record_planted):
     report = kernels.launch(name, d, r, s, m, x, np.zeros(rows * 16, np.float16), a0, s0, m0)
     assert [finding["kind"] for finding in report["findings"]] == ["api_contract"]
     record_planted(f"softmax: {name}", report["findings"][0])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_misplaced_operand(kernels, name, record_planted):
+    report = kernels.launch(f"{name}_misplaced", *arrays(*CASES[name][3][0]).values())
+    record_planted(f"softmax: {name}", assert_misplaced(report, CASES[name][0]))
 
 
 @pytest.mark.parametrize("name", MISUSES)
