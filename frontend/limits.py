@@ -90,7 +90,7 @@ def _granted(variable: str, unit: str) -> int:
     """Return the number in a variable of the user; 0 if it is not set."""
     text = os.environ.get(variable, "0")
     if not (text.isascii() and text.isdecimal() and len(text) < 9):
-        raise UserError(f"{variable}: got {text[:20]!r}, expected a number of {unit}")
+        raise UserError(f"{variable}: got {text[:20]!r}, expected a number of {unit} with at most 8 digits")
     return int(text)
 
 

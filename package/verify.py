@@ -27,6 +27,7 @@ from .signature import SIGNATURE, read_keys, signer
 MAX_FILE_BYTES = 1 << 30
 _MOST_HEAD_BYTES = 1 << 20
 _MOST_PROBLEMS = 1000
+_DAMAGED = "the file is damaged, copy it again"
 _HEAD = re.compile(
     rb"#!/bin/sh\n\{ # [^\n]*\nheader_lines=(\d{1,6})\npayload_bytes=(\d{1,12})\npayload_sha256=([0-9a-f]{64})\n"
 )
@@ -72,12 +73,12 @@ def _problems(source: BufferedReader, package: Path, facts: dict[str, Any], keys
         yield "the head of the file differs from the head that this opforge writes"
     payload_bytes = os.fstat(source.fileno()).st_size - head.size
     if payload_bytes != head.payload_bytes:
-        yield f"got {payload_bytes} bytes after the head, expected {head.payload_bytes}: the file is damaged"
+        yield f"payload: got {payload_bytes} bytes after the head, expected {head.payload_bytes}; {_DAMAGED}"
         return
     try:
         source.seek(head.size)
         if hashlib.file_digest(source, "sha256").hexdigest() != head.payload_sha256:
-            yield "the payload differs from the SHA-256 in the head: the file is damaged"
+            yield f"payload: differs from the SHA-256 in the head; {_DAMAGED}"
             return
         source.seek(head.size)
         members = list(read_archive(source, _KEPT, MOST_JSON_BYTES))

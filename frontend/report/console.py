@@ -74,8 +74,7 @@ def _print_remarks(console: Console, conversion: Conversion) -> None:
         names = ", ".join(map(shown, conversion.without_body[:_ROWS]))
         if more := len(conversion.without_body[_ROWS:]):
             names += f" and {more} more"
-        why = "the operator has none for the opset of the model"
-        console.print(Text(f"nodes without an ONNX function body ({why}): {names}"))
+        console.print(Text(f"note: onnxruntime needs a library for nodes without a function body: {names}"))
     for warning in conversion.warnings[:_ROWS]:
         console.print(Text(escaped(f"warning: {warning}")), soft_wrap=True)
     if more := len(conversion.warnings[_ROWS:]):

@@ -77,7 +77,7 @@ def test_both_sides_refuse_a_list_with_the_same_words(project, row_window, attrs
         ({"window": [0, 1.5]}, "window: got [0, 1.5], expected a list, each item an integer"),
         ({"window": 3}, "window: got 3, expected a list, each item an integer"),
         ({"window": [0, 1], "flags": [1, 0]}, "flags: got [1, 0], expected a list, each item True or False"),
-        ({}, "attribute window: got no value, expected one of type list_int"),
+        ({}, "attribute window: got no value, expected a list, each item an integer; add it"),
     ],
 )
 def test_a_value_of_another_type_is_refused(project, attrs, message):

@@ -161,7 +161,7 @@ def test_changed_head_and_payload_are_named(package, tmp_path):
     data = bytearray(package.read_bytes())
     data[-9] ^= 1
     changed.write_bytes(data)
-    assert "the payload differs" in verify(changed)[1][0]
+    assert "payload: differs" in verify(changed)[1][0]
 
 
 @pytest.mark.parametrize(

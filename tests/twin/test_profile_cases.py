@@ -127,6 +127,7 @@ def test_each_case_is_a_row(tmp_path):
             ["--case", "a", "T=4,H=1,G=1,group_idx_type=1", "--attr", "group_idx_type=1"],
             "got group_idx_type also in --attr",
         ),
+        (["--shape", "grad_y=4x1", "--attr", "group_idx_type=x"], "group_idx_type: got 'x', expected an integer"),
         (["--case", "a", "T=4,H=1,G=3000"], "--case a: aclnnGroupedBiasAddGradGetWorkspaceSize returned 161002"),
         (["--case", "a\x1b[2J", "T=4,H=1,G=1"], "expected a name (at most 60 letters)"),
         (["--case", "a", f"T={10**18},H=1,G=1"], "expected at most"),

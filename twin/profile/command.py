@@ -24,7 +24,7 @@ from opforge.twin.runtime.operator_run import run
 from opforge.twin.runtime.results import AclnnError, FindingsError, Result
 
 from .cases import ProfileCase, parse_cases
-from .inputs import make_inputs, parse_attrs, parse_shapes
+from .inputs import attrs_of, make_inputs, parse_shapes
 from .lines import line_figures
 
 if TYPE_CHECKING:
@@ -210,8 +210,8 @@ def profile_command(
     """
     from .compare import compare, read_old
 
-    values = parse_attrs(attrs)
     project, spec = find_operator(op_type)
+    values = attrs_of(spec, attrs)
     require_level(level, "--level")
     soc_properties(soc, "--soc")
     plan = calls_to_profile(spec, shapes, cases, values, given=given, trace=trace)

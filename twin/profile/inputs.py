@@ -19,6 +19,7 @@ from opforge.codegen.printing import first_line, shown
 from opforge.codegen.spec.call import parameter_of
 from opforge.codegen.spec.semantics import Call
 from opforge.twin.runtime.acl import Array
+from opforge.twin.runtime.aclnn_call import require_attribute_types
 from opforge.twin.samples import plain_values, require_memory, valid_values
 
 if TYPE_CHECKING:
@@ -69,6 +70,17 @@ def parse_attrs(texts: Sequence[str]) -> dict[str, Any]:
             attrs[name] = ast.literal_eval({"true": "True", "false": "False"}.get(value, value))
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             attrs[name] = value
+    return attrs
+
+
+def attrs_of(spec: OpSpec, texts: Sequence[str]) -> dict[str, Any]:
+    """Return the attributes in the texts `name=value`.
+
+    Raises:
+        UserError: A text has another form, or a value does not have the type of the spec.
+    """
+    attrs = parse_attrs(texts)
+    require_attribute_types(spec, attrs)
     return attrs
 
 

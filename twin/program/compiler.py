@@ -201,7 +201,7 @@ def _host_options(options: Sequence[str]) -> tuple[str, ...]:
 
 def _check(files: Sequence[Path], output: Path, level: str, compile_only: bool) -> None:
     if not files:
-        raise UserError("sources: got none, expected at least one .asc or C++ file")
+        raise UserError("FILE: got no source, expected at least one .asc or C++ file; add it")
     require_level(level, "--level")
     if compile_only and len(files) != 1:
         raise UserError(f"sources: got {len(files)} files with -c, expected one; compile each by a command")

@@ -24,7 +24,7 @@ from .results import AclnnError, Finding, FindingsError, findings_of
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
-    from opforge.codegen.spec.parts import AttrSpec, TensorSpec
+    from opforge.codegen.spec.parts import TensorSpec
     from opforge.codegen.views.facts import Param
 
 C_INTEGERS = {
@@ -76,6 +76,18 @@ def _undefined(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return array
 
 
+def require_attribute_types(spec: OpSpec, attrs: Mapping[str, Any]) -> None:
+    """Check that the given attributes have the types of the spec; shapes are inferred from them before the call.
+
+    Raises:
+        UserError: An attribute has another type.
+    """
+    for attr in spec.attrs:
+        value = attrs.get(attr.name)
+        if value is not None and not attr.kind.accepts(value):
+            raise UserError(f"{spec.op_type}: {attr.name}: got {shown(value)}, expected {attr.kind.meaning}")
+
+
 class AclnnCall:
     """One call of an aclnn function: arguments checked by name, then marshalled in the order of the signature."""
 
@@ -97,8 +109,7 @@ class AclnnCall:
             if tensor.scalar and tensor.name in self.inputs:
                 self.inputs[tensor.name] = self._scalars(tensor.name, is_list=tensor.scalar == "list")
         self.attrs = {name: _plain(value) for name, value in attrs.items()}
-        for attr in spec.attrs:
-            self._check_attribute(attr)
+        require_attribute_types(spec, self.attrs)
         self.function = self._choose(function)
         self.host_lists = {of.name: self._host_list(of.name) for of in spec.host_lists if of.name in self.inputs}
 
@@ -129,12 +140,6 @@ class AclnnCall:
         if array.dtype not in ACL_DTYPES:
             raise UserError(f"{self.spec.op_type}: {name}: got dtype {array.dtype}, {_EXPECTED_DTYPE}")
         return array
-
-    def _check_attribute(self, attr: AttrSpec) -> None:
-        """Check that a given attribute has the type of the spec; shapes are inferred from it before the call."""
-        value = self.attrs.get(attr.name)
-        if value is not None and not attr.kind.accepts(value):
-            raise UserError(f"{self.spec.op_type}: {attr.name}: got {shown(value)}, expected {attr.kind.meaning}")
 
     def _choose(self, wanted: str | None) -> str:
         names = [candidate.function for candidate in self.spec.aclnn]
@@ -357,7 +362,7 @@ class AclnnCall:
         value = self.attrs.get(name, attribute.default)
         if value is None:
             place = f"{self.spec.op_type}: attribute {name}"
-            raise UserError(f"{place}: got no value, expected one of type {attribute.type}; give it")
+            raise UserError(f"{place}: got no value, expected {attribute.kind.meaning}; add it")
         if attribute.kind.is_list:
             return attribute.kind.array.removeprefix("acl"), value
         if c_type == SCALAR_TYPE:

@@ -19,7 +19,7 @@ from opforge.twin.compiler.cache import digest
 from opforge.twin.compiler.npu_model import error_range, outside_texts, range_text, require_level
 from opforge.twin.jobs import State, require_executor, run_all, twin_version
 from opforge.twin.profile.command import calls_to_profile, find_operator
-from opforge.twin.profile.inputs import make_inputs, parse_attrs
+from opforge.twin.profile.inputs import attrs_of, make_inputs
 
 from .neighbors import other_chips
 from .worker import ACCEPTED, FAILED, Job, Row, run_one
@@ -79,8 +79,8 @@ def tune_command(
     Raises:
         UserError: An argument is wrong, or the plan has no constants.
     """
-    values = parse_attrs(attrs)
     project, spec = find_operator(op_type)
+    values = attrs_of(spec, attrs)
     if not spec.tiling.constants:
         raise UserError(
             f"{op_type}: its spec has no tiling.constants, expected constants with the values to try; add them to the"
