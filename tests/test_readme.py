@@ -32,7 +32,7 @@ def test_printed_compile_command_quotes_a_path_with_a_space(tmp_path):
 
 def test_commands_of_the_readme_print_the_stated_output(tmp_path):
     assert follow_in_clone(ROOT / "README.md", tmp_path) >= 9
-    assert (tmp_path / "opforge" / "vendors" / "opforge" / "version.info").is_file()
+    assert (tmp_path / "opp" / "vendors" / "opforge" / "version.info").is_file()
     made = {f"/{path.name}/" if path.is_dir() else f"/{path.name}" for path in (tmp_path / "clone").iterdir()} - {
         "/examples/"
     }
