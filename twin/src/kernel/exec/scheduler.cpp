@@ -252,9 +252,9 @@ bool Scheduler::WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready
     return ready();
 }
 
-void Scheduler::FailDeadlock(Block& block, const Call& call, const std::string& message, bool silent)
+void Scheduler::FailDeadlock(Block& block, const Call& call, const std::string& message, bool silent) const
 {
-    if (silent) {
+    if (silent || overflows_ > 0) {
         block.diagnostics.Stop();
     }
     block.Fail("deadlock", Pipe::kScalar, call, message);
@@ -314,12 +314,19 @@ void Scheduler::SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, c
 {
     const double delay = mode == 0 ? time_model::kSyncAllCycles : time_model::kCrossCoreFlagCycles;
     const Signal own = block.ordering.Release(pipe, delay, call.at);
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (const auto listener = flags_.Set(block.index, mode, flag, own)) {
-        block.Fail(
-            "flag_overflow", Pipe::kScalar, call,
-            Text("flag ", flag, " was set more than ", CrossCoreFlags::kMostPending, " times without a wait of ",
-                 launch_.layout.NameOf(*listener), ": its counter overflows; wait for it before setting it again"));
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (const uint32_t listener : flags_.Set(block.index, mode, flag, own)) {
+        ++overflows_;
+        if (listener == block.index || !WaitUntil(lock, [&] { return !flags_.RunsOver(listener, flag); })) {
+            if (isAftermath_) {
+                block.diagnostics.Stop();
+            }
+            block.Fail(
+                "flag_overflow", Pipe::kScalar, call,
+                Text("flag ", flag, " was set more than ", CrossCoreFlags::kMostPending, " times without a wait of ",
+                     launch_.layout.NameOf(listener), ": its counter overflows; wait for it before setting it again"));
+        }
+        --overflows_;
     }
     changed_.notify_all();
 }

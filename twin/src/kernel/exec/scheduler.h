@@ -91,7 +91,7 @@ private:
     /// Releases the execution slot until `ready`; false if no block can ever make it ready.
     bool WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready);
     void ReleaseIfStuck();
-    [[noreturn]] static void FailDeadlock(Block& block, const Call& call, const std::string& message, bool silent);
+    [[noreturn]] void FailDeadlock(Block& block, const Call& call, const std::string& message, bool silent) const;
     std::string EndedBefore(SyncScope scope, uint32_t barriers) const;
     void WatchOver();
 
@@ -107,6 +107,7 @@ private:
     uint32_t running_ = 0;
     uint32_t alive_ = 0;
     bool stuck_ = false;
+    uint32_t overflows_ = 0;    ///< blocks that wait until the counter of a flag no longer runs over
     bool isAftermath_ = false;  ///< an error was reported: later errors are its consequences
     bool someoneStopped_ = false;
     std::vector<const Ready*> waiting_;

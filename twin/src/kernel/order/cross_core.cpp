@@ -32,7 +32,7 @@ CrossCoreFlags::Group CrossCoreFlags::MakeGroup(int64_t mode, const CorePosition
     return group;
 }
 
-std::optional<uint32_t> CrossCoreFlags::Set(uint32_t core, int64_t mode, int64_t flag, const Signal& signal)
+std::vector<uint32_t> CrossCoreFlags::Set(uint32_t core, int64_t mode, int64_t flag, const Signal& signal)
 {
     const CorePosition position = layout_.At(core);
     const auto [entry, isNew] = groups_.try_emplace({flag, mode, position.kind, mode == 0 ? 0 : position.group});
@@ -47,14 +47,14 @@ std::optional<uint32_t> CrossCoreFlags::Set(uint32_t core, int64_t mode, int64_t
     group.open[number].cores.push_back(core);
     Join(group.open[number].signal, signal);
     if (group.open[number].cores.size() < group.members.size()) {
-        return std::nullopt;
+        return {};
     }
-    std::optional<uint32_t> overflowing;
+    std::vector<uint32_t> overflowing;
     for (const uint32_t listener : group.listeners) {
         std::deque<Signal>& pending = pending_[listener][static_cast<size_t>(flag)];
         pending.push_back(group.open.front().signal);
-        if (pending.size() > kMostPending) {
-            overflowing = listener;
+        if (RunsOver(listener, flag)) {
+            overflowing.push_back(listener);
         }
     }
     group.open.pop_front();

@@ -5,7 +5,6 @@
 #include <array>
 #include <deque>
 #include <map>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -36,8 +35,9 @@ public:
 
     explicit CrossCoreFlags(const CoreLayout& layout);
 
-    /// Returns the core whose counter runs over, if any.
-    std::optional<uint32_t> Set(uint32_t core, int64_t mode, int64_t flag, const Signal& signal);
+    /// Returns the cores whose counters run over.
+    std::vector<uint32_t> Set(uint32_t core, int64_t mode, int64_t flag, const Signal& signal);
+    bool RunsOver(uint32_t core, int64_t flag) const { return Pending(core, flag).size() > kMostPending; }
     bool IsSet(uint32_t core, int64_t flag) const { return !Pending(core, flag).empty(); }
     Signal Take(uint32_t core, int64_t flag);
     /// The missing conditions before `core` sees the flag.
