@@ -211,6 +211,7 @@ constexpr Plan<GroupedBiasAddGradTilingData> PlanGroupedBiasAddGrad(const Groupe
     data.groups = shape.groups;
     data.rowsPerGroup = shape.rowsPerGroup;
     data.groupRows = shape.IsIndexed() ? CeilDiv(self::kGroupBytes, grid.sliceWidth * shape.elementBytes) : 0;
+    data.wholeRows = self::kWholeGroupBytes / (grid.sliceWidth * shape.elementBytes);
     data.sliceWidth = grid.sliceWidth;
     data.columnSlices = static_cast<int32_t>(grid.columnSlices);
     data.rowBlocks = static_cast<int32_t>(grid.rowBlocks);

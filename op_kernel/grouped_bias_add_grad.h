@@ -1,5 +1,6 @@
 // GroupedBiasAddGrad: every core sums the groups in its rows. If a group has rows of several cores, each core stores a
-// partial sum as float32. After a barrier, the cores merge the partial sums in the order of the cores.
+// partial sum as float32. After a barrier, the cores merge the partial sums in the order of the cores. If all groups
+// are small, no group has rows of several cores.
 #ifndef OPFORGE_OP_KERNEL_GROUPED_BIAS_ADD_GRAD_H
 #define OPFORGE_OP_KERNEL_GROUPED_BIAS_ADD_GRAD_H
 
@@ -57,7 +58,7 @@ public:
                 SumOverlappingGroups(tile);
             }
         }
-        if (tiling_.rowBlocks > 1) {
+        if (tiling_.rowBlocks > 1 && !areGroupsWhole_) {
             AscendC::SyncAll();
             for (Tile tile = FirstTile(); tile.width > 0; tile = NextTile(tile)) {
                 MergeBorderGroups(tile);
@@ -75,6 +76,8 @@ private:
     static constexpr int64_t kFloatsPerBlock = 8;
     // The columns of partial sums are merged in pieces of whole sectors.
     static constexpr int64_t kMergeColumns = 64;
+    // With at least this many groups per core, cores of whole groups have similar work.
+    static constexpr int64_t kLeastGroups = 6;
 
     __aicore__ inline bool HasOutput() const { return tiling_.groups > 0 && tiling_.columns > 0; }
 
@@ -96,6 +99,9 @@ private:
         }
         usedRows_ = groups_.End(tiling_.groups - 1);
         if (groups_.IsAscending()) {
+            // Equal in all cores, so that all of them or none wait at the barrier.
+            areGroupsWhole_ = groups_.Longest() <= tiling_.wholeRows &&
+                              kLeastGroups * tiling_.rowBlocks * (groups_.Longest() + tiling_.groupRows) <= Units();
             const kernel::Span units = kernel::PartOf(Units(), tiling_.rowBlocks, rowBlock_);
             rows_ = {RowAt(units.begin), RowAt(units.end)};
         }
@@ -110,6 +116,11 @@ private:
             return usedRows_;
         }
         const int64_t group = groups_.GroupOf(unit, tiling_.groupRows);
+        if (areGroupsWhole_) {  // the nearer end of the group
+            const int64_t start = groups_.Start(group);
+            const int64_t end = groups_.End(group);
+            return 2 * unit < UnitOf(group - 1, start) + UnitOf(group, end) ? start : end;
+        }
         return kernel::Larger(groups_.Start(group), unit - UnitOf(group, 0));
     }
 
@@ -327,6 +338,7 @@ private:
     kernel::Span rows_;     // rows of this core
     int64_t rowBlock_ = 0;
     int64_t usedRows_ = 0;
+    bool areGroupsWhole_ = false;  // no group has rows of several cores
 };
 
 }  // namespace opforge

@@ -10,9 +10,10 @@ from floor import Floor
 
 WIDE = Target(bytes=1.03, eff=0.85, bal=1.1)
 NARROW = Target(bytes=1.03, eff=0.85, bal=1.1, of_small=True)
-# The ends of the groups are known only on the device, so cores share groups: list, rows and partial sums are loaded in
-# turn.
-FLOOR = Floor(loads=3, stores=2, barriers=1)
+# The ends of the groups are known only on the device. Cores share large groups: list, rows and partial sums are loaded
+# in turn. Cores can sum whole groups if the groups are small.
+FLOOR, SMALL_FLOOR = Floor(loads=3, stores=2, barriers=1), Floor(loads=2)
+SHARED_GROUPS = 1000  # With at most so many groups, some cores share a group.
 DTYPES = ("fp16", "bf16", "fp32")
 
 
@@ -47,7 +48,7 @@ def _indexed(shape: tuple[int, int], grouping: str, dtype: str, target: Target, 
         dtype=dtype,
         inputs=lambda: {"grad_y": values(shape, dtype), "group_idx": make_ends(shape[0], groups)},
         target=target,
-        floor=FLOOR,
+        floor=SMALL_FLOOR if groups > SHARED_GROUPS else FLOOR,
         quick=quick,
     )
 

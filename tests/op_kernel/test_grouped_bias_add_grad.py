@@ -122,6 +122,23 @@ def test_every_core_can_begin_and_end_inside_a_group():
         agree(values((rows, 512), np.float32), np.arange(shift, rows + shift, 10).clip(0, rows))
 
 
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize("index_dtype", INDEX_DTYPES)
+def test_cores_sum_whole_groups_if_all_groups_are_small(index_dtype, kind):
+    """Without groups of several cores, no core waits at a barrier: the launch has one phase."""
+    ends = ends_list(20000, 1500, index_dtype)
+
+    def phases(ends):
+        result = agree(
+            values((20000, 30), np.float16), np.diff(ends, prepend=0).astype(index_dtype) if kind else ends, kind
+        )
+        return len(result.launches[0]["phases"])
+
+    assert phases(ends) == 1
+    ends[100:200] = ends[200]  # one group has the rows of a hundred
+    assert phases(ends) == 2
+
+
 def test_group_that_spans_all_cores_and_group_of_one_row_at_each_border():
     rows = 48 * 20
     borders = np.arange(20, rows, 20)

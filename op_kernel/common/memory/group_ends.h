@@ -19,6 +19,8 @@ class Groups<I, false> {
 public:
     __aicore__ inline void Init(int64_t rowsPerGroup) { rowsPerGroup_ = rowsPerGroup; }
     __aicore__ inline bool IsAscending() const { return true; }
+    /// Returns the rows of the largest group.
+    __aicore__ inline int64_t Longest() const { return rowsPerGroup_; }
     __aicore__ inline int64_t Start(int64_t group) const { return group * rowsPerGroup_; }
     __aicore__ inline int64_t End(int64_t group) const { return (group + 1) * rowsPerGroup_; }
     __aicore__ inline int64_t GroupOf(int64_t unit, int64_t groupUnits) const
@@ -77,10 +79,12 @@ public:
             }
         }
         CompareNeighbours();
-        isAscending_ = LeastOfSigns() >= 0;
+        FindExtremes();
     }
 
     __aicore__ inline bool IsAscending() const { return isAscending_; }
+    /// Returns the rows of the largest group.
+    __aicore__ inline int64_t Longest() const { return longest_; }
     __aicore__ inline int64_t Start(int64_t group) const
     {
         return list_.GetValue(static_cast<uint32_t>(kFront - 1 + group));
@@ -246,20 +250,43 @@ private:
         AscendC::PipeBarrier<PIPE_V>();
     }
 
+    /// From the differences in sign_; destroys sign_ and other_.
+    __aicore__ inline void FindExtremes()
+    {
+        AscendC::Muls<int32_t>(other_, sign_, -1, capacity_);
+        AscendC::PipeBarrier<PIPE_V>();
+        for (int32_t half = capacity_ / 2; half >= kFront; half /= 2) {
+            AscendC::Min(sign_, sign_, sign_[half], half);
+            AscendC::Min(other_, other_, other_[half], half);
+            AscendC::PipeBarrier<PIPE_V>();
+        }
+        Order<AscendC::HardEvent::V_S>();
+        isAscending_ = LeastOfBlock(sign_) >= 0;
+        longest_ = -LeastOfBlock(other_);
+        Order<AscendC::HardEvent::S_V>();
+    }
+
     /// Returns the smallest element of sign_, or 0; destroys sign_.
-    __aicore__ inline int32_t LeastOfSigns()
+    __aicore__ inline int64_t LeastOfSigns()
     {
         for (int32_t half = capacity_ / 2; half >= kFront; half /= 2) {
             AscendC::Min(sign_, sign_, sign_[half], half);
             AscendC::PipeBarrier<PIPE_V>();
         }
         Order<AscendC::HardEvent::V_S>();
+        const int64_t least = LeastOfBlock(sign_);
+        Order<AscendC::HardEvent::S_V>();
+        return least;
+    }
+
+    /// Returns the smallest element of the first block, or 0.
+    __aicore__ inline static int64_t LeastOfBlock(const AscendC::LocalTensor<int32_t>& values)
+    {
         int64_t least = 0;
         for (uint32_t element = 0; element < static_cast<uint32_t>(kFront); ++element) {
-            least = Smaller(least, sign_.GetValue(element));
+            least = Smaller(least, values.GetValue(element));
         }
-        Order<AscendC::HardEvent::S_V>();
-        return static_cast<int32_t>(least);
+        return least;
     }
 
     AscendC::TBuf<AscendC::TPosition::VECCALC> listBuffer_;
@@ -273,6 +300,7 @@ private:
     int32_t groups_ = 0;
     int32_t rows_ = 0;
     bool isAscending_ = true;
+    int64_t longest_ = 0;
 };
 
 }  // namespace kernel

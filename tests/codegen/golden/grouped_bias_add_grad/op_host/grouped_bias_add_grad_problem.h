@@ -31,6 +31,8 @@ namespace grouped_bias_add_grad {
 inline constexpr int64_t kMinBatchGroups = INT64_C(16);
 // Overhead of a group in addition to its rows, as an equivalent number of DMA bytes.
 inline constexpr int64_t kGroupBytes = INT64_C(4096);
+// Most bytes of a group that a core sums completely. Larger groups are split, which needs a barrier.
+inline constexpr int64_t kWholeGroupBytes = INT64_C(98304);
 
 }  // namespace grouped_bias_add_grad
 

@@ -17,6 +17,8 @@ struct GroupedBiasAddGradTilingData {
     int64_t rowsPerGroup = 0;
     // Additional rows that a group counts for when rows are split.
     int64_t groupRows = 0;
+    // If no group has more rows and all groups are small, a core sums whole groups.
+    int64_t wholeRows = 0;
     // Columns of a core; the last slice may have fewer.
     int64_t sliceWidth = 0;
     // Elements from one row of partial sums to the next.
@@ -54,30 +56,31 @@ struct GroupedBiasAddGradTilingData {
     // Bytes of all buffers in UB.
     int32_t plannedUbBytes = 0;
 };
-static_assert(sizeof(GroupedBiasAddGradTilingData) == 120, "the layouts of host and kernel differ");
+static_assert(sizeof(GroupedBiasAddGradTilingData) == 128, "the layouts of host and kernel differ");
 static_assert(offsetof(GroupedBiasAddGradTilingData, rows) == 0, "rows");
 static_assert(offsetof(GroupedBiasAddGradTilingData, columns) == 8, "columns");
 static_assert(offsetof(GroupedBiasAddGradTilingData, groups) == 16, "groups");
 static_assert(offsetof(GroupedBiasAddGradTilingData, rowsPerGroup) == 24, "rowsPerGroup");
 static_assert(offsetof(GroupedBiasAddGradTilingData, groupRows) == 32, "groupRows");
-static_assert(offsetof(GroupedBiasAddGradTilingData, sliceWidth) == 40, "sliceWidth");
-static_assert(offsetof(GroupedBiasAddGradTilingData, partialPitch) == 48, "partialPitch");
-static_assert(offsetof(GroupedBiasAddGradTilingData, columnSlices) == 56, "columnSlices");
-static_assert(offsetof(GroupedBiasAddGradTilingData, rowBlocks) == 60, "rowBlocks");
-static_assert(offsetof(GroupedBiasAddGradTilingData, tileWidth) == 64, "tileWidth");
-static_assert(offsetof(GroupedBiasAddGradTilingData, packedRows) == 68, "packedRows");
-static_assert(offsetof(GroupedBiasAddGradTilingData, keptGroups) == 72, "keptGroups");
-static_assert(offsetof(GroupedBiasAddGradTilingData, batchGroups) == 76, "batchGroups");
-static_assert(offsetof(GroupedBiasAddGradTilingData, lengths) == 80, "lengths");
-static_assert(offsetof(GroupedBiasAddGradTilingData, tileBuffers) == 84, "tileBuffers");
-static_assert(offsetof(GroupedBiasAddGradTilingData, tileBytes) == 88, "tileBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, workBytes) == 92, "workBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, sumBytes) == 96, "sumBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, maskBytes) == 100, "maskBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, storeBuffers) == 104, "storeBuffers");
-static_assert(offsetof(GroupedBiasAddGradTilingData, storeBytes) == 108, "storeBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, listBytes) == 112, "listBytes");
-static_assert(offsetof(GroupedBiasAddGradTilingData, plannedUbBytes) == 116, "plannedUbBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, wholeRows) == 40, "wholeRows");
+static_assert(offsetof(GroupedBiasAddGradTilingData, sliceWidth) == 48, "sliceWidth");
+static_assert(offsetof(GroupedBiasAddGradTilingData, partialPitch) == 56, "partialPitch");
+static_assert(offsetof(GroupedBiasAddGradTilingData, columnSlices) == 64, "columnSlices");
+static_assert(offsetof(GroupedBiasAddGradTilingData, rowBlocks) == 68, "rowBlocks");
+static_assert(offsetof(GroupedBiasAddGradTilingData, tileWidth) == 72, "tileWidth");
+static_assert(offsetof(GroupedBiasAddGradTilingData, packedRows) == 76, "packedRows");
+static_assert(offsetof(GroupedBiasAddGradTilingData, keptGroups) == 80, "keptGroups");
+static_assert(offsetof(GroupedBiasAddGradTilingData, batchGroups) == 84, "batchGroups");
+static_assert(offsetof(GroupedBiasAddGradTilingData, lengths) == 88, "lengths");
+static_assert(offsetof(GroupedBiasAddGradTilingData, tileBuffers) == 92, "tileBuffers");
+static_assert(offsetof(GroupedBiasAddGradTilingData, tileBytes) == 96, "tileBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, workBytes) == 100, "workBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, sumBytes) == 104, "sumBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, maskBytes) == 108, "maskBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, storeBuffers) == 112, "storeBuffers");
+static_assert(offsetof(GroupedBiasAddGradTilingData, storeBytes) == 116, "storeBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, listBytes) == 120, "listBytes");
+static_assert(offsetof(GroupedBiasAddGradTilingData, plannedUbBytes) == 124, "plannedUbBytes");
 
 enum GroupedBiasAddGradTilingKey : uint64_t {
     GROUPED_BIAS_ADD_GRAD_EQUAL = 1,
