@@ -946,3 +946,12 @@ def test_planted_mistake_in_debug_mode(tmp_path, old, new, message):
     assert old in DEBUG_MODE
     ended = run(compiled(tmp_path, DEBUG_MODE.replace(old, new), defines=["ASCENDC_CPU_DEBUG"]).path)
     assert (ended.returncode, message in ended.stderr) == (1, True), ended.stderr
+
+
+def test_cc_creates_no_folder_for_the_program(tmp_path):
+    source = tmp_path / "empty.asc"
+    source.write_text("int main() { return 0; }\n")
+    command = [sys.executable, "-m", "opforge.cli", "cc", source, "-o", tmp_path / "new" / "program"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, "does not exist; create it" in result.stderr) == (2, True)
+    assert not (tmp_path / "new").exists()

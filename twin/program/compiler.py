@@ -204,12 +204,11 @@ def _check(files: Sequence[Path], output: Path, level: str, compile_only: bool) 
         raise UserError("FILE: got no source, expected at least one .asc or C++ file; add it")
     require_level(level, "--level")
     if compile_only and len(files) != 1:
-        raise UserError(f"sources: got {len(files)} files with -c, expected one; compile each by a command")
+        raise UserError(f"FILE: got {len(files)} files with -c, expected one; compile each file separately")
     for file in files:
         data = read_regular(file, "source", _MOST_BYTES * (64 if file.suffix in OBJECTS else 1), "split it")
         if file.suffix not in OBJECTS and b"\0" in data:
             raise UserError("got binary data, expected a C++ source", path_text(file))
-    make_folder(output.parent)
     require_writable(output, files, "program")
 
 
