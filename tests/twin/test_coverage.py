@@ -187,7 +187,7 @@ def test_hostile_files_become_rows(tmp_path):
         "static_assert(f(1L << 40) > 0); int main() { return 0; }\n",
     )
     names = "\n".join(f"AscendC::Name{number};" for number in range(6000))
-    example(clone, "names", f"#if 0\n{names}\nAscendC::{'A' * 1000};\n#endif\nint main() {{ return 0; }}\n")
+    example(clone, "names", f"#ifdef UNUSED\n{names}\nAscendC::{'A' * 1000};\n#endif\nint main() {{ return 0; }}\n")
     (clone / "linked.asc").symlink_to(outside)
     (clone / "huge.asc").write_text("//" + "x" * (3 << 20))
     deep = clone / "/".join(["d"] * (MOST_DEPTH + 3))
