@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.importers.tiling.structures import code_of
+from opforge.codegen.importers.cpp_text import without_comments
 from opforge.codegen.process_limits import LimitError
 from opforge.twin.build import include_flags
 from opforge.twin.compiler.flags import COMMON
@@ -65,7 +65,7 @@ def count_names(tree: Tree, sources: Iterable[Source]) -> Names:
     A name is used if it follows `AscendC::`, or if cann_api.json has it and the file has `using namespace AscendC`.
     Only the most frequent names are counted, and no very long names.
     """
-    texts = [code_of(tree.text(path)) for path in sorted(_files(tree, sources))]
+    texts = [without_comments(tree.text(path)) for path in sorted(_files(tree, sources))]
     known = {name.removeprefix("AscendC::") for entry in api()["kernel"] if (name := entry["name"]).count("::") == 1}
     found = Counter(name for text in texts for name in _names(text, known) if len(name) <= _MOST_LENGTH)
     counts = dict(found.most_common(_MOST_NAMES))

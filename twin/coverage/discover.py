@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from opforge.codegen.data.products import BUILT_PRODUCTS, DEFAULT_ARCH, PRODUCTS
-from opforge.codegen.importers.tiling.structures import code_of
+from opforge.codegen.importers.cpp_text import without_comments
 
 from .cmake_text import Program, Steps, read_programs, read_steps
 from .op_sources import Definition, dtype_header, has_auto_sync, read_definition, tiling_header
@@ -186,7 +186,7 @@ def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
     root, stem = str(tree.root), PurePosixPath(path).stem
     home = path[: f"/{path}".rindex("/op_kernel/")].rstrip("/") or "."
     source = Source(path, "operator", root, folder=home, sources=[path])
-    code = code_of(tree.text(path))
+    code = without_comments(tree.text(path))
     if not _KERNEL.search(code):
         return _other(source, "contains no kernel")
     if place := _OTHER_FOLDERS.search(f"/{path}"):
@@ -253,7 +253,7 @@ def _with_includes(tree: Tree, paths: list[str], ending: str = "") -> dict[str, 
     while pending:
         path = pending.pop(0)
         if path not in texts and path in tree.files:
-            texts[path] = code_of(tree.text(path))
+            texts[path] = without_comments(tree.text(path))
             names = [name for name in _INCLUDED.findall(tree.text(path)) if name.endswith(ending)]
             pending += [_joined(str(PurePosixPath(path).parent), name) for name in names]
     return texts
@@ -299,11 +299,13 @@ def _present(tree: Tree, folder: str, program: Program) -> list[str]:
 
 
 def _has_kernel(tree: Tree, names: Iterable[str]) -> bool:
-    return any(_KERNEL.search(code_of(tree.text(name))) for name in names if name.endswith((".cpp", ".cc", ".cce")))
+    return any(
+        _KERNEL.search(without_comments(tree.text(name))) for name in names if name.endswith((".cpp", ".cc", ".cce"))
+    )
 
 
 def _has_main(tree: Tree, name: str) -> bool:
-    return bool(re.search(r"\bmain\s*\(", code_of(tree.text(name))))
+    return bool(re.search(r"\bmain\s*\(", without_comments(tree.text(name))))
 
 
 def _joined(folder: str, name: str) -> str:

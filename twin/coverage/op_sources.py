@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from opforge.codegen.data.dtypes import CANN_DTYPES, FORMATS
-from opforge.codegen.importers.tiling.structures import code_of, described_structures, header_of
+from opforge.codegen.importers.cpp_text import without_comments
+from opforge.codegen.importers.tiling.structures import described_structures, header_of
 from opforge.twin.cpp_text import printed
 
 # C++ types by enumerator of ge::DataType; specs have no 4-bit type.
@@ -40,7 +41,7 @@ class Definition:
 
 def read_definition(text: str) -> Definition | None:
     """Read a class of `OpDef`; None if there is none."""
-    code = code_of(text)
+    code = without_comments(text)
     added = re.search(r"\bOP_ADD\s*\(\s*(\w+)", code)
     if added is None:
         return None

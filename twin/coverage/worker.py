@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.importers.tiling.structures import code_of
+from opforge.codegen.importers.cpp_text import without_comments
 from opforge.codegen.printing import first_line
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.cpp_text import printed
@@ -256,7 +256,7 @@ def _header_text(source: Source) -> str:
 
 def _kernel_text(kernel: Path, before: str, *, is_unit_test: bool = False) -> str:
     """Include a kernel without its launches `<<<...>>>`, which it has for other builds than those of operators."""
-    has_launches = "<<<" in code_of(kernel.read_text(encoding="utf-8", errors="replace"))
+    has_launches = "<<<" in without_comments(kernel.read_text(encoding="utf-8", errors="replace"))
     values = {"before": before, "has_launches": has_launches, "is_unit_test": is_unit_test}
     return printed("operator_kernel.cpp.j2", kernel=kernel, **values)
 
