@@ -68,3 +68,15 @@ def nodes(root: Node, *kinds: str) -> Iterator[Node]:
                 break
         else:
             return
+
+
+def parameters(function: Node) -> list[Node]:
+    """Return the parameters of a function."""
+    found = next(nodes(function, "parameter_list"), None)
+    return [child for child in found.named_children if child.type != "comment"] if found else []
+
+
+def takes(function: Node, count: int) -> bool:
+    """Return whether a function can have a number of arguments."""
+    kinds = [parameter.type for parameter in parameters(function)]
+    return kinds.count("parameter_declaration") <= count <= len(kinds) or "variadic_parameter_declaration" in kinds

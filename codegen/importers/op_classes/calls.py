@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from opforge.codegen.data.products import DEFAULT_SOC, SOCS
-from opforge.codegen.importers.cpp_tree import Source, line_of, nodes
+from opforge.codegen.importers.cpp_tree import Source, line_of, nodes, parameters, takes
 
 from .scope import Scope, is_literal
 from .values import Value, evaluate
@@ -246,7 +246,7 @@ class Walker:
         """Interpret the function of a name; overloads with the same number of parameters are not read."""
         arguments = call.child_by_field_name("arguments")
         count = len([child for child in arguments.named_children if child.type != "comment"]) if arguments else 0
-        fitting = [function for function in self._functions[name] if _takes(function, count)]
+        fitting = [function for function in self._functions[name] if takes(function, count)]
         if len(fitting) == 1:
             self._call(fitting[0], call, depth)
         else:
@@ -275,7 +275,7 @@ class Walker:
         values = [self._scope.value(argument) for argument in given]
         own, entries, cores = set(self._own), dict(self._entries), dict(self._cores)
         bound = {}
-        for number, parameter in enumerate(_parameters(function)):
+        for number, parameter in enumerate(parameters(function)):
             name = next((self._source.of(n) for n in nodes(parameter, "identifier")), "")
             for known in (self._own, self._entries, self._cores):
                 known.discard(name) if isinstance(known, set) else known.pop(name, None)
@@ -394,14 +394,3 @@ def _tensors_of(configuration: dict[str, dict[str, Value]]) -> dict[str, dict[st
 
 def _dtypes(entry: dict[str, Value]) -> Value | None:
     return entry.get("DataType") or entry.get("DataTypeList")
-
-
-def _parameters(function: Node) -> list[Node]:
-    found = next(nodes(function, "parameter_list"), None)
-    return [child for child in found.named_children if child.type != "comment"] if found else []
-
-
-def _takes(function: Node, count: int) -> bool:
-    """Return whether a function can have a number of arguments."""
-    kinds = [parameter.type for parameter in _parameters(function)]
-    return kinds.count("parameter_declaration") <= count <= len(kinds) or "variadic_parameter_declaration" in kinds

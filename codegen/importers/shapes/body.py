@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from opforge.codegen.importers.cpp_text import STRING, arguments_of, without_comments
-from opforge.codegen.importers.cpp_tree import Source, line_of, nodes
+from opforge.codegen.importers.cpp_tree import Source, line_of, parameters
 from opforge.codegen.importers.draft import Dim, Note, Shape
 from opforge.codegen.importers.op_classes.values import declare, evaluate
 
@@ -354,6 +354,4 @@ class ShapeFunction:
 
 def _parameters(source: Source, function: Node) -> list[str]:
     """Return the names of the parameters of a function."""
-    listed = next(nodes(function, "parameter_list"), None)
-    children = [child for child in listed.named_children if child.type != "comment"] if listed else []
-    return [source.of(child.child_by_field_name("declarator")).lstrip("*& ") for child in children]
+    return [source.of(child.child_by_field_name("declarator")).lstrip("*& ") for child in parameters(function)]
