@@ -46,5 +46,5 @@ def longest_sentences() -> list[Sentence]:
 
 
 if __name__ == "__main__":
-    for words, file, line, text in longest_sentences()[:10]:
-        sys.stdout.write(f"{words:3} {file}:{line}: {text}\n")
+    longest = longest_sentences()[:10]
+    sys.stdout.write("".join(f"{words:3} {file}:{line}: {text}\n" for words, file, line, text in longest))
