@@ -191,6 +191,6 @@ def runtime_link(*names: str) -> tuple[str, ...]:
 
 
 def kernel_link() -> tuple[str, ...]:
-    """Return linker flags for a kernel: the C++ library, which takes half of the link time, comes with the twin."""
-    own = ("-nodefaultlibs", "-lm", "-lc", "-lgcc", "-lgcc_s") if is_gnu() else ()
+    """Return linker flags for a kernel: the C and C++ libraries come with the twin, and take half of the link time."""
+    own = ("-nodefaultlibs", "-lgcc") if is_gnu() else ()
     return (*runtime_link(), *own)
