@@ -70,10 +70,14 @@ def nodes(root: Node, *kinds: str) -> Iterator[Node]:
             return
 
 
+def children_of(parent: Node | None) -> list[Node]:
+    """Return the named children of a node without comments."""
+    return [child for child in parent.named_children if child.type != "comment"] if parent is not None else []
+
+
 def parameters(function: Node) -> list[Node]:
     """Return the parameters of a function."""
-    found = next(nodes(function, "parameter_list"), None)
-    return [child for child in found.named_children if child.type != "comment"] if found else []
+    return children_of(next(nodes(function, "parameter_list"), None))
 
 
 def takes(function: Node, count: int) -> bool:

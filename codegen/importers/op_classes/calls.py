@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from opforge.codegen.data.products import DEFAULT_SOC, SOCS
-from opforge.codegen.importers.cpp_tree import Source, line_of, nodes, parameters, takes
+from opforge.codegen.importers.cpp_tree import Source, children_of, line_of, nodes, parameters, takes
 
 from .scope import Scope, is_literal
 from .values import Value, evaluate
@@ -244,8 +244,7 @@ class Walker:
 
     def _call_named(self, name: str, call: Node, depth: int) -> None:
         """Interpret the function of a name; overloads with the same number of parameters are not read."""
-        arguments = call.child_by_field_name("arguments")
-        count = len([child for child in arguments.named_children if child.type != "comment"]) if arguments else 0
+        count = len(children_of(call.child_by_field_name("arguments")))
         fitting = [function for function in self._functions[name] if takes(function, count)]
         if len(fitting) == 1:
             self._call(fitting[0], call, depth)
@@ -270,8 +269,7 @@ class Walker:
 
     def _bind(self, function: Node, call: Node) -> dict[str, tuple[Node, Node]]:
         """Give the arguments of a call to the parameters; return those that are no calls of the operator."""
-        arguments = call.child_by_field_name("arguments")
-        given = [child for child in arguments.named_children if child.type != "comment"] if arguments else []
+        given = children_of(call.child_by_field_name("arguments"))
         values = [self._scope.value(argument) for argument in given]
         own, entries, cores = set(self._own), dict(self._entries), dict(self._cores)
         bound = {}
@@ -301,13 +299,12 @@ class Walker:
             function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
             if function is None or arguments is None:
                 break
-            children = [child for child in arguments.named_children if child.type != "comment"]
-            items = tuple(evaluate(self._source, child, self._constants) for child in children)
+            values = tuple(evaluate(self._source, child, self._constants) for child in children_of(arguments))
             is_method = function.type == "field_expression"
             name = self._source.of(function.child_by_field_name("field") if is_method else function)
             shown = " ".join(self._source.of(arguments)[1:-1].split())[:120]
             line = line_of(function.child_by_field_name("field") or function) if is_method else line_of(node)
-            found.append((name, Value(items, line, shown), node))
+            found.append((name, Value(values, line, shown), node))
             if not is_method:
                 return found[::-1], ""
             argument = function.child_by_field_name("argument")

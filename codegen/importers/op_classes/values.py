@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opforge.codegen.importers.cpp_tree import Source, nodes
+from opforge.codegen.importers.cpp_tree import Source, children_of, nodes
 from opforge.codegen.importers.draft import DTYPE_NUMBERS, number_of
 
 if TYPE_CHECKING:
@@ -167,8 +167,7 @@ def evaluate(source: Source, node: Node, constants: dict[str, object], depth: in
     if depth > _MOST_DEPTH:
         return None
     if kind == "initializer_list":
-        children = [child for child in node.named_children if child.type != "comment"][:_MOST_ITEMS]
-        value = tuple(evaluate(source, child, constants, depth + 1) for child in children)
+        value = tuple(evaluate(source, child, constants, depth + 1) for child in children_of(node)[:_MOST_ITEMS])
     elif kind in {"number_literal", "true", "false"}:
         value = _number(text)
     elif kind in {"identifier", "qualified_identifier"}:

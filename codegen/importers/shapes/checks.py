@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from opforge.codegen.importers.cpp_text import STRING
-from opforge.codegen.importers.cpp_tree import Source
+from opforge.codegen.importers.cpp_tree import Source, children_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -48,7 +48,7 @@ class Checks:
         if depth > _MOST_DEPTH:
             return False
         text = self._source.of(node).strip()
-        children = [child for child in node.named_children if child.type != "comment"]
+        children = children_of(node)
         if node.type in {"compound_statement", "else_clause"}:
             is_end = bool(children) and FAILS.match(self._source.of(children[-1]).strip()) is not None
             return is_end or all(self.only_rejects(child, depth + 1) for child in children)
