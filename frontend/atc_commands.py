@@ -25,7 +25,7 @@ from opforge.frontend.targets.finding import Finding
 
 from .commands import ConvertOptions, convert_command
 from .limits import claimed, limits_for
-from .sources import load_source
+from .sources import load_source, path_of
 
 _ONNX, _GE_IR = 5, 1
 # A dim in `--input_shape`.
@@ -60,7 +60,7 @@ def check_command(given: Path | SourceModel, *, json_out: Path | None) -> int:
     Raises:
         UserError: The model cannot be read.
     """
-    model = given.path if isinstance(given, SourceModel) else given
+    model = path_of(given)
     with progress(f"reading {path_text(model)}"):
         source = load_source(given)
     if json_out is not None:

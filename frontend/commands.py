@@ -21,7 +21,7 @@ from .conversion import Conversion, PassTimes
 from .limits import claimed, limits_for
 from .pipeline import convert
 from .save import Output, save
-from .sources import load_source
+from .sources import load_source, path_of
 
 if TYPE_CHECKING:
     from opforge.frontend.run.comparison import Comparison
@@ -76,7 +76,7 @@ def convert_command(given: Path | SourceModel, out: Path, options: ConvertOption
     if options.bodies and not options.verify:
         raise UserError("--bodies: got no --verify, expected both; add --verify")
     times = PassTimes()
-    model = given.path if isinstance(given, SourceModel) else given
+    model = path_of(given)
     with progress(f"reading {path_text(model)}"):
         source = times.run("load", load_source, given)
     optimizer = None if options.optimizer is None else load_source(options.optimizer)
@@ -209,7 +209,7 @@ def run_command(given: Path | SourceModel, options: RunOptions) -> int:
         UserError: The model, the arrays, the SoC or a path is unusable; nothing was written.
     """
     soc_properties(options.soc, "--soc")
-    model = given.path if isinstance(given, SourceModel) else given
+    model = path_of(given)
     with progress(f"reading {path_text(model)}"):
         source = load_source(given)
     named = ((options.outputs, "outputs"), (options.json, "report"), (options.trace, "trace"))

@@ -29,6 +29,11 @@ def load(request: Request) -> Loaded:
     return Loaded(request.options, source.view, source.path.parent)
 
 
+def path_of(given: Path | SourceModel) -> Path:
+    """Return the path of a model."""
+    return given.path if isinstance(given, SourceModel) else given
+
+
 def load_source(path: Path | SourceModel) -> SourceModel:
     """Read an ONNX model, or a graph of GE as an ONNX model; a model that was read before is returned.
 
