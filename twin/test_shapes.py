@@ -81,12 +81,12 @@ def _findings(project: Project, op_types: Sequence[str], soc: str) -> tuple[list
     lines: dict[str, str] = {}
     product = soc_properties(soc).dir
     specs = [spec for spec in load_project(project) if spec.op_type in op_types]
-    other = [spec for spec in specs if product not in spec.built_products]
     warned = {
         spec.op_type: f"{spec.op_type}: test shapes: not run, because {product} is no product of the spec"
-        for spec in other
+        for spec in specs
+        if product not in spec.built_products
     }
-    for call in (call for spec in specs if spec not in other for call in calls_of(spec)):
+    for call in (call for spec in specs if spec.op_type not in warned for call in calls_of(spec)):
         try:
             result = run(call.op_type, call.inputs(), call.attrs, soc=soc, project=project)
             for finding in result.warnings:
