@@ -1,8 +1,8 @@
-"""Count the words of the sentences in README.md, CONTRIBUTING.md and docs/."""
+"""Count the words of the sentences on all pages."""
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from pathlib import Path
 
 import pytest
@@ -11,11 +11,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def script():
-    spec = importlib.util.spec_from_file_location("longest_sentences", ROOT / "docs" / "longest_sentences.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def script(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    return importlib.import_module("longest_sentences")
 
 
 def test_no_sentence_has_more_than_25_words(script):

@@ -68,6 +68,18 @@ def site(tmp_path_factory):
     return {path: Page(path) for path in out.rglob("*.html")}, out
 
 
+def shown_in_browser(address, home):
+    """Return the elements of a page after its scripts have run, without a network."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
+    flags += ["--virtual-time-budget=60000", "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={home}/u"]
+    command = [chromium, *flags, "--dump-dom", address]
+    variables = {**os.environ, "HOME": str(home)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=variables).stdout
+
+
 def test_every_operator_and_page_is_there(site):
     pages, out = site
     names = {str(path.relative_to(out)) for path in pages}
@@ -137,15 +149,8 @@ def test_search_index_contains_words_of_the_pages(site):
     ("words", "title"), [("deadlock", "Checks of the CPU twin"), ("561003", "Exit codes and environment variables")]
 )
 def test_search_in_a_browser_lists_the_pages(site, tmp_path, words, title):
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed: apt-get install chromium")
     _, out = site
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000"]
-    flags += ["--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path}/u"]
-    command = [chromium, *flags, "--dump-dom", f"{(out / 'search.html').as_uri()}?q={words}"]
-    variables = {**os.environ, "HOME": str(tmp_path)}
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=variables).stdout
+    shown = shown_in_browser(f"{(out / 'search.html').as_uri()}?q={words}", tmp_path)
     results = re.search(r'<ul [^>]*class="search".*?</ul>', shown, re.DOTALL)
     assert results is not None, shown
     assert title in results[0]
@@ -153,18 +158,11 @@ def test_search_in_a_browser_lists_the_pages(site, tmp_path, words, title):
 
 @pytest.mark.all
 def test_pages_fit_a_narrow_screen_and_wide_blocks_scroll(site, tmp_path):
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed: apt-get install chromium")
     pages, out = site
     frame = '<iframe id="{}" src="{}" style="width: 420px; height: 900px; border: 0"></iframe>'
     frames = "".join(frame.format(page.relative_to(out), page.as_uri()) for page in pages)
     (tmp_path / "frames.html").write_text(f"<!doctype html><body>{frames}{MEASURE}</body>")
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
-    flags += ["--virtual-time-budget=60000", f"--user-data-dir={tmp_path}/u"]
-    command = [chromium, *flags, "--dump-dom", (tmp_path / "frames.html").as_uri()]
-    variables = {**os.environ, "HOME": str(tmp_path)}
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=variables).stdout
+    shown = shown_in_browser((tmp_path / "frames.html").as_uri(), tmp_path)
     found = json.loads(html.unescape(re.search(r'data-found="(.*?)"', shown)[1]))
     assert {page["width"] for page in found.values()} == {420}
     assert {name: page for name, page in found.items() if page["overflow"] or page["cut"]} == {}
