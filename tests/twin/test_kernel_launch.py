@@ -58,7 +58,7 @@ extern "C" __global__ __aicore__ void two_phases(GM_ADDR x, GM_ADDR y, GM_ADDR w
     SyncAll();
 }
 
-/// All blocks add to one row; nobody clears it but block 0.
+/// All blocks add to one row; only block 0 clears it.
 extern "C" __global__ __aicore__ void atomics(GM_ADDR y, GM_ADDR workspace, GM_ADDR tiling)
 {
     KERNEL_TASK_TYPE(7, KERNEL_TYPE_MIX_AIV_1_0);
