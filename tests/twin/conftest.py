@@ -7,6 +7,7 @@ import hashlib
 import json
 import mmap
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from opforge.codegen.data.products import SOCS
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import TWIN, build_runtime, include_flags
 from opforge.twin.compiler.flags import WARNINGS
@@ -111,6 +113,20 @@ class Kernels:
         report = self.launch(symbol, *arrays, **options)
         assert report["findings"] == [], report["findings"]
         return report
+
+    def cycles(self, symbol: str, *arrays: Array | None, **options: Any) -> dict[str, float]:
+        """Launch a kernel that must have no findings; return the cycles of each API function on all cores."""
+        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as environment:
+            trace = Path(folder, "trace.json")
+            environment.setenv("OPFORGE_TWIN_TRACE", str(trace))
+            self.run(symbol, *arrays, **options)
+            events = json.loads(trace.read_text(encoding="utf-8"))["traceEvents"]
+        mhz = SOCS[options.get("soc", "Ascend910B1")].mhz
+        cycles: dict[str, float] = {}
+        for event in events:
+            if event["ph"] == "X":
+                cycles[event["name"]] = cycles.get(event["name"], 0.0) + event["dur"] * mhz
+        return cycles
 
 
 @pytest.fixture(scope="session")

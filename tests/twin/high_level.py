@@ -9,6 +9,10 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
+from charged import SLOW, repeats, vector
+
+from opforge.twin.build import INCLUDE
 
 Array = np.ndarray[Any, Any]
 CPP = {
@@ -22,6 +26,9 @@ CPP = {
     "int32_t": np.int32,
     "uint32_t": np.uint32,
 }
+TABLE = INCLUDE / "opforge_twin" / "kernel" / "high" / "operations.inc"
+ROW = re.compile(r"^OPFORGE_HIGH\((\w+), (\w+), (\d+), (\d+), (\d+), (\w+), (\w+)\)$", re.MULTILINE)
+OTHER_NAMES = {"BroadCast": "Broadcast"}
 TOLERANCE = {"half": 2e-3, "float": 2e-6, "bfloat16_t": 1e-2}
 HEADER = """
 #include "kernel_operator.h"
@@ -75,9 +82,26 @@ def assert_misplaced(report: dict[str, Any], code: str) -> dict[str, Any]:
     return finding
 
 
-def assert_timed(report: dict[str, Any]) -> None:
-    """Require that vector instructions of the function cost time."""
-    assert report["pipes"]["V"]["critical_us"] > 0
+def table() -> dict[str, tuple[str, ...]]:
+    """Return the columns of the table of functions by name."""
+    return {row[0]: row[1:] for row in ROW.findall(TABLE.read_text(encoding="utf-8"))}
+
+
+def function_of(code: str) -> str:
+    """Return the first function of the table that the code calls."""
+    return next(word for word in re.findall(r"\w+", code) if OTHER_NAMES.get(word, word) in table())
+
+
+def assert_timed(kernels: Any, symbol: str, code: str, tensors: dict[str, Array], elements: int) -> None:
+    """Run a kernel; require the cycles of the documented formula for its function."""
+    function = function_of(code)
+    first = re.search(rf"\(({'|'.join(tensors)})\b", code)
+    assert first, code
+    _, fast, slow, *_ = table()[OTHER_NAMES.get(function, function)]
+    casts = 2 if tensors[first[1]].itemsize < 4 else 0
+    number = repeats(elements, 4)
+    expected = vector(number, instructions=int(fast) + casts) + vector(number, SLOW, int(slow))
+    assert kernels.cycles(symbol, *tensors.values())[function] == pytest.approx(expected)
 
 
 def kernel(

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from .conftest import CACHE, compile_library
-from .high_level import HEADER, Operand, kernel
-from .test_high_table import table
+from .high_level import HEADER, Operand, kernel, table
 
 SIZED = """Acos Acosh Asin Asinh Atan Atanh Axpy Ceil Cos Cosh Digamma Erf Erfc Exp Floor Fmod Frac GeGLU Lgamma
 Log Log10 Log2 ReGlu Sigmoid Sign Sin Sinh Tan Tanh Trunc Xor DropOut LayerNorm LayerNormGrad LayerNormGradBeta

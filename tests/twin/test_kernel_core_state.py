@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from charged import FREE
 from instruction_rows import Row, check_mistake, check_numbers, source_of
 from test_kernel_numbers import CPP, F32
 
@@ -30,8 +31,8 @@ def _atomic(dtype: np.dtype) -> Row:
         (dtype, np.dtype(np.int32), dtype),
         (64, 8, 64),
         lambda a, *_: a + a,
-        (ADD.format(end="", **fields), "atomic_left_on"),
-        pipe="MTE3",
+        (ADD.format(end="", **fields), "atomic_left_on", "the atomic mode set here"),
+        {"SetStoreAtomicConfig": FREE, "GetStoreAtomicConfig": FREE},
     )
 
 
@@ -60,7 +61,8 @@ WATCHES = [
         (F32,) * 3,
         (64,) * 3,
         lambda a, *_: a + np.float32(1),
-        (WATCH.format(first=6, last=7, flags=FLAGS[name], use=use), "watched_memory"),
+        (WATCH.format(first=6, last=7, flags=FLAGS[name], use=use), "watched_memory", "CheckLocalMemoryIA"),
+        {"CheckLocalMemoryIA": FREE},
     )
     for name, use in USES.items()
 ]

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from charged import FREE, TWO_OPERANDS, UB, repeats, vector
 from instruction_rows import Array, Row, check_mistake, check_numbers, source_of
 from test_kernel_numbers import CPP, F16, F32
 
@@ -38,6 +39,7 @@ COUNTS = [
         (203,) * 3,
         lambda a, b, c, f=FORMULAS[name]: _narrow(f(a, b), c.dtype),
         (f"{name}(z, x[1], y, 64);", "ub_misaligned"),
+        {name: vector(repeats(203, src.itemsize), TWO_OPERANDS)},
     )
     for name, pairs in PAIRS.items()
     for src, dst in pairs
@@ -59,7 +61,8 @@ def _masked(name: str, src: np.dtype[Any], dst: np.dtype[Any], bits: str) -> Row
 
     form = "bits" if "[" in bits else "leading"
     wrong = call.replace("mask, 2", "mask, 300")
-    return Row(f"{name}_{form}", call, (src, src, dst), (2 * per_repeat,) * 3, expected, (wrong, "field_range"))
+    times = {name: vector(2, TWO_OPERANDS)}
+    return Row(f"{name}_{form}", call, (src, src, dst), (2 * per_repeat,) * 3, expected, (wrong, "field_range"), times)
 
 
 REPEATS = [
@@ -76,6 +79,7 @@ def _add_deq_relu(a: Array, b: Array, *_: Array) -> Array:
     return np.maximum((a + b).astype(np.float32) * np.float32(0.25), 0)
 
 
+SIX = {"AddDeqRelu": vector(4, instructions=5) + vector(4, TWO_OPERANDS), "SetDeqScale": FREE}
 SCALE = "SetDeqScale(half(0.25f));"
 DEQUANT = [
     Row(
@@ -85,6 +89,7 @@ DEQUANT = [
         (203,) * 3,
         _add_deq_relu,
         ("AddDeqRelu(z, x, y, kCount);", "cast_mode"),
+        SIX,
     ),
     Row(
         "add_deq_relu_repeats",
@@ -93,6 +98,7 @@ DEQUANT = [
         (256,) * 3,
         _add_deq_relu,
         (f"{SCALE} AddDeqRelu(z, x[4], y, 64, 3, {{1, 1, 1, 4, 8, 8}});", "ub_misaligned"),
+        SIX,
     ),
     Row(
         "add_deq_relu_scratch",
@@ -102,6 +108,7 @@ DEQUANT = [
         (256,) * 3,
         _add_deq_relu,
         (f"{SCALE} TBuf<> all; pipe.InitBuffer(all, 163584); AddDeqRelu(z, x, y, 256);", "no_scratch"),
+        SIX,
     ),
     Row(
         "cast_dequant_half",
@@ -110,6 +117,7 @@ DEQUANT = [
         (203,) * 3,
         lambda a, *_: a.astype(np.float32) * np.float32(0.25),
         ("SetDeqScale(0.25f, 0, true); CastDequant<half, int32_t>(z, x, kCount);", "cast_mode"),
+        {"CastDequant": vector(4), "SetDeqScale": FREE},
     ),
 ]
 
@@ -147,6 +155,7 @@ def _byte_rows(dtype: np.dtype[Any]) -> list[Row]:
                 (203, 32, 416),
                 lambda a, _, c, is_second=half == "true": expected(a, c, 203, is_second),
                 (one.format(half=half).replace(sign + ");", other + ");", 1), "cast_mode"),
+                {"CastDequant": vector(2), "SetDeqScale": FREE},
             )
             for half in ("true", "false")
         ),
@@ -157,6 +166,7 @@ def _byte_rows(dtype: np.dtype[Any]) -> list[Row]:
             (256, 32, 512),
             lambda a, _, c: expected(a, c, 256, True),
             (f"{scale} CastDequant<{name}, int16_t, true, false, true>(z, x, 129, 1, {{1, 1, 8, 8}});", "mask_range"),
+            {"CastDequant": vector(2), "SetDeqScale": FREE},
         ),
         Row(
             f"cast_dequant_{dtype.name}_table",
@@ -167,6 +177,7 @@ def _byte_rows(dtype: np.dtype[Any]) -> list[Row]:
                 _narrow((a.reshape(-1, 16) * (0.25 * each) + (each - 8)).ravel(), dtype), c, is_second=True
             ),
             (f"{table.partition('SetFlag')[0]} CastDequant<{name}, int16_t>(z, x, 256);", "race"),
+            {"CastDequant": vector(2), "SetDeqScale": 16 * UB},
         ),
         Row(
             f"cast_dequant_{dtype.name}_offset",
@@ -175,6 +186,7 @@ def _byte_rows(dtype: np.dtype[Any]) -> list[Row]:
             (16, 32, 32),
             lambda a, _, c: expected(a, c, 16, True),
             (f"SetDeqScale(1.0f, 256, {sign});", "field_range"),
+            {"SetDeqScale": FREE, "CastDequant": vector(1)},
         ),
     ]
 
@@ -212,6 +224,14 @@ INTERPOLATIONS = [
             ),
             "field_range",
         ),
+        {
+            "BilinearInterpolation": FREE,  # the time of its instructions
+            "Gatherb": vector(4),
+            "Brcb": vector(4 if mode == "true" else 1),
+            # A repeat without weights of its own conflicts with its weight in every second case.
+            "Mul": vector(1, TWO_OPERANDS, 4 if mode == "true" else 2)
+            + vector(1, instructions=0 if mode == "true" else 2),
+        },
     )
     for mode, kind, setup, lanes, size, pitch in (
         ("false", "leading", "const uint64_t mask = 100;", slice(100), 20480, 120),

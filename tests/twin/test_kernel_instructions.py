@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from charged import COPY, FAST, FREE, GM, ISSUE, TWO_OPERANDS, UB, repeats, vector
 from instruction_rows import Array, Row, check_mistake, check_numbers, source_of, values
 from test_kernel_numbers import CPP, F16, F32, FRAME, KERNEL
 
@@ -47,6 +48,7 @@ def _elementwise() -> list[Row]:
             f"{name}({operands.format('')}, kCount);",
             expected=expected,
             mistake=(f"{name}({operands.format('[1]')}, 64);", "ub_misaligned"),
+            times={name: vector(repeats(203, dtype.itemsize), TWO_OPERANDS if "y" in operands else FAST)},
             **_same(dtype, 203),
         )
         for name, operands, expected, dtypes in table
@@ -67,7 +69,12 @@ def _whole_min(a: Array, *_: Array) -> Array:
 
 def _reductions() -> list[Row]:
     def row(name: str, call: str, count: int, expected: Callable[[Array, Array, Array], Array], **options: Any) -> Row:
-        options = {"dtypes": (F32,) * 3, "mistake": (call.replace("(z, x,", "(z, x[1],"), "ub_misaligned")} | options
+        function = call.partition("<")[0].partition("(")[0]
+        options = {
+            "dtypes": (F32,) * 3,
+            "mistake": (call.replace("(z, x,", "(z, x[1],"), "ub_misaligned"),
+            "times": {function: vector(4)},
+        } | options
         return Row(name, call, counts=(256, 8, count), expected=expected, **options)
 
     last = "PipeBarrier<PIPE_V>(); SetFlag<HardEvent::V_S>(EVENT_ID0); WaitFlag<HardEvent::V_S>(EVENT_ID0);"
@@ -80,6 +87,7 @@ def _reductions() -> list[Row]:
             16,
             _groups(16, np.max),
             dtypes=(F16,) * 3,
+            times={"BlockReduceMax": vector(2)},
         ),
         *(
             row(
@@ -89,6 +97,7 @@ def _reductions() -> list[Row]:
                 32,
                 _groups(8, function),
                 rtol=1e-6,
+                times={f"BlockReduce{name}IntrinsicsImpl": vector(4)},
                 mistake=(
                     f"BlockReduce{name}IntrinsicsImpl(z.GetPhyAddr(), x[1].GetPhyAddr(), 4, 1, 1, 8);",
                     "ub_misaligned",
@@ -111,7 +120,8 @@ def _reductions() -> list[Row]:
             f"ReduceSum(t, x, y, 256); {last} z.SetValue(0, GetAccVal<float>() - GetReduceRepeatSumSpr<float>());",
             1,
             lambda a, *_: np.zeros(1, a.dtype),
-            mistake=("z.SetValue(0, GetAccVal<float>());", "no_reduction"),
+            mistake=("z.SetValue(0, GetReduceRepeatSumSpr<float>());", "no_reduction"),
+            times={"GetReduceRepeatSumSpr": FREE},
         ),
         row(
             "last_sum_bits",
@@ -120,6 +130,7 @@ def _reductions() -> list[Row]:
             1,
             lambda a, *_: np.zeros(1, a.dtype),
             mistake=("z.SetValue(0, static_cast<float>(GetAccVal()));", "no_reduction"),
+            times={"GetAccVal": FREE, "ReduceSum": vector(4)},
         ),
         row(
             "last_extreme",
@@ -127,7 +138,17 @@ def _reductions() -> list[Row]:
             "z.SetValue(0, most); z.SetValue(1, at);",
             2,
             lambda a, *_: np.array([a.max(), np.uint32(a.argmax()).view(np.float32)], a.dtype),
+            mistake=("float most, at; GetReduceMaxMinCount<float>(most, at);", "no_reduction"),
+            times={"GetReduceMaxMinCount": FREE},
+        ),
+        row(
+            "last_extreme_of_register",
+            f"WholeReduceMax(t, x, 64, 4, 1, 1, 8); {last} float most, at; GetReduceRepeatMaxMinSpr<float>(most, at);"
+            "z.SetValue(0, most);",
+            1,
+            lambda a, *_: np.array([a.max()], a.dtype),
             mistake=("float most, at; GetReduceRepeatMaxMinSpr<float>(most, at);", "no_reduction"),
+            times={"GetReduceRepeatMaxMinSpr": FREE, "WholeReduceMax": vector(4)},
         ),
     ]
 
@@ -151,6 +172,7 @@ ADDRESSES = (
 )
 
 
+TWICE = 2 * FAST  # a repeat moves 512 bytes
 POINTERS = (
     "__ubuf__ {dtype}* d[16]; __ubuf__ {dtype}* s[16]; for (int i = 0; i < 16; ++i) {{ d[i] = z[{to}].GetPhyAddr();"
     "s[i] = x[{source}].GetPhyAddr(); }} TransDataTo5HDImpl(d, s, TransDataTo5HDParams({params}));"
@@ -171,6 +193,7 @@ def _transpositions() -> list[Row]:
                     ADDRESSES.format(**fields | {"to": "i * 2"}, params="false, false, 4, 16, 1"),
                     "ub_misaligned",
                 ),
+                times={"TransDataTo5HD": vector(4, TWICE)},
                 **_same(dtype, 16 * 4 * width),
             )
         )
@@ -180,6 +203,7 @@ def _transpositions() -> list[Row]:
                 POINTERS.format(**fields, params="false, false, 4, 16, 1"),
                 expected=_five_hd,
                 mistake=(POINTERS.format(**fields | {"to": "i * 2"}, params="false, false, 4, 16, 1"), "ub_misaligned"),
+                times={"TransDataTo5HDImpl": vector(4, TWICE)},
                 **_same(dtype, 16 * 4 * width),
             )
         )
@@ -191,6 +215,7 @@ def _transpositions() -> list[Row]:
                 ADDRESSES.format(**fields, params="true, false, 1, 0, 0"),
                 expected=_five_hd_bytes,
                 mistake=(ADDRESSES.format(**fields, params="true, false, 1, 0, 600"), "ub_out_of_range"),
+                times={"TransDataTo5HD": vector(1, TWICE)},
                 **_same(dtype, 512),
             )
         )
@@ -200,6 +225,7 @@ def _transpositions() -> list[Row]:
             "Transpose(z, x);",
             expected=lambda a, *_: a.reshape(16, 16).T.ravel(),
             mistake=("Transpose(z, x[8]);", "ub_misaligned"),
+            times={"Transpose": vector(1, TWICE)},
             **_same(dtype, 256),
         )
         for dtype in (I16, U16, F16)
@@ -213,6 +239,7 @@ def _transpositions() -> list[Row]:
             (192, 5 * 512, 192),
             lambda a, *_: a.reshape(2, 3, 4, 8).transpose(0, 2, 3, 1).ravel(),
             (nchw.replace("x, y", "x, y[8000]"), "ub_out_of_range"),
+            {"Transpose": vector(1, 2 * TWICE)},  # through the scratch memory
         ),
         Row(
             "nhwc_to_nchw",
@@ -221,6 +248,7 @@ def _transpositions() -> list[Row]:
             (192, 7 * 512, 192),
             lambda a, *_: a.reshape(2, 4, 8, 3).transpose(0, 3, 1, 2).ravel(),
             (nchw.replace("4, 8", "3, 5"), "field_range"),
+            {"Transpose": vector(2, 2 * TWICE)},
         ),
     ]
     return rows
@@ -235,6 +263,7 @@ MASKS = [
         (128, 8, 16),
         lambda a, *_: np.packbits(a >= 0.5, bitorder="little"),
         ("Compares(z, x, 0.5f, CMPMODE::GE, 100);", "field_range"),
+        {"Compares": vector(2)},
     ),
     Row(
         "compare_mask",
@@ -243,6 +272,7 @@ MASKS = [
         (64, 64, 16),
         lambda a, b, _: np.packbits(np.append(a > b, np.zeros(64, bool)), bitorder="little"),
         ("GetCmpMask(z);", "compare_mask"),
+        {"GetCmpMask": vector(1), "Compare": vector(1)},
     ),
     Row(
         "set_compare_mask",
@@ -254,6 +284,7 @@ MASKS = [
         (16, 128, 64),
         lambda a, b, _: np.where(np.unpackbits(a, bitorder="little")[:64], b[:64], b[64:]),
         ("SetCmpMask(x[8]);", "ub_misaligned"),
+        {"SetCmpMask": vector(1), "Select": vector(1)},
     ),
 ]
 
@@ -331,7 +362,7 @@ def _nz_rows() -> list[Row]:
                 (144, 8 * wide, 2 * pitch),
                 _to_nz,
                 (text.replace("(2, 3,", "(2, 4,"), "gm_out_of_range"),
-                pipe="MTE2",
+                {"DataCopy": 2 * columns * COPY},
             )
         )
     for dtype in (I16, F16, F32):
@@ -344,7 +375,7 @@ def _nz_rows() -> list[Row]:
                 (512, 203, 203),
                 _to_nd,
                 (text.replace("3, 32,", "3, 24,"), "field_range"),
-                pipe="MTE3",
+                {"DataCopy": 4 * COPY},
             )
         )
     return rows
@@ -359,7 +390,7 @@ COPIES = [
         (261, 8, 96),
         _slices,
         (SLICES.replace("{0, 1, 0, 1, 2}", "{0, 0, 0, 1, 2}"), "field_range"),
-        pipe="MTE2",
+        {"DataCopy": 2 * COPY},
     ),
     Row(
         "enhanced",
@@ -371,22 +402,22 @@ COPIES = [
             ENHANCED.replace("Params());", "Params(BlockMode::BLOCK_MODE_NORMAL, DeqScale::DEQ_NONE, 0, 0, true));"),
             "field_range",
         ),
-        pipe="MTE2",
+        {"DataCopy": COPY},
     ),
     Row(
         "atomic_type",
         ATOMIC,
         expected=lambda _a, b, _c: b + b,
-        mistake=(ATOMIC.replace("SetAtomicType<half>();", ""), "atomic_dtype"),
-        pipe="MTE3",
+        mistake=(ATOMIC.replace("SetAtomicType<half>();", ""), "atomic_dtype", "the atomic mode set at"),
+        times={"SetAtomicType": FREE, "SetAtomicAdd": FREE},
         **_same(F16, 203),
     ),
     Row(
         "atomic_end",
         ATOMIC.replace("SetAtomicNone()", "DisableDmaAtomic()"),
         expected=lambda _a, b, _c: b + b,
-        mistake=(ATOMIC.replace("SetAtomicNone();", ""), "atomic_left_on"),
-        pipe="MTE3",
+        mistake=(ATOMIC.replace("SetAtomicNone();", ""), "atomic_left_on", "the atomic mode set here is still on"),
+        times={"DisableDmaAtomic": FREE},
         **_same(F16, 203),
     ),
     Row(
@@ -396,7 +427,7 @@ COPIES = [
         (8, 64, 64),
         lambda *_: np.full(64, 3, np.float32),
         (FILLED.format(65), "gm_out_of_range"),
-        pipe="MTE3",
+        {"InitGlobalMemory": vector(2) + COPY},  # whole repeats, and one more
     ),
     Row(
         "scalar_conversions",
@@ -405,7 +436,7 @@ COPIES = [
         (8, 8, 1),
         lambda a, *_: a[:1].astype(ml_dtypes.bfloat16).astype(np.float32) + np.float32(256),
         (f"{LOADED} z.SetValue(GetVecLen() * 8, ToFloat(ToBfloat16(x.GetValue(0))));", "ub_out_of_range"),
-        pipe="S",
+        {"LocalTensor::SetValue": UB, "ToFloat": FREE, "ToBfloat16": FREE, "GetVecLen": FREE},
     ),
     Row(
         "min_max",
@@ -415,7 +446,7 @@ COPIES = [
         (8, 8, 1),
         lambda *_: np.array([5.5], np.float32),
         ("z.SetValue(max(4096, 7), min(1.0f, 2.0f));", "ub_out_of_range"),
-        pipe="S",
+        {"LocalTensor::SetValue": UB},
     ),
     Row(
         "waits_and_caches",
@@ -426,8 +457,16 @@ COPIES = [
         (F32,) * 3,
         (8, 64, 1),
         lambda *_: np.array([3.0], np.float32),
-        ("GlobalTensor<float> g; g.SetGlobalBuffer((__gm__ float*)b, 64); g.SetValue(8, 3.0f);", "cache_not_flushed"),
-        pipe="S",
+        (
+            "GlobalTensor<float> g; g.SetGlobalBuffer((__gm__ float*)b, 64); g.SetValue(8, 3.0f);",
+            "cache_not_flushed",
+            "DataCacheCleanAndInvalid",
+        ),
+        {
+            "DataCacheCleanAndInvalid": FREE,
+            "GlobalTensor::SetValue": GM,
+            **dict.fromkeys(("DataSyncBarrier", "SetNextTaskStart", "WaitPreTaskEnd", "ICachePreLoad"), ISSUE),
+        },
     ),
 ]
 NIBBLES = "const LocalTensor<int4b_t> p = {}.ReinterpretCast<int4b_t>();"
@@ -468,6 +507,7 @@ INT4 = [
             (202, 16, 101),
             lambda a, *_, how=how: _pack(how(a.astype(np.float64))),
             (f"{PACK} Cast(p, x, RoundMode::CAST_{mode}, 201);", "field_range"),
+            {"Cast": vector(2)},
         )
         for mode, how in ROUNDINGS.items()
     ),
@@ -481,6 +521,7 @@ INT4 = [
             f"{PACK} uint64_t odd[2] = {{3, 1}}; Cast(p, x, RoundMode::CAST_RINT, odd, 2, {{1, 1, 2, 8}});",
             "mask_range",
         ),
+        {"Cast": vector(2)},
     ),
     Row(
         "unpack",
@@ -489,6 +530,7 @@ INT4 = [
         (101, 16, 202),
         _unpack,
         (f"{UNPACK} Cast(z, p[8], RoundMode::CAST_NONE, 128);", "ub_misaligned"),
+        {"Cast": vector(2)},
     ),
     Row(
         "copy_int4",
@@ -502,9 +544,10 @@ INT4 = [
             f"{NIBBLES.format('z')} GlobalTensor<int4b_t> g; DataCopy(p, g, 32);",
             "field_range",
         ),
-        pipe="MTE2",
+        {"DataCopy": COPY},
     ),
 ]
+FRAME_COPIES = 4  # DataCopyPad of a, b and c to UB, and of c back
 PAD = (
     "PipeBarrier<PIPE_MTE2>(); GlobalTensor<{t}> g; g.SetGlobalBuffer((__gm__ {t}*)a, 20);"
     "DataCopyExtParams rows(1, 10 * sizeof({t}), 0, 0, 0);"
@@ -530,7 +573,7 @@ SCALAR = [
             (64, 64, 16),
             lambda a, *_: np.concatenate([[7] * 3, a[:10], [7] * 3]).astype(a.dtype),
             (BY_ADDRESS.format(t=CPP[dtype], bytes=1000 * dtype.itemsize), "gm_out_of_range"),
-            pipe="MTE2",
+            {"DataCopyPadGm2UBImpl": (FRAME_COPIES + 1) * COPY, "DataCopyUB2GMImpl": COPY},
         )
         for dtype in (U8, I16, F16, I32, F32)
     ),
@@ -541,8 +584,8 @@ SCALAR = [
             (dtype,) * 3,
             (20, 32, 16),
             lambda a, *_: np.concatenate([[7] * 3, a[:10], [7] * 3]).astype(a.dtype),
-            (PAD.format(t=CPP[dtype]), "uninitialised_read"),
-            pipe="MTE2",
+            (PAD.format(t=CPP[dtype]), "uninitialised_read", "DataCopyPad: src reads"),
+            {"SetPadValue": FREE, "DataCopyPad": (FRAME_COPIES + 1) * COPY},
         )
         for dtype in (U8, I16, F16, I32, F32)
     ),
@@ -554,7 +597,7 @@ SCALAR = [
             (32, 32, 1),
             lambda a, *_: a[5:6],
             (UNCACHED.format(t=CPP[dtype], index=1 << 20), "gm_out_of_range"),
-            pipe="S",
+            {"ReadGmByPassDCache": 2 * GM, "WriteGmByPassDCache": GM},
         )
         for dtype in (U8, I16, F16, I32, F32)
     ),

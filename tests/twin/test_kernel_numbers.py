@@ -7,6 +7,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
+from charged import DIV, FAST, FREE, MODEL, SLOW, TWO_OPERANDS, repeats, vector
 
 from opforge.twin import launch
 
@@ -359,15 +360,77 @@ def _random(dtype, count, seed=1):
     return (random.standard_normal(count) * 4).astype(np.float32).astype(dtype)
 
 
+def function_of(body):
+    """Return the function that writes the result of a body."""
+    return re.findall(r"(\w+)(?:<[^>]*>)?\(z", body)[0]
+
+
+RATES = {"Div": DIV, "Exp": SLOW, "Ln": SLOW, "Sqrt": SLOW}
+REGISTERS = dict.fromkeys(("SetMaskCount", "SetVectorMask", "SetMaskNorm", "ResetMask"), FREE)
+FORM_TIMES = {
+    "select_leading": {"Select": vector(3)},
+    "select_bits": {"Select": vector(3)},
+    "select_bits_half": {"Select": vector(3)},
+    "select_same_bits": {"Select": vector(3)},
+    "leading_mask": {"Add": vector(4, TWO_OPERANDS)},
+    "bit_mask": {"Add": vector(4, TWO_OPERANDS)},
+    "bit_mask_half": {"Mul": vector(2, TWO_OPERANDS)},
+    "strides": {"Add": vector(2, TWO_OPERANDS)},
+    "row_broadcast": {"Mul": vector(4, TWO_OPERANDS)},
+    "fold_rows": {"Add": vector(4, TWO_OPERANDS)},
+    "counter": {"Adds": vector(2), **REGISTERS},
+    "cast_narrow": {"Cast": vector(4)},
+    "copy": {"Copy": vector(2)},
+    "axpy": {"Axpy": vector(4)},
+    "mul_add": {"MulAddDst": vector(4, TWO_OPERANDS)},
+    "reduce_sum": {"ReduceSum": vector(4)},
+    "reduce_sum_half": {"ReduceSum": vector(2)},
+    "reduce_sum_repeats": {"ReduceSum": vector(4)},
+    "reduce_max": {"ReduceMax": vector(4)},
+    "reduce_min": {"ReduceMin": vector(2)},
+    "whole_sum": {"WholeReduceSum": vector(4)},
+    "whole_max": {"WholeReduceMax": vector(4)},
+    "block_sum": {"BlockReduceSum": vector(4)},
+    "pair_sum": {"PairReduceSum": vector(4)},
+    "brcb": {"Brcb": vector(2)},
+    "compare": {"Compare": vector(2)},
+    "compare_scalar": {"CompareScalar": vector(2)},
+    "compare_equal": {"CompareScalar": vector(2)},
+    "select": {"Select": vector(2, TWO_OPERANDS)},
+    "select_scalar": {"Select": vector(2)},
+    "gather": {"Gather": vector(100, MODEL["gather_cycles_per_element"])},
+    "select_register": {"Compare": vector(1), "Select": vector(2, TWO_OPERANDS)},
+    "gather_mask": {"GatherMask": vector(2, MODEL["gather_mask_cycles_per_repeat"]), "GetGatherMaskRemainCount": FREE},
+    "gather_bits": {
+        "GatherMask": vector(1, MODEL["gather_mask_cycles_per_repeat"]) + MODEL["gather_mask_tensor_cycles"]
+    },
+    "local_copy": {"DataCopy": vector(2)},
+}
+
+
+def times():
+    """Return the cycles of the functions by kernel."""
+    found = dict(FORM_TIMES)
+    for name, (body, _, dtypes) in (ELEMENTWISE | {n: (*row, FLOATS) for n, row in APPROXIMATE.items()}).items():
+        each = RATES.get(function_of(body), TWO_OPERANDS if " y" in body else FAST)
+        for dtype in dtypes:
+            found[f"{name}_{dtype.name}"] = {function_of(body): vector(repeats(COUNT, dtype.itemsize), each)}
+    for src, dst, modes in CASTS:
+        for mode in modes:
+            number = repeats(COUNT, max(src.itemsize, dst.itemsize))
+            found[f"Cast_{src.name}_{dst.name}_{mode}"] = {"Cast": vector(number)}
+    return found
+
+
 def _call(kernels, name, a, b, c):
-    report = kernels.run(name, a, b, c)
-    assert report["pipes"]["V"]["critical_us"] > 0
+    cycles, expected = kernels.cycles(name, a, b, c), times()[name]
+    assert {function: cycles.get(function, FREE) for function in expected} == pytest.approx(expected)
     return c
 
 
 @pytest.mark.parametrize(("name", "body", "dtypes", "lengths"), list(_misuses()), ids=[row[0] for row in _misuses()])
 def test_an_operand_between_blocks_is_a_finding(kernels, record_planted, name, body, dtypes, lengths):
-    api = re.findall(r"(\w+)(?:<[^>]*>)?\(z", body)[0]
+    api = function_of(body)
     arrays = [_random(dtype, count) for dtype, count in zip(dtypes, lengths, strict=True)]
     findings = kernels.launch(f"{name}_misplaced", *arrays)["findings"]
     assert [finding["kind"] for finding in findings] == ["ub_misaligned"], (_misplaced(body), findings)
