@@ -6,13 +6,15 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from os.path import lexists
 from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
-from opforge.codegen.printing import say
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import say, shown
 
 # Accepted, but not shown in help texts.
 OLD_NAMES = frozenset(("--out", "--report"))
@@ -120,6 +122,9 @@ def with_json_values(arguments: Sequence[str], parameters: Iterable[Any]) -> lis
     """Return the arguments of a command with these parameters, with a value after each `--json`.
 
     The next word is the value if it is `-`, ends in `.json`, or cannot be an argument.
+
+    Raises:
+        UserError: The next word can be the value and the path of an argument that does not exist.
     """
     names = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
     words: list[str] = []
@@ -130,8 +135,15 @@ def with_json_values(arguments: Sequence[str], parameters: Iterable[Any]) -> lis
         if word == "--json":
             value = arguments[index + 1] if index + 1 < len(arguments) else "--"
             is_last = not names or (names[0].nargs == 1 and any(not word.startswith("-") for word in words[1:-1]))
-            if value not in ("", "-") and (value.startswith("-") or not (is_last or value.endswith(".json"))):
-                words.append("-")
+            if value in ("", "-") or (not value.startswith("-") and (is_last or value.endswith(".json"))):
+                continue
+            words.append("-")
+            is_path = bool(names) and getattr(names[0].type, "func", None) is path_argument
+            if is_path and not value.startswith("-") and not lexists(value):
+                raise UserError(
+                    f"--json: got {shown(value)}, expected a name that ends in .json, or an existing"
+                    f" {names[0].metavar}; write {shown(f'--json={value}')} for a file with this name"
+                )
     return words
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from opforge.codegen.data.products import DEFAULT_SOC, PRODUCTS
+from opforge.codegen.data.products import soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, write_files
 from opforge.codegen.printing import escaped, path_text, say, shown
@@ -96,8 +96,7 @@ def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, o
     Raises:
         UserError: The model or an option is wrong, or a dim is unknown.
     """
-    if options.soc in PRODUCTS:
-        raise UserError(f"--soc: got {options.soc!r}, an SoC directory; expected a chip, as in {DEFAULT_SOC}")
+    soc_properties(options.soc, "--soc")
     given = load_source(model)
     input_shape = _given_shapes(given.model, options.input_shape) if options.input_shape else _shapes(given.model)
     if options.json is not None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import onnx
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from opforge import frontend, twin
 from opforge.cli.main import app
@@ -118,12 +119,39 @@ def test_only_commands_that_read_a_model_start_a_process(project, words, code, e
         ("doctor --json", "-"),
     ],
 )
-def test_the_value_of_json(words, value):
+def test_the_value_of_json(words, value, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("kernel.h", "other.h", "p.run", "m.onnx"):
+        Path(name).touch()
     command, *rest = words.split()
     parameters = typer.main.get_command(app).commands[command].params
     found = with_json_values([command, *rest], parameters)
     assert found[found.index("--json") + 1] == value
     assert len(found) == len(rest) + 1 + (value not in words.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "argument"),
+    [
+        ("generate --json out.txt", "out.txt", "SPEC"),
+        ("lint --json out", "out", "FILE"),
+        ("verify --json out.txt p.run", "out.txt", "PKG"),
+        ("convert --json model.onx -o y.onnx", "model.onx", "MODEL"),
+    ],
+)
+def test_a_json_file_needs_its_suffix_or_an_equals_sign(words, name, argument, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, words.split())
+    assert str(result.exception) == (
+        f"--json: got '{name}', expected a name that ends in .json, or an existing {argument};"
+        f" write '--json={name}' for a file with this name"
+    )
+
+
+def test_the_type_of_an_operator_after_json_is_the_argument():
+    assert with_json_values(["profile", "--json", "Clip"], typer.main.get_command(app).commands["profile"].params) == [
+        *("profile", "--json", "-", "Clip")
+    ]
 
 
 COLOUR = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
@@ -165,6 +193,13 @@ def test_exit_codes_are_documented(text):
 def test_help_has_the_exit_codes(tmp_path):
     shown = " ".join(opforge("--help", cwd=tmp_path).stdout.split())
     assert "0 ok, 1 a difference or a finding, 2 bad input, 3 a tool or toolkit is missing" in shown
+
+
+@pytest.mark.parametrize("command", [[], ["generate"], ["convert"]])
+def test_help_has_a_short_option(command):
+    short, long = (CliRunner().invoke(app, [*command, option]) for option in ("-h", "--help"))
+    assert (short.exit_code, short.output) == (0, long.output)
+    assert "-h, --help" in short.output
 
 
 def test_help_has_whole_summaries(tmp_path):
