@@ -56,15 +56,18 @@ def read_sources(paths: Sequence[Path]) -> Imported:
     result = Imported()
     found: dict[str, OperatorDraft] = {}
     parts: list[OperatorDraft] = []
-    for path, is_named in _files(paths):
-        result.files += 1
+    for path, is_named, needed in _files(paths):
+        drafts: list[OperatorDraft] = []
         try:
-            drafts = read_file(path)
+            data = _content(path)
+            if needed not in data.replace(b"\0", b""):
+                continue
+            drafts = _drafts(path, data)
         except UserError as error:
             if is_named:
                 raise
             result.problems.append(_one_line(str(error)))
-            continue
+        result.files += 1
         for draft in drafts:
             if not draft.op_type:
                 parts.append(draft)
@@ -160,11 +163,14 @@ def _unused(part: OperatorDraft) -> Note:
     return Note(0, f"tiling data {part.structure} is registered for {part.function}; the draft has one structure")
 
 
-def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
-    """Yield the files, and whether the caller named them; of folders, files with usual names for operators."""
+def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool, bytes]]:
+    """Yield the files, whether the caller named them, and the bytes that a file needs to be a source.
+
+    Of folders, the files are those with usual names for operators.
+    """
     for path in paths:
         if not path.is_dir():
-            yield path, True
+            yield path, True, b""
             continue
         count = 0
         for folder, folders, names in os.walk(path):
@@ -174,20 +180,15 @@ def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
                 # Toolkits have a `<op>_binary.json` for each product, without a definition.
                 is_json = name.endswith(".json") and not name.endswith("_binary.json")
                 is_usual = name.endswith(_DIRECTORY_SUFFIXES) or is_page or is_json
-                if is_usual or (_TILING.fullmatch(name) and _has_tiling_data(Path(folder, name))):
+                if is_usual or _TILING.fullmatch(name):
                     count += 1
                     if count > MOST_FILES:
                         raise UserError(f"got more than {MOST_FILES} files; name a smaller folder", path_text(path))
-                    yield Path(folder, name), False
+                    yield Path(folder, name), False, b"" if is_usual else b"TILING_DATA"
 
 
-def _has_tiling_data(path: Path) -> bool:
-    """Return whether a file contains tiling data, or is unreadable: `read_file` reports the reason."""
-    try:
-        data = read_regular(path, "source", MOST_BYTES, "name a smaller file")
-    except UserError:
-        return True
-    return b"TILING_DATA" in data.replace(b"\0", b"")
+def _content(path: Path) -> bytes:
+    return read_regular(path, "source", MOST_BYTES, "name a smaller file")
 
 
 def read_file(path: Path) -> list[OperatorDraft]:
@@ -196,7 +197,10 @@ def read_file(path: Path) -> list[OperatorDraft]:
     Raises:
         UserError: It cannot be read, is not a source, or has errors.
     """
-    data = read_regular(path, "source", MOST_BYTES, "name a smaller file")
+    return _drafts(path, _content(path))
+
+
+def _drafts(path: Path, data: bytes) -> list[OperatorDraft]:
     text = decoded(data, path)
     start = text.lstrip()[:1]
     place = path_text(path)

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import read_regular
 from opforge.codegen.generate import rendered
+from opforge.codegen.importers import sources
 from opforge.codegen.importers.compare import differences, draft_of
 from opforge.codegen.importers.new_project import write_project
 from opforge.codegen.importers.sources import MOST_BYTES, read_file, read_sources
@@ -270,6 +272,16 @@ def test_reg_op_is_read(draft):
         ("y", "required", ("float16", "float32")),
     ]
     assert [(attr.name, attr.default) for attr in found.attrs] == [("axis", -1), ("sizes", (1, 2)), ("mode", None)]
+
+
+def test_each_file_is_read_once(tmp_path, monkeypatch):
+    (tmp_path / "pick_rows_def.cpp").write_text(OP_DEF)
+    (tmp_path / "pick_rows_tiling.h").write_text(TILING)
+    (tmp_path / "other_tiling.h").write_text("class Tiling {};")
+    read = []
+    monkeypatch.setattr(sources, "read_regular", lambda *call: read.append(call[0].name) or read_regular(*call))
+    assert sources.read_sources([tmp_path]).files == 2
+    assert read == ["other_tiling.h", "pick_rows_def.cpp", "pick_rows_tiling.h"]
 
 
 @pytest.mark.parametrize("name", ["pick_rows_tiling.h", "arch35/pick_rows_tiling_arch35.h", "tiling_base.cpp"])
