@@ -1,6 +1,7 @@
 // Chooses tiles: the part of each core, the block of one product, and the blocks in L1.
 #include <algorithm>
 
+#include "kernel/cube/fractal.h"
 #include "opforge_twin/arithmetic.h"
 #include "opforge_twin/host/matmul_tiling.h"
 
@@ -183,7 +184,8 @@ void MatmulApiTilingBase::ChooseBlocks()
     const int64_t left = BytesOf(a_.dataType, opforge::twin::RoundUp<int64_t>(tiling_.baseM, unit) * depth);
     const int64_t factor =
         BytesOf(b_.dataType, opforge::twin::RoundUp<int64_t>(tiling_.baseN, unit) * depth, isSparse_);
-    const int64_t right = isSparse_ ? factor + factor / 4 : factor;  // with the indices
+    const int64_t right =
+        isSparse_ ? factor + factor / opforge::twin::kernel::kBytesPerIndexByte : factor;  // with the indices
     const int64_t bias = hasBias_ ? int64_t{tiling_.baseN} * kSumBytes : 0;
     const int64_t leftShare = a_.pos == TPosition::TSCM ? 0 : left;
     const int64_t rightShare = b_.pos == TPosition::TSCM ? 0 : right;

@@ -13,9 +13,10 @@ constexpr int64_t StoredColumns(bool isSplit, int64_t size)
     return isSplit ? kFractalRows / 2 : size == 1 ? 2 * kFractalRows : kFractalRows;
 }
 inline constexpr int64_t kFractalBytes = 512;
-inline constexpr int64_t kIndexBytes = 128;        ///< of a fractal of indices: two bits for each of 16 x 32 elements
-inline constexpr int64_t kSumRowBytes = 64;        ///< 16 float: a row of a fractal of L0C
-inline constexpr int64_t kSumFractalBytes = 1024;  ///< of L0C
+inline constexpr int64_t kBytesPerIndexByte = 4;  ///< of a sparse factor: an element of int8_t has an index of two bits
+inline constexpr int64_t kIndexBytes = kFractalBytes / kBytesPerIndexByte;  ///< the indices of a fractal
+inline constexpr int64_t kSumRowBytes = 64;                                 ///< 16 float: a row of a fractal of L0C
+inline constexpr int64_t kSumFractalBytes = 1024;                           ///< of L0C
 
 }  // namespace opforge::twin::kernel
 

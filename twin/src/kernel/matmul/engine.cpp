@@ -484,7 +484,8 @@ void ReserveBuffers(Block& block, const MatmulJob& job, const Call& call)
         Reserve(block, object.b1, TPosition::B1, Factor::BytesInL1(job, Factor::Side::kRight), call);
     }
     if (job.b.isSparse) {
-        Reserve(block, object.indices, TPosition::B1, Factor::BytesInL1(job, Factor::Side::kRight) / 4, call);
+        Reserve(block, object.indices, TPosition::B1, Factor::BytesInL1(job, Factor::Side::kRight) / kBytesPerIndexByte,
+                call);
     }
     if (job.bias.place != MatmulPlace::kNone) {
         Reserve(block, buffers.c2, TPosition::C2, kBiasTableBytes, call);

@@ -14,8 +14,6 @@ using AscendC::HardEvent;
 
 constexpr int64_t kRowLimit = 16384;    // nValue of a DataCopy to fractals
 constexpr int64_t kPitchLimit = 65535;  // srcDValue and dValue
-constexpr int64_t kBytesPerIndexByte = 4;
-constexpr int64_t kIndexFractalBytes = kFractalBytes / kBytesPerIndexByte;
 
 int64_t BlockOfK(const MatmulJob& job)
 {
@@ -235,10 +233,10 @@ void Factor::CopyIndices(const LocalView& dst, const FactorRange& range)
     const int64_t allFractals = CeilDiv<int64_t>(orgRows_, kFractalRows);
     const int64_t fractals = CeilDiv<int64_t>(range.outerCount, kFractalRows);
     const int64_t first = range.k / ElementsOfBlock(operand_) * allFractals + range.outer / kFractalRows;
-    src.address += static_cast<uint64_t>(first * kIndexFractalBytes);
+    src.address += static_cast<uint64_t>(first * kIndexBytes);
     kernel::CopyIn(dst, src,
-                   {CeilDiv<int64_t>(range.kCount, ElementsOfBlock(operand_)), fractals * kIndexFractalBytes,
-                    (allFractals - fractals) * kIndexFractalBytes, 0},
+                   {CeilDiv<int64_t>(range.kCount, ElementsOfBlock(operand_)), fractals * kIndexBytes,
+                    (allFractals - fractals) * kIndexBytes, 0},
                    nullptr, call_);
 }
 
@@ -288,7 +286,7 @@ void Factor::LoadStraight(const LocalView& dst, const LocalView& src, int64_t ro
         const LocalView to = Part(dst, block * fractals * kFractalBytes, operand_.dtype, operand_.size);
         const LocalView from = Part(src, first * kFractalBytes, operand_.dtype, operand_.size);
         if (operand_.isSparse) {
-            const LocalView indices = Part(IndicesOf(*current_), first * kIndexFractalBytes, Dtype::kUint8, 1);
+            const LocalView indices = Part(IndicesOf(*current_), first * kIndexBytes, Dtype::kUint8, 1);
             LoadSparse(to, from, indices, 0, fractals, call_);
         } else {
             LoadFractals(to, from, {0, fractals, 1, 0, 0, false}, call_);
