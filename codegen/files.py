@@ -54,7 +54,7 @@ def open_regular(path: Path, what: str) -> BufferedReader:
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read the {what}: {_reason(error)}; {_READABLE}", path_text(path)) from error
     kind = _KINDS.get(stat.S_IFMT(mode), "a special file")
-    raise UserError(f"cannot read the {what}: got {kind}, expected a regular file", path_text(path))
+    raise UserError(f"cannot read the {what}: got {kind}, expected a regular file; check the path", path_text(path))
 
 
 def _opened(found: int) -> BufferedReader:

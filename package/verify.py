@@ -181,7 +181,8 @@ def _head(source: BufferedReader, package: Path) -> _Head:
     found = _HEAD.match(data)
     if found is None:
         what = f"which begins with {shown(data[:20])}" if data else "which is empty"
-        raise UserError(f"{path_text(package)}: got a file {escaped(what)}, expected a .run file of `opforge pack`")
+        expected = "expected a .run file of `opforge pack`; name another file"
+        raise UserError(f"{path_text(package)}: got a file {escaped(what)}, {expected}")
     end = 0
     for _ in range(int(found[1])):
         end = data.find(b"\n", end) + 1

@@ -146,7 +146,7 @@ def _text(path: FilePath) -> str:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         column = error.start - content.rfind(b"\n", 0, error.start)
-        message = f"got byte {content[error.start]:#04x}, expected UTF-8 text"
+        message = f"got byte {content[error.start]:#04x}, expected UTF-8 text; save the file as UTF-8"
         raise SpecError(f"{path_text(path)}:{line}:{column}: {message}") from error
 
 

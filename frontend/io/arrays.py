@@ -162,8 +162,8 @@ def load_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
                 }
         except _DAMAGES as error:
             raise UserError(
-                f"{path_text(path)}: cannot read the inputs: {_reason(error)}; expected an .npz file as numpy.savez"
-                " writes it"
+                f"{path_text(path)}: cannot read the inputs: {_reason(error)}, expected an .npz file; write it with"
+                " numpy.savez"
             ) from error
 
 
@@ -179,7 +179,7 @@ def _archive(file: BinaryIO) -> BinaryIO:
     if beginning == _NPY:
         raise ValueError("got a single array, expected one array per input in an archive")
     if not beginning.startswith(_ZIP):
-        raise ValueError("it is not an archive of arrays")
+        raise ValueError("got other data than an archive of arrays")
     file.seek(0)
     return file
 

@@ -65,7 +65,7 @@ def parse_model(data: bytes, where: object) -> ModelProto:
         UserError: The bytes are empty, incomplete, or not an ONNX model.
     """
     if not data:
-        raise UserError(f"{where}: the file is empty; expected an ONNX model")
+        raise UserError(f"{where}: got an empty file, expected an ONNX model; export or copy it again")
     try:
         with parsing(len(data)):
             model = ModelProto.FromString(data)

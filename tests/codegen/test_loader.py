@@ -465,10 +465,13 @@ def test_two_operators_cannot_share_a_name(tmp_path):
     ("make", "expected"),
     [
         (lambda _: None, "No such file"),
-        (lambda path: path.mkdir(), "got a directory, expected a regular file"),
+        (lambda path: path.mkdir(), "got a directory, expected a regular file; check the path"),
         (lambda path: path.write_bytes(b""), "got an empty file"),
         (lambda path: path.write_bytes(b"# nothing\n"), "got an empty file"),
-        (lambda path: path.write_bytes(b"op_type: \xff\n"), ":1:10: got byte 0xff, expected UTF-8 text"),
+        (
+            lambda path: path.write_bytes(b"op_type: \xff\n"),
+            ":1:10: got byte 0xff, expected UTF-8 text; save the file as UTF-8",
+        ),
         (lambda path: path.write_bytes(b"a: \x00"), "not valid YAML"),
         (lambda path: path.write_bytes(b"- a\n- b\n"), "1:1: got a list, expected the keys of a spec"),
         (lambda path: path.write_bytes(b"42"), "1:1: got 42, expected the keys of a spec"),

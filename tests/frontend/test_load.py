@@ -109,7 +109,7 @@ def test_device():
 
 def test_empty_file(tmp_path):
     (tmp_path / "m.onnx").touch()
-    refused(tmp_path / "m.onnx", "empty")
+    refused(tmp_path / "m.onnx", "got an empty file, expected an ONNX model; export or copy it again")
 
 
 @pytest.mark.parametrize("keep", [0.5, 0.99])

@@ -78,9 +78,9 @@ def twice():
 GOOD = header() + X.tobytes()
 PLAIN = npz(("x.npy", GOOD))
 DAMAGES = {
-    "empty": (lambda: b"", "not an archive"),
-    "text": (lambda: b"no archive", "not an archive"),
-    "a pickle": (lambda: b"\x80\x04K\x01.", "not an archive"),
+    "empty": (lambda: b"", "got other data than an archive"),
+    "text": (lambda: b"no archive", "got other data than an archive"),
+    "a pickle": (lambda: b"\x80\x04K\x01.", "got other data than an archive"),
     "a single array": (lambda: GOOD, "got a single array"),
     "only the magic": (lambda: b"PK\x03\x04", "not a zip file"),
     "cut in the directory": (lambda: PLAIN[:-30], "not a zip file"),
@@ -146,7 +146,7 @@ def test_a_damaged_file_is_one_line(tmp_path, kind):
     text = str(caught.value)
     assert text.startswith(f"{path}: cannot read the inputs: ")
     assert words in text
-    assert text.endswith("; expected an .npz file as numpy.savez writes it")
+    assert text.endswith(", expected an .npz file; write it with numpy.savez")
     assert text.isprintable()
     assert len(text) < 600
 

@@ -347,7 +347,10 @@ NO_SOURCES = {
     "device": (lambda path: path.symlink_to("/dev/zero"), "got a device"),
     "folder": (Path.mkdir, "got a directory"),
     "long": (lambda path: path.write_bytes(b" " * (2 << 20)), "expected at most 1048576"),
-    "no text": (lambda path: path.write_bytes(b"\xff\xfe"), "byte 0 is not UTF-8, expected a kernel source"),
+    "no text": (
+        lambda path: path.write_bytes(b"\xff\xfe"),
+        ":1: got byte 0xff, expected a kernel source (.h, .cpp) in UTF-8; save",
+    ),
     "absent": (lambda _path: None, "No such file or directory"),
     "ring": (lambda path: path.symlink_to(path.name), "Too many levels of symbolic links"),
 }

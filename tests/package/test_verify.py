@@ -166,7 +166,11 @@ def test_changed_head_and_payload_are_named(package, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "No such file"), (b"", "got a file which"), (b"#!/bin/sh\necho", "got a file which")],
+    [
+        (None, "No such file"),
+        (b"", "got a file which is empty, expected a .run file of `opforge pack`; name another file"),
+        (b"#!/bin/sh\necho", "got a file which"),
+    ],
 )
 def test_other_files_are_rejected(tmp_path, content, message):
     path = tmp_path / "file.run"

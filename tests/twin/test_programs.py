@@ -389,7 +389,7 @@ def test_output_path_without_a_new_program(tmp_path):
         ("void f() { k<<<(1, nullptr, 0>>>(); }", "not closed"),
         ("__global__ __mix__(3, 4) void f() {}", "__mix__(3, 4)"),
         ('#include "no_such_header.h"', "no_such_header.h"),
-        ("\0\0\0", "binary"),
+        ("\0\0\0", "got binary data, expected a C++ source, or a file *.o, *.a, *.so; rename it"),
         ("// " + "x" * (17 << 20), "bytes, expected at most"),
         ("template <int n> struct A { A<n + 1> a; }; A<0> a;", "the compiler"),
         ('#include "program.asc"', "program.asc"),

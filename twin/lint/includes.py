@@ -43,9 +43,9 @@ def read_source(path: Path) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path_text(path)}: byte {error.start} is not UTF-8, expected a kernel source (.h, .cpp)"
-        ) from error
+        line = data[: error.start].count(b"\n") + 1
+        got = f"got byte {data[error.start]:#04x}, expected a kernel source (.h, .cpp) in UTF-8"
+        raise UserError(f"{path_text(path)}:{line}: {got}; save the file as UTF-8") from error
 
 
 def included(text: str) -> set[str]:

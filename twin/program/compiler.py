@@ -208,7 +208,9 @@ def _check(files: Sequence[Path], output: Path, level: str, compile_only: bool) 
     for file in files:
         data = read_regular(file, "source", _MOST_BYTES * (64 if file.suffix in OBJECTS else 1), "split it")
         if file.suffix not in OBJECTS and b"\0" in data:
-            raise UserError("got binary data, expected a C++ source", path_text(file))
+            raise UserError(
+                f"got binary data, expected a C++ source, or a file *{', *'.join(OBJECTS)}; rename it", path_text(file)
+            )
     require_writable(output, files, "program")
 
 

@@ -72,7 +72,7 @@ def _read(source: str | os.PathLike[str]) -> tuple[Path | None, str]:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise UserError(f"source: got {error}, expected a text in UTF-8") from error
+        raise UserError(f"source: got {error}, expected text that UTF-8 can encode; correct it") from error
     return path, text
 
 
