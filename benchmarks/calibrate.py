@@ -32,7 +32,7 @@ from script import command, table
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import replace_file
 from opforge.codegen.printing import escaped
-from opforge.twin.compiler.npu_model import TWIN, npu_model
+from opforge.twin.compiler.npu_model import TWIN, constant_of
 
 MODEL = TWIN / "npu_model.json"
 
@@ -240,10 +240,11 @@ def main(
             typer.echo(f"not used: {escaped(point['id'])}: {problem}")
         else:
             given.append(point)
-    npu_model()  # checks the file
+    for name, soc, *_ in FITS:
+        constant_of(name, soc)  # checks the file
+    table_of = {name: fit_structures.unfitted(structure) for name, structure in structures().items()}
     before = {path: path.read_text(encoding="utf-8") for path in (MODEL, STRUCTURES)}
     model = json.loads(before[MODEL])
-    table_of = {name: fit_structures.unfitted(structure) for name, structure in structures().items()}
     use(table_of)
     if constants:
         fit_model(model, given)
@@ -252,6 +253,8 @@ def main(
         table_of = fit_structures.fit(given, table_of)
         use(table_of)
         rows, _ = evaluate(given)
+    if not rows:
+        raise UserError("--points: got no point that can be evaluated, expected published times of kernels")
     measured, others = errors.distribution(rows), errors.distribution(apart)
     lines = [("kind of kernel", "fit", "points", "median of |error|", "10 %", "90 %")]
     lines += [

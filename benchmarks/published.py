@@ -21,7 +21,7 @@ from script import command, table
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, require_writable, write_files
-from opforge.codegen.printing import escaped
+from opforge.codegen.printing import escaped, shown
 
 
 def _percent(value: float) -> str:
@@ -66,7 +66,9 @@ def main(
     if series:
         known = {point["series"] for point in given}
         if unknown := [name for name in series.split(",") if name not in known]:
-            raise UserError(f"--series: got {', '.join(unknown)}, expected some of {', '.join(sorted(known))}")
+            raise UserError(
+                f"--series: got {', '.join(map(shown, unknown))}, expected some of {', '.join(sorted(known))}"
+            )
         given = [point for point in given if point["series"] in series.split(",")]
     rows, skipped = evaluate(given)
     lines = [("point", "measured us", "estimate us", "error")]

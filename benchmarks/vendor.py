@@ -1,6 +1,6 @@
 """Run public kernels of clones on the CPU twin beside the kernels of this project, and compare their estimates.
 
-Usage: python benchmarks/vendor.py [--ops-math DIR] [--ops-nn DIR] [--ops-transformer DIR] [--json FILE]
+Usage: python benchmarks/vendor.py [--ops-math DIR] [--ops-nn DIR] [--ops-transformer DIR] [--json FILE] [--timeout S]
 
 At least one clone is necessary. The clones stay unmodified. The tiling data of GroupedBiasAddGrad come from the unit
 test of the kernel in the clone, which is read as text. Those of the other kernels follow from shapes, attributes and
@@ -26,10 +26,11 @@ from script import command, table
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, require_writable, write_files
-from opforge.codegen.printing import path_text
+from opforge.codegen.printing import escaped, path_text
 from opforge.codegen.project import find_project
 from opforge.twin import run
 from opforge.twin.compiler.npu_model import error_range, outside_range, outside_texts, range_text
+from opforge.twin.compiler.units import CompileError
 from opforge.twin.runtime.results import FindingsError
 
 HERE = Path(__file__).resolve().parent
@@ -47,7 +48,7 @@ def _difference(outputs: Sequence[Array], expected: Sequence[Array]) -> float:
     return max(found)
 
 
-def rows_of(kernel: PublicKernel, clone: Path, skipped: dict[str, str]) -> Iterator[Row]:
+def rows_of(kernel: PublicKernel, clone: Path, skipped: dict[str, str], seconds: float) -> Iterator[Row]:
     """Yield two rows for each problem, of the clone and of this project; add problems without a result to `skipped`."""
     folder = clone / kernel.folder
     project = find_project(HERE.parent)
@@ -61,12 +62,18 @@ def rows_of(kernel: PublicKernel, clone: Path, skipped: dict[str, str]) -> Itera
         except FindingsError as error:
             own = sorted({finding.kind for finding in error.findings})
         expected = [ours[name] for name in kernel.outputs]
-        launches = launch(kernel, problem, folder, expected)
+        name = f"{kernel.operator} ({kernel.folder}), {problem.name} {problem.dtype}"
+        try:
+            launches = launch(kernel, problem, folder, expected, seconds)
+        except CompileError as error:
+            lines = str(error).splitlines()
+            skipped[name] = next((line for line in lines if "error:" in line), lines[0])
+            continue
         differences = {level: _difference(launches[level].outputs, expected) for level in ("device", "fast")}
         # A finding can end a core, and then the results differ; level `fast` has other checks.
         level = next((level for level, difference in differences.items() if difference <= _SAME), "")
         if not level:
-            skipped[f"{kernel.operator} ({kernel.folder}), {problem.name} {problem.dtype}"] = launches["fast"].message
+            skipped[name] = launches["fast"].message
             continue
         vendor_report, report = launches[level].report, ours.report
         common = {"operator": kernel.operator, "case": problem.name, "dtype": problem.dtype}
@@ -137,7 +144,7 @@ def text_of(rows: Sequence[Row], skipped: dict[str, str], commits: dict[str, str
     """Return the table, the reasons for which kernels do not run, and the commits."""
     lines = [table_of(rows), "", f"Chip: {SOC}"] if rows else []
     lines += [f"? {text}" for text in outside_texts(reason for row in rows for reason in row["outside_range"])]
-    lines += [f"not run: {name}: {reason}" for name, reason in skipped.items()]
+    lines += [f"not run: {name}: {escaped(reason)}" for name, reason in skipped.items()]
     lines += [f"{name}: {commit}" for name, commit in commits.items()]
     return "".join(f"{line}\n" for line in lines)
 
@@ -147,6 +154,7 @@ def main(
     ops_nn: Annotated[Path | None, typer.Option(help="Clone of ops-nn.")] = None,
     ops_transformer: Annotated[Path | None, typer.Option(help="Clone of ops-transformer.")] = None,
     json_out: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
+    timeout: Annotated[float, typer.Option(min=1, max=86400, help="Time limit of each launch, seconds.")] = 600,
 ) -> None:
     """Print the table."""
     clones = {"ops-math": ops_math, "ops-nn": ops_nn, "ops-transformer": ops_transformer}
@@ -165,7 +173,7 @@ def main(
         if reason:
             skipped[f"{kernel.operator} ({kernel.clone}/{kernel.folder})"] = reason
         else:
-            rows += rows_of(kernel, given[kernel.clone], skipped)
+            rows += rows_of(kernel, given[kernel.clone], skipped, timeout)
     commits = {name: commit_of(path) for name, path in given.items()}
     typer.echo(text_of(rows, skipped, commits), nl=False)
     if json_out is not None:

@@ -71,6 +71,14 @@ def test_the_time_model_has_rates_of_known_chips_only():
         (lambda text: text.replace('"value": 22.0', '"value": NaN'), "got nan, expected a number above 0"),
         (lambda text: text.replace('"value": 22.0', '"value": -1'), "got -1, expected a number above 0"),
         (lambda text: text.replace('"left_out"', '"left"'), "KeyError"),
+        (lambda text: text.replace('"dma_issue_cycles"', '"dma_issue"'), "constants: dma_issue_cycles missing"),
+        (lambda text: text.replace('"l0c_out_bytes_per_cycle"', '"a"'), "constants: l0c_out_bytes_per_cycle missing"),
+        (lambda text: text.replace('"bf16": 4096', '"fp8": 4096'), "constants: cube_macs_per_cycle_bf16 missing"),
+        (lambda text: text.replace('"host_launch_seconds"', '"9"'), "got the name '9', expected lower-case letters"),
+        (
+            lambda text: text.replace('"note": "16', '"soc": {"Ascend910B4": {"value": 1}}, "note": "16'),
+            "got values of chips",
+        ),
     ],
 )
 def test_a_damaged_time_model_is_one_message(monkeypatch, tmp_path, change, problem):

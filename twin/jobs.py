@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from opforge.codegen.errors import UserError, not_installed
+from opforge.codegen.files import make_folder, require_writable
 from opforge.codegen.printing import first_line, path_text, shown
 from opforge.twin.compiler.cache import digest
 from opforge.twin.compiler.npu_model import TWIN
@@ -142,14 +143,25 @@ def twin_version() -> str:
 
 
 class State(Generic[Row]):
-    """The rows of earlier runs, one line of JSON each, by a digest of all their inputs."""
+    """The rows of earlier runs, one line of JSON each, by a digest of all their inputs.
 
-    def __init__(self, path: Path, kind: type[Row]) -> None:
-        self._path = path
+    Args:
+        given: The file, in an existing folder; None: `default`, whose folder is created.
+        default: A file in the build folder.
+        kind: The type of a row.
+
+    Raises:
+        UserError: The file cannot be written, or has other content.
+    """
+
+    def __init__(self, given: Path | None, default: Path, kind: type[Row]) -> None:
+        if given is None:
+            make_folder(default.parent)
+        self._path = path = given or default
+        require_writable(path, (), "results for --state")
         self._kind: TypeAdapter[Row] = TypeAdapter(kind)
         self._rows: dict[str, Row] = {}
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and path.stat().st_size > _MOST_STATE_BYTES:
                 raise UserError(f"{path_text(path)}: got more than {_MOST_STATE_BYTES} bytes of results; remove it")
             self._file = path.open("a+", encoding="utf-8", errors="replace")

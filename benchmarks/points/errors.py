@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from opforge.codegen.untrusted import read_json
 
 from .evaluate import DESCRIBED
 from .runner import KERNELS
@@ -13,6 +17,14 @@ from .series import Point, named_soc
 
 _LOW, _HIGH = 0.1, 0.9  # of the errors
 LARGE = 0.2  # An error of this size needs a reason.
+
+
+class _Reasons(TypedDict):
+    points: dict[str, str]
+    series: dict[str, str]
+
+
+_REASONS = TypeAdapter(_Reasons)
 
 
 def worst_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -24,7 +36,7 @@ def worst_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def reason_of(row: Mapping[str, Any]) -> str:
     """Return the reason for a large error of a point."""
-    reasons = json.loads((KERNELS / "reasons.json").read_text(encoding="utf-8"))
+    reasons = read_json(KERNELS / "reasons.json", _REASONS, "file of reasons", "restore the file")
     known = reasons["points"].get(row["id"]) or reasons["series"].get(row["series"])
     return str(known or "Not known.")
 

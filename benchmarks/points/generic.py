@@ -10,8 +10,11 @@ from functools import lru_cache
 from typing import Any
 
 from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from opforge.codegen.data.products import SOCS
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import path_text, shown
 from opforge.codegen.untrusted import read_json
 
 from .attention import attention
@@ -21,7 +24,13 @@ from .runner import KERNELS, Launch, NotRunError, constant, launch_us, report_of
 from .series import Point, attrs_of, dtype_of, elements_of, item_bytes, require_one_kind, soc_of, tensors_of
 
 STRUCTURES = KERNELS / "structures.json"
-_FORM = TypeAdapter(dict[str, dict[str, dict[str, Any]]])
+
+
+class _File(TypedDict):
+    series: dict[str, dict[str, Any]]
+
+
+_FORM = TypeAdapter(_File)
 _CHUNK = 256  # elements of a row of an elementwise kernel
 _TILE_BYTES = 16384
 _MOST_INSTRUCTIONS = 400_000
@@ -33,7 +42,13 @@ _INNER = 64  # elements of a part of an inner axis
 @lru_cache(maxsize=1)
 def structures() -> dict[str, dict[str, Any]]:
     """Return the generic structure of each series; a calibration changes this table."""
-    return dict(read_json(STRUCTURES, _FORM, "file of structures", "restore the file")["series"])
+    found = read_json(STRUCTURES, _FORM, "file of structures", "restore the file")["series"]
+    for name, structure in found.items():
+        if "skip" not in structure and structure.get("kind") not in KINDS:
+            raise UserError(
+                f"{path_text(STRUCTURES)}: {name}.kind: got {shown(structure.get('kind'))}, restore the file"
+            )
+    return dict(found)
 
 
 @dataclass(frozen=True)
@@ -96,7 +111,8 @@ class Stream:
         self.read = max(1, round(read / self.rows / self.inputs))
         item = structure.get("output_bytes") or size
         self.written = max(1, round(structure.get("outputs", 1) * self.elements * item))
-        self.table = elements_of(tensors[structure["table"]][0]) if len(tensors) > structure.get("table", 99) else 0
+        has_table = "table" in structure and len(tensors) > structure["table"]
+        self.table = elements_of(tensors[structure["table"]][0]) if has_table else 0
         self.buffers = structure.get("buffers", 2)
         bytes_of_row = max((self.read + 31) // 32 * 32 * self.inputs, (self.written + 31) // 32 * 32)
         if bytes_of_row > _TILE_BYTES:  # a long row in several parts

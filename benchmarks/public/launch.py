@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 from case import Array
 
 from opforge.codegen.data.dtypes import CANN_DTYPES, SHORT_DTYPES
@@ -50,7 +54,32 @@ class Launched:
         return [found for found in self.report["findings"] if not found["warning"]]
 
 
-def launch(kernel: PublicKernel, problem: Problem, folder: Path, outputs: Sequence[Array]) -> dict[str, Launched]:
+def _special(folder: str, names: list[str]) -> list[str]:
+    """Return the names of links, devices and pipes, which are not copied."""
+    paths = [Path(folder, name) for name in names]
+    return [path.name for path in paths if path.is_symlink() or not (path.is_dir() or path.is_file())]
+
+
+@contextmanager
+def _limited(seconds: float, name: str) -> Iterator[None]:
+    """End this process if a kernel does not end: it runs in this process, as the kernel of this project."""
+
+    def end() -> None:
+        typer.echo(f"{name}: the kernel did not end within {seconds:g} s; use another commit, or --timeout", err=True)
+        os._exit(2)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def launch(
+    kernel: PublicKernel, problem: Problem, folder: Path, outputs: Sequence[Array], seconds: float
+) -> dict[str, Launched]:
     """Run a kernel of a clone with the checks of each level.
 
     Args:
@@ -58,6 +87,10 @@ def launch(kernel: PublicKernel, problem: Problem, folder: Path, outputs: Sequen
         problem: The launch.
         folder: The operator in the clone; it stays unmodified.
         outputs: Arrays like the outputs.
+        seconds: The time limit of a launch.
+
+    Raises:
+        CompileError: The kernel does not compile.
     """
     dtype = _ENUMERATORS[SHORT_DTYPES[problem.dtype]]
     header = dtype_header(Definition(kernel.operator, {}, dict.fromkeys(kernel.typed, dtype), has_lists=False))
@@ -65,7 +98,7 @@ def launch(kernel: PublicKernel, problem: Problem, folder: Path, outputs: Sequen
     data = packed(folder / kernel.header, problem.tiling)
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch).resolve() / "op_kernel"
-        shutil.copytree(folder / "op_kernel", copy)
+        shutil.copytree(folder / "op_kernel", copy, ignore=_special)
         wrapper = copy / "wrapper.cpp"
         wrapper.write_text('#include "kernel_operator.h"\n#include "unmodified.h"\n', encoding="utf-8")
         # Warnings of the clone are not errors: the compiler prints none for files that a system header includes.
@@ -84,7 +117,11 @@ def launch(kernel: PublicKernel, problem: Problem, folder: Path, outputs: Sequen
             "sizes": [buffer.nbytes for buffer in buffers],
             "workspace_bytes": problem.workspace,
         }
-        return {level: _launched(job, problem.buffers, outputs, level) for level in LEVELS}
+        found = {}
+        for level in LEVELS:
+            with _limited(seconds, f"{kernel.operator} ({kernel.folder}), {problem.name} {problem.dtype}"):
+                found[level] = _launched(job, problem.buffers, outputs, level)
+        return found
 
 
 def _launched(job: Job, inputs: Sequence[Array], outputs: Sequence[Array], level: str) -> Launched:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from opforge.codegen.data.products import Soc
 from opforge.codegen.errors import UserError
+from opforge.codegen.files import read_regular
 from opforge.codegen.printing import path_text
 
 Tiling = dict[str, int]
@@ -22,14 +23,7 @@ _LANES = 64  # float32 elements of a vector instruction
 
 def text_of(path: Path) -> str:
     """Return the text of a source file of a clone."""
-    try:
-        if path.stat().st_size > _MOST_TEXT:
-            raise UserError(f"{path_text(path)}: got more than {_MOST_TEXT} bytes, expected a source file of a clone")
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(
-            f"{path_text(path)}: got '{error.strerror}', expected a file of the clone; use a complete clone"
-        ) from error
+    return read_regular(path, "source file of a clone", _MOST_TEXT, "use a complete clone").decode(errors="replace")
 
 
 def fields_of(header: Path) -> list[tuple[str, str]]:

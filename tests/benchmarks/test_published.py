@@ -118,18 +118,46 @@ def test_texts_of_a_file_do_not_control_the_terminal(tmp_path):
     assert "\x1b" not in result.stdout
 
 
-def test_a_damaged_file_of_structures_is_one_message(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "file of structures: got a syntax error"),
+        ("{}", r"got nothing at \['series'\]"),
+        ('{"series": {"cann_bench_gelu": {"kind": "fast"}}}', r"cann_bench_gelu\.kind: got 'fast'"),
+    ],
+)
+def test_a_damaged_file_of_structures_is_one_message(monkeypatch, tmp_path, text, message):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     evaluate = importlib.import_module("points.evaluate")
     generic = importlib.import_module("points.generic")
     monkeypatch.setattr(generic, "STRUCTURES", tmp_path / "structures.json")
-    (tmp_path / "structures.json").write_text("", encoding="utf-8")
+    (tmp_path / "structures.json").write_text(text, encoding="utf-8")
     generic.structures.cache_clear()
     try:
-        with pytest.raises(UserError, match=r"structures\.json: file of structures: got a syntax error"):
+        with pytest.raises(UserError, match=rf"structures\.json: .*{message}"):
             evaluate.evaluate([call([[64]], ["float16"]) | {"id": "1", "series": "cann_bench_gelu", "total_us": 1.0}])
     finally:
         generic.structures.cache_clear()
+
+
+def test_a_damaged_file_of_reasons_is_one_message(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    errors = importlib.import_module("points.errors")
+    monkeypatch.setattr(errors, "KERNELS", tmp_path)
+    for text in (None, "{", '{"points": {}}'):
+        if text is not None:
+            (tmp_path / "reasons.json").write_text(text, encoding="utf-8")
+        with pytest.raises(UserError, match=r"reasons\.json: .*file of reasons"):
+            errors.reason_of({"id": "1", "series": "a", "error": 1.0})
+
+
+def test_a_calibration_needs_a_point_with_an_estimate(tmp_path):
+    (tmp_path / "points.json").write_text(json.dumps({"points": [copies(1, 1, 64) | {"total_us": None}]}))
+    command = [sys.executable, str(BENCHMARKS / "calibrate.py"), "--points", str(tmp_path / "points.json")]
+    for options, message in ((["--no-constants"], "got no point that can be evaluated"), ([], "got no point for dma_")):
+        done = subprocess.run([*command, "--check", *options], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr.count("Traceback")) == (2, 0)
+        assert message in done.stderr
 
 
 def test_only_the_first_point_with_an_id_counts(tmp_path):

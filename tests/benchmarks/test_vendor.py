@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import struct
 import subprocess
 import sys
@@ -160,3 +161,43 @@ def test_without_clones_the_options_are_named():
     done = subprocess.run([sys.executable, str(BENCHMARKS / "vendor.py")], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "got no clone, expected at least one of --ops-math DIR" in done.stderr
+
+
+KERNEL = """extern "C" __global__ __aicore__ void some(GM_ADDR, GM_ADDR, GM_ADDR, GM_ADDR, GM_ADDR)
+{
+%s
+}
+"""
+RUN = """import sys, numpy as np, vendor
+from pathlib import Path
+from public.kernels import PublicKernel, Problem
+inputs = {"grad_y": np.ones((8, 16), np.float16), "group_idx": np.array([4, 8], np.int32)}
+def problems(kernel, folder):
+    yield Problem("small", "fp16", inputs, {}, tuple(inputs.values()), 0, 1, {"cores": 1, "rows": 8})
+of = ("GroupedBiasAddGrad", "ops-math", "math/some", "fields.h", problems)
+vendor.KERNELS = [PublicKernel(*of, outputs=("grad_bias",))]
+vendor.main(ops_math=Path(sys.argv[1]), timeout=3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        ("int x = ;", 0, "not run: GroupedBiasAddGrad (math/some), small fp16: "),
+        ("for (volatile int i = 0; i >= 0;) {}", 2, "(math/some), small fp16: the kernel did not end within 3 s"),
+    ],
+)
+def test_kernels_of_a_clone_that_do_not_compile_or_end_are_named(tmp_path, body, code, message):
+    folder = tmp_path / "math" / "some" / "op_kernel"
+    folder.mkdir(parents=True)
+    (folder / "some.cpp").write_text(KERNEL % body, encoding="utf-8")
+    (folder / "loop").symlink_to(".")
+    (folder / "zero.h").symlink_to("/dev/zero")
+    os.mkfifo(folder / "pipe.h")
+    (folder.parent / "fields.h").write_text(FIELDS % "", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(tmp_path)], cwd=BENCHMARKS, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert message in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr

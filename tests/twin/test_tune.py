@@ -156,7 +156,9 @@ def test_an_interrupt_ends_the_search_and_keeps_the_state(project, first):
         (("ScaledAdd", "--shape", "x=99999999999999"), "expected at most"),
         (("ScaledAdd", "--shape", "x=4,y=5"), "does not run with the values of the spec"),
         (("ScaledAdd", "--shape", "x=4", "--executor", "cloud"), "expected 'local' or 'dask:ADDRESS'"),
-        (("ScaledAdd", "--shape", "x=4", "--state", "op_proto"), "expected a writable file"),
+        (("ScaledAdd", "--shape", "x=4", "--state", "op_proto"), "cannot write the results for --state: it is a link"),
+        (("ScaledAdd", "--shape", "x=4", "--state", "none/a.jsonl"), "the folder none does not exist; create it"),
+        (("ScaledAdd", "--shape", "x=4", "--state", "a.json", "--json", "a.json"), "the command also uses this file"),
         (("ScaledAdd", "--shape", "x=4", "--state", "op_proto/scaled_add.yaml"), "expected results of earlier runs"),
         (("ScaledAdd", "--shape", "x=4", "--json", "op_proto/scaled_add.yaml"), "the command also uses"),
         (("ScaledAdd", "--shape", "x=4", "--json", "/proc/x.json"), "/proc/x.json: cannot write the report"),
@@ -176,6 +178,7 @@ def test_wrong_input_is_one_message(project, first, words, message):
     assert message in result.stderr
     assert "Traceback" not in result.stderr
     assert spec.read_bytes() == before
+    assert not (project / "none").exists()
 
 
 def test_a_plan_without_constants_is_named(tmp_path):

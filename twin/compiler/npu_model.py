@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +17,9 @@ from opforge.codegen.printing import first_line, path_text, shown
 from opforge.twin.cpp_text import template
 
 TWIN = Path(__file__).resolve().parent.parent
+_KERNEL_SOURCES = TWIN / "src" / "kernel"
+_USE = re.compile(r"time_model::(k[A-Z]\w*)")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 @lru_cache(maxsize=1)
@@ -41,13 +45,21 @@ def _require_numbers(model: dict[str, Any]) -> None:
     """Check the numbers of the model.
 
     Raises:
-        ValueError: A constant is no number above 0, or the range of the errors is no range.
+        ValueError: A constant is missing or no number above 0, or a name or the range of the errors is wrong.
     """
     for name, constant in model["constants"].items():
-        for entry in (constant, *constant.get("soc", {}).values()):
-            values = entry["value"].values() if isinstance(entry["value"], dict) else [entry["value"]]
-            if not all(isinstance(value, int | float) and 0 < value < math.inf for value in values):
-                raise ValueError(f"{name}: got {shown(entry['value'])}, expected a number above 0")
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"constants: got the name {shown(name)}, expected lower-case letters, digits and _")
+        value = constant["value"]
+        numbers = value.values() if isinstance(value, dict) else [value]
+        chips = {soc: own["value"] for soc, own in constant.get("soc", {}).items()}
+        if isinstance(value, dict) and chips:
+            raise ValueError(f"{name}: got values of chips, expected none for a constant with values of dtypes")
+        for number in (*numbers, *chips.values()):
+            if not (isinstance(number, int | float) and 0 < number < math.inf):
+                raise ValueError(f"{name}: got {shown(number)}, expected a number above 0")
+    if missing := sorted(_used() - {symbol for symbol, *_ in _constants(model)}):
+        raise ValueError(f"constants: {', '.join(map(_constant_name, missing))} missing")
     apart = model["errors"]["left_out"]["all"]
     if not -1 < apart["low"] <= apart["high"] < math.inf:
         raise ValueError(f"errors.left_out: got {apart['low']} to {apart['high']}, expected a range above -1")
@@ -58,7 +70,9 @@ def _require_numbers(model: dict[str, Any]) -> None:
 
 def constant_of(name: str, soc: str) -> float:
     """Return a constant of the time model for a chip."""
-    entry = npu_model()["constants"][name]
+    entry = npu_model()["constants"].get(name)
+    if entry is None:
+        raise UserError(f"{path_text(TWIN / 'npu_model.json')}: the constant {name} is missing; restore the file")
     return float(entry.get("soc", {}).get(soc, entry)["value"])
 
 
@@ -134,7 +148,7 @@ def tables() -> dict[str, str]:
         "arch": ARCHITECTURES,
         "dtypes": CANN_DTYPES,
         "products": PRODUCTS.values(),
-        "constants": list(_constants()),
+        "constants": list(_constants(npu_model())),
         "soc_constants": list(_soc_constants()),
         "checks": check_levels(),
         "levels": LEVELS,
@@ -157,9 +171,19 @@ def _symbol(name: str) -> str:
     return f"k{''.join(map(str.capitalize, name.split('_')))}"
 
 
-def _constants() -> Iterator[tuple[str, str, float]]:
+def _used() -> set[str]:
+    """Return the names in C++ of the constants that the twin uses."""
+    texts = (path.read_text(encoding="utf-8") for path in _KERNEL_SOURCES.rglob("*.cpp"))
+    return {name for text in texts for name in _USE.findall(text)}
+
+
+def _constant_name(symbol: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", symbol.removeprefix("k")).lower()
+
+
+def _constants(model: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
     """Yield the name in C++, the name and the value of each number."""
-    for name, constant in npu_model()["constants"].items():
+    for name, constant in model["constants"].items():
         values = constant["value"] if isinstance(constant["value"], dict) else {"": constant["value"]}
         for suffix, value in values.items():
             if isinstance(value, int | float):

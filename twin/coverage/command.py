@@ -54,11 +54,11 @@ def coverage_command(
     _check(settings)
     for path, what in ((html, "page"), (json_out, "answer")):
         if path is not None:
-            require_writable(path, (), what)
+            require_writable(path, () if state is None else (state,), what)
     require_executor(executor)
+    kept = State(state, Project(BUILTIN_ROOT).build_dir / "twin" / "coverage" / "state.jsonl", Row)
     build_runtime()
     version = twin_version()
-    kept = State(state or Project(BUILTIN_ROOT).build_dir / "twin" / "coverage" / "state.jsonl", Row)
     pending: list[tuple[str, Source]] = []
     excluded: list[Source] = []
     names: dict[str, Names] = {}

@@ -92,8 +92,10 @@ def tune_command(
     for call in calls:
         make_inputs(spec, call.shapes, call.attrs, dtype, option=f"--case {call.name}" if call.name else "--shape")
     if json_out is not None:
-        require_writable(json_out, project.spec_paths(), "report")
+        used = [*project.spec_paths(), *([options.state] if options.state else [])]
+        require_writable(json_out, used, "report")
     require_executor(options.executor)
+    state = State(options.state, project.build_dir / "twin" / "tune" / "state.jsonl", Row)
     chips = other_chips(spec, soc)
     built = build_project(project, [soc, *chips], [op_type], plugin=False)
     if op_type in built.missing:
@@ -111,7 +113,7 @@ def tune_command(
         seconds=options.seconds,
         other_socs=chips,
     )
-    search = _Search(project, job, options)
+    search = _Search(project, job, options, state)
     first = search.rows([job])[0]
     if first.status == FAILED:
         raise UserError(
@@ -148,9 +150,8 @@ def _best(search: _Search, spec: OpSpec, job: Job, first: Row) -> Row:
 class _Search:
     """Tries settings, or reads their rows from the state of earlier runs."""
 
-    def __init__(self, project: Project, job: Job, options: Options) -> None:
-        path = options.state or project.build_dir / "twin" / "tune" / "state.jsonl"
-        self._state = State(path, Row)
+    def __init__(self, project: Project, job: Job, options: Options, state: State[Row]) -> None:
+        self._state = state
         self._options = options
         self._version = _version(project)
         self._shown = job.setting
