@@ -58,9 +58,9 @@ void FillSoftmax(Tiling& tiling, const ge::Shape& shape, uint32_t typeSize)
 template <typename Tiling>
 void FillRows(Tiling& tiling, const ge::Shape& shape, uint32_t length)
 {
-    OPFORGE_PUT(bLength, static_cast<uint32_t>(shape.GetDim(0)))
-    OPFORGE_PUT(sLength, static_cast<uint32_t>(shape.GetDim(1)))
-    OPFORGE_PUT(hLength, static_cast<uint32_t>(shape.GetDim(2)))
+    OPFORGE_PUT(bLength, Axis(shape, 0))
+    OPFORGE_PUT(sLength, Axis(shape, 1))
+    OPFORGE_PUT(hLength, Axis(shape, 2))
     OPFORGE_PUT(originalHLength, length)
 }
 
@@ -77,54 +77,51 @@ template <typename Tiling>
 void FillPaddedRows(Tiling& tiling, const ge::Shape& shape)
 {
     const size_t last = shape.GetDimNum() > 3 ? 3 : 2;
-    FillRows(tiling, shape, static_cast<uint32_t>(shape.GetDim(last)));
+    FillRows(tiling, shape, Axis(shape, last));
 }
 
 template <typename Tiling>
 void FillBatch(Tiling& tiling, const ge::Shape& shape, const ge::Shape& original)
 {
-    OPFORGE_PUT(originalBLength, static_cast<uint32_t>(original.GetDim(0)))
-    OPFORGE_PUT(meanVarSize, static_cast<uint32_t>(shape.GetDim(1) * shape.GetDim(2)))
+    OPFORGE_PUT(originalBLength, Axis(original, 0))
+    OPFORGE_PUT(meanVarSize, Axis(shape, 1) * Axis(shape, 2))
 }
 
 template <typename Tiling>
 void FillGroups(Tiling& tiling, const ge::Shape& shape, uint32_t typeSize, uint32_t groups)
 {
-    const auto channels = static_cast<uint32_t>(shape.GetDim(1));
-    const auto positions = static_cast<uint32_t>(shape.GetDim(2) * shape.GetDim(3));
-    OPFORGE_PUT(n, static_cast<uint32_t>(shape.GetDim(0)))
+    const uint32_t channels = Axis(shape, 1);
+    const uint32_t positions = Axis(shape, 2) * Axis(shape, 3);
+    OPFORGE_PUT(n, Axis(shape, 0))
     OPFORGE_PUT(c, channels)
     OPFORGE_PUT(hw, positions)
     OPFORGE_PUT(g, groups)
     OPFORGE_PUT(d, groups == 0 ? 0 : channels / groups)
-    OPFORGE_PUT(hwAlignSize, RoundUp<uint32_t>(positions * typeSize, kBlockBytes) / typeSize)
+    OPFORGE_PUT(hwAlignSize, typeSize == 0 ? 0 : RoundUp<uint32_t>(positions * typeSize, kBlockBytes) / typeSize)
 }
 
 template <typename Tiling>
 void FillPad(Tiling& tiling, const ge::Shape& shape, const ge::Shape& original)
 {
-    OPFORGE_PUT(srcHeight, static_cast<uint32_t>(shape.GetDim(0)))
-    OPFORGE_PUT(srcWidth, static_cast<uint32_t>(shape.GetDim(1)))
-    OPFORGE_PUT(srcOriWidth, static_cast<uint32_t>(original.GetDim(1)))
+    OPFORGE_PUT(srcHeight, Axis(shape, 0))
+    OPFORGE_PUT(srcWidth, Axis(shape, 1))
+    OPFORGE_PUT(srcOriWidth, Axis(original, 1))
 }
 
 template <typename Tiling>
 void FillUnPad(Tiling& tiling, const ge::Shape& shape)
 {
-    OPFORGE_PUT(srcHeight, static_cast<uint32_t>(shape.GetDim(0)))
-    OPFORGE_PUT(srcWidth, static_cast<uint32_t>(shape.GetDim(1)))
+    OPFORGE_PUT(srcHeight, Axis(shape, 0))
+    OPFORGE_PUT(srcWidth, Axis(shape, 1))
 }
 
 template <typename Tiling>
 void FillTranspose(Tiling& tiling, const ge::Shape& shape)
 {
-    const auto dim = [&](size_t axis) {
-        return axis < shape.GetDimNum() ? static_cast<uint32_t>(shape.GetDim(axis)) : 0U;
-    };
-    OPFORGE_PUT(param0, dim(0))
-    OPFORGE_PUT(param1, dim(1))
-    OPFORGE_PUT(param2, dim(2))
-    OPFORGE_PUT(param3, dim(3))
+    OPFORGE_PUT(param0, Axis(shape, 0))
+    OPFORGE_PUT(param1, Axis(shape, 1))
+    OPFORGE_PUT(param2, Axis(shape, 2))
+    OPFORGE_PUT(param3, Axis(shape, 3))
 }
 
 template <typename Tiling>

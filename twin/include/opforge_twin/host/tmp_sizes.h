@@ -41,10 +41,16 @@ inline uint32_t Elements(const ge::Shape& shape)
     return static_cast<uint32_t>(std::max<int64_t>(shape.GetShapeSize(), 0));
 }
 
+/// 0 if the shape does not have the axis, or if its size is not known.
+inline uint32_t Axis(const ge::Shape& shape, size_t axis)
+{
+    return axis < shape.GetDimNum() ? static_cast<uint32_t>(std::max<int64_t>(shape.GetDim(axis), 0)) : 0;
+}
+
 inline uint32_t LastAxis(const ge::Shape& shape)
 {
     const size_t rank = shape.GetDimNum();
-    return rank == 0 ? 1 : static_cast<uint32_t>(shape.GetDim(rank - 1));
+    return rank == 0 ? 1 : Axis(shape, rank - 1);
 }
 
 /// The part of [B, S, H with padding, H] that is in memory.
