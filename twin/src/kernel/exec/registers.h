@@ -18,6 +18,7 @@ struct VectorMask {
     bool isCounter = false;
     bool isChanged = false;
     Location changedAt;
+    bool hasCount = false;  ///< SetVectorMask has set a count for counter mode
 };
 
 /// SetAtomicAdd and similar functions.
@@ -73,8 +74,8 @@ struct Registers {
     CompareMask compareMask;
     LastReduction lastSum;
     LastReduction lastExtreme;
-    int64_t compactedCount = 0;              ///< elements that the last GatherMask kept
-    std::array<uint16_t, 4> mergedCounts{};  ///< entries that the last MrgSort took from each list
+    std::optional<int64_t> compactedCount;                ///< elements that the last GatherMask kept
+    std::optional<std::array<uint16_t, 4>> mergedCounts;  ///< entries that the last MrgSort took from each list
 
     /// Reports modes that are still on at the end of the kernel.
     void ReportLeft(Diagnostics& diagnostics, Level level) const;

@@ -428,6 +428,7 @@ void SetLeadingMask(int64_t count, int64_t laneCount, bool counter, const Call& 
     const uint64_t all = ~uint64_t{0};
     if (counter) {
         SetMaskRegister(0, static_cast<uint64_t>(Field("len", count, 0, 2147483647, call)), call);
+        Entry(call)->registers.mask.hasCount = true;
         return;
     }
     Field("len", count, 1, laneCount, call);
@@ -449,6 +450,7 @@ void ResetMaskRegister(const Call& call)
     mask.low = ~uint64_t{0};
     mask.high = ~uint64_t{0};
     mask.isChanged = false;
+    mask.hasCount = false;
 }
 
 }  // namespace opforge::twin::kernel

@@ -181,7 +181,11 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
 
 int64_t CompactedCount(const Call& call)
 {
-    return Entry(call)->registers.compactedCount;
+    const Entry block(call);
+    if (!block->registers.compactedCount) {
+        block->Fail("no_reduction", Pipe::kScalar, call, "there is no result; call GatherMask before");
+    }
+    return *block->registers.compactedCount;
 }
 
 }  // namespace opforge::twin::kernel

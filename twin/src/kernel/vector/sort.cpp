@@ -195,8 +195,9 @@ void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call)
             to = WriteEntry(*block, to, entries[best][taken[best]++]);
             isSuspended = merge.suspends && taken[best] == entries[best].size();
         }
+        std::array<uint16_t, kLists>& counts = block->registers.mergedCounts.emplace();
         for (size_t list = 0; list < kLists; ++list) {
-            block->registers.mergedCounts[list] = static_cast<uint16_t>(taken[list]);
+            counts[list] = static_cast<uint16_t>(taken[list]);
         }
     }
     const int64_t written = to - dst.address;
@@ -207,7 +208,10 @@ void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call)
 void MergedCounts(uint16_t* counts, const Call& call)
 {
     const Entry block(call);
-    std::copy(block->registers.mergedCounts.begin(), block->registers.mergedCounts.end(), counts);
+    if (!block->registers.mergedCounts) {
+        block->Fail("no_reduction", Pipe::kScalar, call, "there is no result; call MrgSort before");
+    }
+    std::copy(block->registers.mergedCounts->begin(), block->registers.mergedCounts->end(), counts);
     block->ordering.OrderInside(Pipe::kVector, Pipe::kScalar);  // the counts are in a register of the vector unit
 }
 

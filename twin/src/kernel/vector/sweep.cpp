@@ -84,6 +84,7 @@ void SetRegister(Block& block, uint64_t low, uint64_t high)
 {
     block.registers.mask.low = low;
     block.registers.mask.high = high;
+    block.registers.mask.hasCount = false;
 }
 
 bool IsDense(const Operand& operand, const Shape& shape)
@@ -363,6 +364,11 @@ Shape Resolve(Block& block, const Lanes& lanes, int64_t widest, const Call& call
         ResolveBits(shape, lanes.low, lanes.high, block, call);
         SetRegister(block, lanes.low, lanes.high);
     } else {
+        if (block.registers.mask.hasCount) {
+            block.Fail("mask_range", Pipe::kVector, call,
+                       Text("SetVectorMask<T, MaskMode::COUNTER> has set a mask of ", block.registers.mask.low,
+                            " elements, but the core is not in counter mode; call SetMaskCount before"));
+        }
         const uint64_t high = shape.perRepeat > 64 ? block.registers.mask.high : 0;
         ResolveBits(shape, block.registers.mask.low, high, block, call);
     }
