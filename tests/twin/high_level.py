@@ -28,7 +28,7 @@ CPP = {
 }
 TABLE = INCLUDE / "opforge_twin" / "kernel" / "high" / "operations.inc"
 ROW = re.compile(r"^OPFORGE_HIGH\((\w+), (\w+), (\d+), (\d+), (\d+), (\w+), (\w+)\)$", re.MULTILINE)
-OTHER_NAMES = {"BroadCast": "Broadcast"}
+OTHER_NAMES = {"BroadCast": "Broadcast", "SelectWithBytesMask": "Select", "ConfusionTranspose": "Transpose"}
 TOLERANCE = {"half": 2e-3, "float": 2e-6, "bfloat16_t": 1e-2}
 HEADER = """
 #include "kernel_operator.h"
@@ -92,15 +92,20 @@ def function_of(code: str) -> str:
     return next(word for word in re.findall(r"\w+", code) if OTHER_NAMES.get(word, word) in table())
 
 
+def cycles_of(function: str, first: Array, elements: int) -> float:
+    """Return the cycles of the documented formula; `first`: the first operand."""
+    _, fast, slow, *_ = table()[OTHER_NAMES.get(function, function)]
+    casts = 2 if first.itemsize < 4 else 0
+    number = repeats(elements, 4)
+    return vector(number, instructions=int(fast) + casts) + vector(number, SLOW, int(slow))
+
+
 def assert_timed(kernels: Any, symbol: str, code: str, tensors: dict[str, Array], elements: int) -> None:
-    """Run a kernel; require the cycles of the documented formula for its function."""
+    """Run a kernel; require the cycles of its function."""
     function = function_of(code)
     first = re.search(rf"\(({'|'.join(tensors)})\b", code)
     assert first, code
-    _, fast, slow, *_ = table()[OTHER_NAMES.get(function, function)]
-    casts = 2 if tensors[first[1]].itemsize < 4 else 0
-    number = repeats(elements, 4)
-    expected = vector(number, instructions=int(fast) + casts) + vector(number, SLOW, int(slow))
+    expected = cycles_of(function, tensors[first[1]], elements)
     assert kernels.cycles(symbol, *tensors.values())[function] == pytest.approx(expected)
 
 

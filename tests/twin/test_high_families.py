@@ -325,6 +325,14 @@ CASES = {
         ),
         lambda w, **_: {"d": w.reshape(32, 16).T},
     ),
+    "confusion_transpose": (
+        ("half",),
+        (
+            "ConfusionTransposeTiling tiling; tiling.param0 = 32; tiling.param1 = 16; "
+            "ConfusionTranspose(d, w, tmp, TransposeType::TRANSPOSE_ND2ND_ONLY, tiling);"
+        ),
+        lambda w, **_: {"d": w.reshape(32, 16).T},
+    ),
     "arange": (
         (*FLOATS, "int16_t", "int32_t"),
         "ORDER(MTE2_S); Arange(d, T(3), T(2), 100); ORDER(S_V); ORDER(S_MTE3);",
@@ -371,15 +379,18 @@ CASES = {
         ),
         lambda a, u, **_: {"d": a.reshape(R, H) * bits(u.astype(np.uint8)[: R * H // 8], H) * 2},
     ),
-    "select_bytes": (
-        FLOATS,
-        (
-            f"SelectWithBytesMaskShapeInfo info; info.firstAxis = {R}; "
-            f"info.srcLastAxis = {H}; info.maskLastAxis = {H}; "
-            "Select(d, a, T(9.0f), z, tmp, info);"
-        ),
-        lambda a, z, **_: {"d": np.where(z == 0, a, 9)},
-    ),
+    **{
+        f"select_bytes_{name}": (
+            FLOATS,
+            (
+                f"SelectWithBytesMaskShapeInfo info; info.firstAxis = {R}; "
+                f"info.srcLastAxis = {H}; info.maskLastAxis = {H}; "
+                f"{function}(d, a, T(9.0f), z, tmp, info);"
+            ),
+            lambda a, z, **_: {"d": np.where(z == 0, a, 9)},
+        )
+        for name, function in (("short", "Select"), ("long", "SelectWithBytesMask"))
+    },
     "top_largest": (
         FLOATS,
         (
@@ -400,7 +411,14 @@ CASES = {
     ),
 }
 # Elements that a function computes, if they are not those of R rows of H elements.
-ELEMENTS = {"welford_end": H, "pad": 16 * 7, "fractals": 512, "whole_images": 512, "transpose": 512}
+ELEMENTS = {
+    "welford_end": H,
+    "pad": 16 * 7,
+    "fractals": 512,
+    "whole_images": 512,
+    "transpose": 512,
+    "confusion_transpose": 512,
+}
 MISUSES = {
     "unaligned_row": ("Sum(d, a, tmp, SumParams{2, 31, 31});", "api_contract"),
     "empty_tiling": ("RmsNormTiling tiling; RmsNorm<T>(d, a, g, tmp, T(0.1f), tiling);", "api_contract"),
@@ -524,7 +542,7 @@ def test_formula(kernels, name, dtype, code, formula):
         got = tensors[output].astype(np.float64)
         if isinstance(expected, list):  # one after the other
             got = got[: sum(map(np.size, expected))]
-        elif np.ndim(expected) == 2 and name != "transpose":
+        elif np.ndim(expected) == 2 and not name.endswith("transpose"):
             pitch = 16 if name.startswith("top") else H  # 10 elements, rounded up to 32 bytes
             got = got[: len(expected) * pitch].reshape(-1, pitch)[:, : expected.shape[1]]
         elif np.ndim(expected) == 3:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from .high_level import CPP, HEADER, TOLERANCE, Operand, assert_misplaced, assert_timed, kernel, misplaced
+from .high_level import CPP, HEADER, TOLERANCE, Operand, assert_misplaced, assert_timed, cycles_of, kernel, misplaced
 
 M, K, VALID = 5, 64, 56
 FLASH = "d, s, m, x, e, s0, m0, tmp, tiling"
@@ -167,6 +167,7 @@ def kernels(compile_kernels):
     planted += [flash_v3_text("few_columns", 64, 8), flash_v3_text("odd_rows", 512, 4)]
     clean += [flash_v3_text(f"flash3_{columns}", columns, 8) for columns in (512, 1024, 2048)]
     others = [text("nz", NZ, "half", "half", 16), text("adjust", ADJUST, "float", "float")]
+    others += [text("adjust_misplaced", ADJUST.replace("(d, m0,", "(d[1], m0,"), "float", "float")]
     return compile_kernels(HEADER + "".join(clean + planted + others))
 
 
@@ -202,7 +203,8 @@ def test_flash_v3(kernels, columns):
     s0, m0, a0 = (np.repeat(rng.uniform(0.5, 3, (8, 1)).astype(np.float32), 8, 1) for _ in range(3))
     d, e = np.zeros_like(x), np.zeros((8, 16), np.float16)
     s, m, r = (np.zeros((8, 8), np.float32) for _ in range(3))
-    kernels.run(f"flash3_{columns}", d, r, s, m, x, e, a0, s0, m0)
+    cycles = kernels.cycles(f"flash3_{columns}", d, r, s, m, x, e, a0, s0, m0)
+    assert cycles["SoftmaxFlashV3"] == pytest.approx(cycles_of("SoftmaxFlashV3", d, 8 * columns))
     given = {"x": x, "s0": s0[:, :1], "m0": m0[:, :1], "a0": a0[:, :1]}
     expected = flash_v3(**{name: array.astype(np.float64) for name, array in given.items()})
     for name, got in (("d", d), ("s", s), ("m", m), ("e", e), ("r", r)):
@@ -225,9 +227,15 @@ def test_adjusted_rows(kernels):
     tensors["m0"].reshape(M, 8)[2] = np.finfo(np.float32).min
     expected = tensors["d"].reshape(M, K).copy()
     expected[2] = 0.5
-    kernels.run("adjust", *tensors.values())
+    cycles = kernels.cycles("adjust", *tensors.values())
+    assert cycles["AdjustSoftMaxRes"] == pytest.approx(cycles_of("AdjustSoftMaxRes", tensors["d"], M * K))
     np.testing.assert_array_equal(tensors["d"].reshape(M, K), expected)
     assert (tensors["s"][:8] == 1).all()
+
+
+def test_adjusted_rows_are_aligned(kernels, record_planted):
+    report = kernels.launch("adjust_misplaced", *arrays("float", "float").values())
+    record_planted("softmax: adjust", assert_misplaced(report, ADJUST))
 
 
 @pytest.mark.parametrize(("name", "columns", "rows"), [("few_columns", 64, 8), ("odd_rows", 512, 4)])

@@ -77,7 +77,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     Fixpipe<float, float, CFG_ROW_MAJOR>(dGm, co1, store);
     SetAtomicNone();
     ORDER(FIX_M);
-    Mmad(co1, a2, b2, MmadParams(20, 24, 40, 0, false, true));
+    MmadImpl(co1, a2, b2, MmadParams(20, 24, 40, 0, false, true));
     // and with unit flags
     Mmad(other, a2, b2, MmadParams(20, 24, 40, 2, false, true));
     PipeBarrier<PIPE_M>(); // other
@@ -95,6 +95,12 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     uint8_t padding[4] = {0, 0, 0, 0};
     SetFmatrix(6, 8, padding, FmatrixMode::FMATRIX_LEFT);
     window.l1H = 0;
+    PipeBarrier<PIPE_MTE1>();
+    LoadData<half, IMAGE_OF_SET>(b2, b1, window);
+    Load3DSetFMatrixCal(48, 1, padding);
+    SetLoadDataPaddingValue(half(0));
+    SetLoadDataBoundary(0);
+    SetLoadDataRepeat({0, 1, 0});
     PipeBarrier<PIPE_MTE1>();
     LoadData<half, IMAGE_OF_SET>(b2, b1, window);
     ORDER(MTE1_MTE2);
@@ -304,6 +310,16 @@ CUBE_PLANTED = [
     Planted("mode_left", "store.quantPre = NoQuant;", "", "quant_mode", "QuantMode_t::NoQuant"),
     Planted("window_start", WINDOW, WINDOW + " window.kStartPt = 8;", "window", "expected multiples of 16"),
     Planted("window_rows", "window.l1W = 48;", "window.l1W = 32;", "window", "of a matrix of 32 rows"),
+    Planted("small_other_image", "Cal(48, 1,", "Cal(32, 1,", "window", "of a matrix of 32 rows"),
+    Planted("other_boundary", "SetLoadDataBoundary(0);", "SetLoadDataBoundary(1024);", "field_range", "DataBoundary: "),
+    Planted("two_loads", "SetLoadDataRepeat({0, 1, 0});", "SetLoadDataRepeat({0, 2, 0});", "field_range", "repeatTime"),
+    Planted(
+        "product_too_wide",
+        "MmadImpl(co1, a2, b2, MmadParams(20, 24,",
+        "MmadImpl(co1, a2, b2, MmadParams(20, 4096,",
+        "field_range",
+        "n is 4096",
+    ),
     Planted("small_image", "SetFmatrix(6, 8,", "SetFmatrix(4, 8,", "window", "of a matrix of 32 rows"),
     Planted("padded_image", SET_IMAGE, "padding[1] = 1; " + SET_IMAGE, "field_range", "without padding"),
     Planted("other_convolution", WINDOW, WINDOW + " window.filterW = 2;", "field_range", "windows of matrices"),

@@ -84,7 +84,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
 FIX = "Fixpipe<OUT_T, int32_t, CFG_ROW_MAJOR>(cGm, co1, store);"
 TENSOR = FIX.replace("co1, store", "co1, columns, store")
 COPY = "SetFixpipePreQuantFlag(SCALE); SetFixpipeNz2ndFlag(1, 0, 0); DataCopy(cGm, co1, copy);"
-
+COLUMNS = "SetFixPipeConfig(columns); SetFixpipeNz2ndFlag(1, 0, 0); DataCopy(cGm, co1, copy);"
 # L1 receives fractals: columns of 32 bytes, each with all rows.
 OUT = " Order<HardEvent::FIX_MTE3>(); DataCopy(cGm, kept, 512);"
 KEPT_COPY = "SetFixpipePreQuantFlag(SCALE); copy.nz2ndEn = false; copy.dstStride = 16; DataCopy(kept, co1, copy);" + OUT
@@ -109,6 +109,7 @@ CASES = {
     "to_uint8": ("uint8_t", "REQ8", True, _bits(0.01, 3), FIX),
     "int8_columns": ("int8_t", "VREQ8", False, 0, TENSOR),
     "copy_half": ("half", "DEQF16", True, _bits(2.0), COPY),
+    "copy_columns": ("half", "VDEQF16", False, 0, COLUMNS),
     "copy_sums": ("int32_t", "NoQuant", False, 0, COPY),
     "kept_copy": ("half", "DEQF16", True, _bits(0.25), KEPT_COPY),
     "kept_columns": ("half", "VDEQF16", False, 0, KEPT_COLUMNS),
@@ -130,6 +131,12 @@ PLANTED_KEPT = [
     Planted("kept_too_far", "gaps(2, 32, 0, 0)", "gaps(2, 32, 0, 8)", "cube_out_of_range", "dst"),
     Planted("kept_unordered", "Order<HardEvent::FIX_MTE3>(); ", "", "race", "FIX"),
     Planted("kept_scales", "    Order<HardEvent::MTE2_FIX>();\n", "", "race", "cbufWorkspace"),
+]
+PLANTED_COLUMNS = [
+    Planted("columns_without_scales", "SetFixPipeConfig(columns);", "", "quant_mode", "SetFixPipeConfig"),
+    Planted(
+        "columns_after_tensor", "SetFixPipeConfig(columns);", "SetFixPipeConfig(columns[8]);", "cube_out_of_range", ""
+    ),
 ]
 PLANTED_COPY = [
     Planted("copied_as_rows", "copy.nz2ndEn = false; ", "", "field_range", "nz2ndEn"),
@@ -153,6 +160,7 @@ def kernels(compile_kernels):
         *kernels_of(_kernel("half_columns"), "clean", PLANTED),
         *kernels_of(_kernel("kept_columns"), "kept_clean", PLANTED_KEPT),
         *kernels_of(_kernel("kept_copy"), "copy_clean", PLANTED_COPY),
+        *kernels_of(_kernel("copy_columns"), "columns_clean", PLANTED_COLUMNS),
     ]
     return compile_kernels(HEAD + "".join([*cases, copy, *plants]))
 
@@ -194,11 +202,13 @@ def test_sums_of_int8_are_quantized(kernels, name):
     assert report["pipes"]["FIX"]["critical_us"] > 0
 
 
-@pytest.mark.parametrize("planted", [*PLANTED, *PLANTED_KEPT, *PLANTED_COPY], ids=lambda planted: planted.name)
+@pytest.mark.parametrize(
+    "planted", [*PLANTED, *PLANTED_KEPT, *PLANTED_COPY, *PLANTED_COLUMNS], ids=lambda planted: planted.name
+)
 def test_planted_mistakes(kernels, record_planted, planted):
     a, b, bias, scales = _inputs()
     buffers = (a, b, bias, scales.view(np.uint32).astype(np.uint64), np.zeros((M, N), np.float16))
-    for clean in ("clean", "kept_clean", "copy_clean"):
+    for clean in ("clean", "kept_clean", "copy_clean", "columns_clean"):
         assert kernels.launch(clean, *buffers)["findings"] == []
     findings = kernels.launch(planted.name, *buffers)["findings"]
     found = [finding for finding in findings if finding["kind"] == planted.kind]

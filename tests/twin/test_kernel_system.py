@@ -36,6 +36,22 @@ SCALARS = {
     "(ScalarCast<float, int32_t, RoundMode::CAST_FLOOR>(-1.2f))": -2,
     "(Cast<float, half, RoundMode::CAST_ODD>(3.14159f)).bits": 0x4249,
     "(Cast<float, half, RoundMode::CAST_ODD>(1e9f)).bits": 0x7BFF,
+    "GetBlockIdx() + 2 * GetBlockNum() + 4 * GetSubBlockIdx()": 2,
+    "GetSubBlockNum() + 2 * GetTaskRatio() + 4 * GetTaskRation()": 7,
+    "GetVecLen()": 256,
+    "GetSortLen<float>(32) + GetSortLen<half>(32)": 64 + 128,
+    "GetSortOffset<float>(3) + GetSortOffset<half>(3)": 6 + 12,
+    "GetUserWorkspace(workspace) - workspace": 16 << 20,
+    "GetProgramCounter() > 0": 1,
+    "GetICachePreloadStatus()": 0,
+    "[] { uint32_t version = 0; GetArchVersion(version); return version; }()": 0x220,
+    "GetBufferLogicPos(TPosition::A2, true) == TPosition::A1 && "
+    "GetBufferLogicPos(TPosition::A2, false) == TPosition::A2": 1,
+    "SupportType<half, float, half>() + 2 * SupportType<half, float>()": 1,
+    "(Nop<3>(), PRELOAD(2), MarkStamp<1>(), MetricsProfStart(), MetricsProfStop(), PrintTimeStamp(1), 1)": 1,
+    "(DataCachePreload(GlobalTensor<uint64_t>(), int64_t{0}), ICachePreLoad(1), 1)": 1,
+    "Std::get<1>(MakeTile(2, 3))": 3,
+    "MakeTensorTrait<float, TPosition::GM>(MakeLayout(MakeShape(4, 5), MakeStride(5, 1))).GetLayout()(MakeCoord(1, 2))": 7,
     "g_coreType == AIV": 1,
     "g_coreType == AscendC::AIC": 0,
     "(g_coreType == AscendC::AIV_TYPE) + 2 * (g_coreType == AscendC::AIC_TYPE)": 1,
@@ -82,6 +98,8 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR list, GM_ADDR valu
     COPY_TILING_WITH_ARRAY(int64_t, 2, pointer->n, array);
     InitSocState();
     SetSysWorkspace(workspace);
+    SetSysWorkspaceForce(workspace);
+    SetSysWorkSpace(workspace);
     [[maybe_unused]] const uint32_t dims[] = {4, 8};
     LocalMemAllocator<Hardware::UB> ub;
     LocalTensor<float> t = ub.Alloc<float, 64>();
@@ -119,6 +137,14 @@ PLANTED = [
     Planted("trapped", "int64_t index = 0;", "int64_t index = 0; Trap();", "trap", "the kernel called Trap"),
     Planted("wrong_workspace", "SetSysWorkspace(workspace);", "(void)workspace; SetSysWorkspace(x);",
             "workspace_argument", "is not the workspace"),
+    Planted("forced_workspace", "SetSysWorkspaceForce(workspace);", "SetSysWorkspaceForce(x);",
+            "workspace_argument", "SetSysWorkspaceForce: "),
+    Planted("older_workspace", "SetSysWorkSpace(workspace);", "SetSysWorkSpace(x);", "workspace_argument",
+            "SetSysWorkSpace: "),
+    Planted("dump_too_far", "int64_t index = 0;", "int64_t index = 0; DumpTensor(xGm, 1, 65);", "gm_out_of_range",
+            "DumpTensor: "),
+    Planted("checkpoint_too_far", "int64_t index = 0;", "int64_t index = 0; DumpAccChkPoint(xGm, 1, 60, 5);",
+            "gm_out_of_range", "DumpAccChkPoint: "),
     Planted("allocator_overflow", "(60);", "(50000);", "ub_budget", "bytes [256, 200256) of the unified buffer"),
     Planted("address_of_17", "same(TPosition::VECCALC, 256", "same(TPosition::VECCALC, 17", "ub_misaligned",
             "address 17 "),

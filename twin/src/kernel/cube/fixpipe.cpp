@@ -272,12 +272,13 @@ Conversion ConversionOf(Block& block, Dtype to, Dtype from, const ProductStore& 
                                          : block.registers.preQuantTensor ? &*block.registers.preQuantTensor
                                                                           : nullptr;
         if (row.isTensor != (columns != nullptr) && (row.isTensor || !store.usesRegisters)) {
+            const char* const give = store.usesRegisters ? "call SetFixPipeConfig first" : "pass cbufWorkspace";
             block.Fail("quant_mode", Pipe::kFix, call,
                        Text("quantPre is ", row.name,
-                            row.isTensor ? ", which needs a tensor with a value for each column; pass cbufWorkspace"
+                            row.isTensor ? Text(", which needs a tensor with a value for each column; ", give)
                                          : ", which has one scale; omit cbufWorkspace, or use the tensor mode"));
         }
-        if (row.hasScale && store.usesRegisters && !block.registers.preQuantScalar) {
+        if (row.hasScale && !row.isTensor && store.usesRegisters && !block.registers.preQuantScalar) {
             block.Fail("quant_mode", Pipe::kFix, call,
                        Text("quantPre is ", row.name, " without a scale; call SetFixpipePreQuantFlag first"));
         }
