@@ -6,11 +6,6 @@
 #include "opforge_twin/kernel/system.h"
 #include "opforge_twin/kernel/tensor.h"
 
-// The format is not a constant here; the device does not check it either.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-security"
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-
 namespace opforge::twin::kernel {
 
 /// Prints elements of a memory of a core, from an address of a kernel on.
@@ -26,14 +21,14 @@ void DumpAddress(const T* input, uint32_t desc, uint32_t size, const Call& call)
 namespace AscendC {
 
 template <typename... Args>
-void printf(const char* format, const Args&... args)
+OPFORGE_API void printf(const char* format, const Args&... args)
 {
-    twin::PrintFormatted(format, twin::Printable(args)...);
+    twin::PrintFormatted({"printf", twin::Here()}, twin::kKindsOf<Args...>, format, twin::Printable(args)...);
 }
 template <typename... Args>
-void PRINTF(const char* format, const Args&... args)
+OPFORGE_API void PRINTF(const char* format, const Args&... args)
 {
-    twin::PrintFormatted(format, twin::Printable(args)...);
+    twin::PrintFormatted({"PRINTF", twin::Here()}, twin::kKindsOf<Args...>, format, twin::Printable(args)...);
 }
 
 // Names below the documented API that public kernels use; they have no effect without a debugger of the toolkit.
@@ -143,12 +138,10 @@ namespace opforge::twin::kernel {
 template <typename... Args>
 [[noreturn]] OPFORGE_API void FailAssertionWith(const char* condition, const char* format, const Args&... args)
 {
-    FailAssertion(Here(), condition, format, Printable(args)...);
+    FailAssertion(Here(), condition, kKindsOf<Args...>, format, Printable(args)...);
 }
 
 }  // namespace opforge::twin::kernel
-
-#pragma GCC diagnostic pop
 
 OPFORGE_API inline void __trap()
 {

@@ -36,10 +36,10 @@ struct MemoryWatch {
 void WatchMemory(const MemoryWatch& watch, const Call& call);
 
 // --- messages ---
-/// Writes a formatted text of the kernel to standard output.
-void PrintFormatted(const char* format, ...) __attribute__((format(printf, 1, 2)));
+/// Writes a formatted text of the kernel to standard output. `kinds` has a letter of KindOf for each argument.
+void PrintFormatted(const Call& call, const char* kinds, const char* format, ...);
 /// Reports a failed assertion and ends the block; `format` may be null.
-[[noreturn]] void FailAssertion(const Location& at, const char* condition, const char* format, ...);
+[[noreturn]] void FailAssertion(const Location& at, const char* condition, const char* kinds, const char* format, ...);
 [[noreturn]] void Trap(const Call& call);
 /// How many elements of a tensor to print, as a matrix if `columns` is not 0.
 struct Dump {
@@ -79,6 +79,21 @@ auto Printable(const T& value)
         return value;
     }
 }
+
+/// The kind of an argument of printf: i (integer), f (float), s (text), p (pointer) or o (other).
+template <typename T>
+constexpr char KindOf()
+{
+    using Given = decltype(Printable(std::declval<const T&>()));
+    using Pointed = std::remove_const_t<std::remove_pointer_t<Given>>;
+    return std::is_integral_v<Given>                                    ? 'i'
+           : std::is_floating_point_v<Given>                            ? 'f'
+           : std::is_pointer_v<Given> && std::is_same_v<Pointed, char> ? 's'
+           : std::is_pointer_v<Given>                                   ? 'p'
+                                                                        : 'o';
+}
+template <typename... Args>
+inline constexpr char kKindsOf[] = {KindOf<Args>()..., '\0'};
 
 }  // namespace opforge::twin::kernel
 

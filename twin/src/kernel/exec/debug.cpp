@@ -11,8 +11,54 @@ namespace opforge::twin::kernel {
 
 namespace {
 
-std::string Formatted(const char* format, va_list arguments)
+/// The kind of argument that a conversion takes, as in KindOf; 0 if there is no such conversion.
+char KindOfConversion(char conversion)
 {
+    const auto isIn = [&](const char* letters) { return conversion != '\0' && std::strchr(letters, conversion); };
+    return isIn("diuxXoc") ? 'i' : isIn("fFeEgGaA") ? 'f' : isIn("sp") ? conversion : '\0';
+}
+
+/// The error of a format, or an empty text.
+std::string FormatError(const char* format, const char* kinds)
+{
+    const size_t given = std::strlen(kinds);
+    size_t used = 0;
+    for (const char* at = std::strchr(format, '%'); at != nullptr; at = std::strchr(at + 1, '%')) {
+        if (*++at == '%') {
+            continue;
+        }
+        at += std::strspn(at, "-+ #.0123456789");
+        at += std::strspn(at, "hljzt");
+        const char wanted = KindOfConversion(*at);
+        const std::string which = Text("conversion ", used + 1, " of the format is ", std::string(1, *at == 0 ? '%' : *at));
+        if (wanted == '\0') {
+            return which + ", expected one of d i u x X o c f F e E g G a A s p";
+        }
+        if (used == given) {
+            return Text(which, ", but the call has ", given, " arguments after the format");
+        }
+        const char kind = kinds[used++];
+        if (kind != wanted && !(kind == 's' && wanted == 'p')) {
+            const char* const name = kind == 'i'   ? "an integer"
+                                     : kind == 'f' ? "a float"
+                                     : kind == 's' ? "a text"
+                                     : kind == 'p' ? "a pointer"
+                                                   : "no number, text or pointer";
+            return Text(which, ", but the argument is ", name);
+        }
+    }
+    return "";
+}
+
+/// The text, or the format itself if it does not fit the arguments, which is a finding.
+__attribute__((format(printf, 4, 0))) std::string Formatted(Block& block, const Call& call, const char* kinds,
+                                                            const char* format, va_list arguments)
+{
+    const std::string error = FormatError(format, kinds);
+    if (!error.empty()) {
+        block.Report("print_format", Pipe::kScalar, call, error + "; the device prints another value");
+        return format;
+    }
     va_list copy;
     va_copy(copy, arguments);
     const int length = std::vsnprintf(nullptr, 0, format, copy);
@@ -82,23 +128,23 @@ void WriteDump(const View& view, const Dump& dump, int64_t address, const char* 
 
 }  // namespace
 
-void PrintFormatted(const char* format, ...)
+void PrintFormatted(const Call& call, const char* kinds, const char* format, ...)
 {
-    const Entry block({"printf", Location{}});
+    const Entry block(call);
     va_list arguments;
     va_start(arguments, format);
-    const std::string text = Formatted(format, arguments);
+    const std::string text = Formatted(*block, call, kinds, format, arguments);
     va_end(arguments);
     Write(text);
 }
 
-void FailAssertion(const Location& at, const char* condition, const char* format, ...)
+void FailAssertion(const Location& at, const char* condition, const char* kinds, const char* format, ...)
 {
     const Call call{"assert", at};
     const Entry block(call);
     va_list arguments;
     va_start(arguments, format);
-    const std::string text = Formatted(format, arguments);
+    const std::string text = Formatted(*block, call, kinds, format, arguments);
     va_end(arguments);
     block->Fail("assertion", Pipe::kScalar, call,
                 Text("the condition `", condition, "` is false, expected true", text.empty() ? "" : ": ",
