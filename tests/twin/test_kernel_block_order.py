@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from charged import COPY, MODEL, vector
 from planted import Planted, kernels_of
+
+from opforge.codegen.data.products import SOCS
 
 BLOCKS = 4
 HEAD = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
@@ -144,6 +147,21 @@ def test_blocks_run_in_the_order_of_their_indices(kernels, name):
     for block in range(BLOCKS):
         expected = (expected + block) * 2
     np.testing.assert_array_equal(total, np.full(8, expected, np.float32))
+
+
+@pytest.mark.parametrize("name", ["flags", "ordered"])
+def test_each_block_begins_after_the_previous_one_and_the_flag(kernels, name):
+    total = np.ones(8, np.float32)
+    report = kernels.run(name, total, np.zeros(64, np.int32), blocks=BLOCKS, task_type="AIV_ONLY")
+    latencies = MODEL["dma_read_latency_cycles"] + MODEL["dma_write_latency_cycles"]
+    copies = 2 * COPY + latencies + 2 * MODEL["dma_crowded_latency_cycles"]
+    # A barrier and two flags; the vector unit ends twice.
+    waits = 2 * MODEL["vector_drain_cycles"] + 2 * MODEL["flag_cycles"]
+    block = copies + vector(1, instructions=2) + waits
+    # The twin begins a phase at a flag that all blocks set or wait for; the time is the same.
+    cycles = sum(phase["core_us"] + (phase["sync_us"] if name == "flags" else 0) for phase in report["phases"])
+    expected = BLOCKS * block + (BLOCKS - 1) * MODEL["sync_all_cycles"]
+    assert cycles * SOCS["Ascend910B1"].mhz == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("planted", [*PLANTED_FLAGS, *PLANTED_ORDER], ids=lambda planted: planted.name)

@@ -11,8 +11,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from charged import GM, MODEL
 from planted import Planted, kernels_of
 
+from opforge.codegen.data.products import SOCS
 from opforge.twin.build import INCLUDE
 
 from .conftest import compile_library
@@ -836,8 +838,11 @@ def names(compile_kernels):
 
 def test_names_of_the_headers(names):
     c = np.zeros(16, np.int32)
-    names.run("names", c, task_type="MIX_AIC_1_1")
+    report = names.run("names", c, task_type="MIX_AIC_1_1")
     assert c[:3].tolist() == [4, 128, 18]
+    waiting = next(core["us"] for core in report["cores"] if core["name"] == "AIV 0")
+    expected = MODEL["cross_core_flag_cycles"] + 3 * GM  # the flag, and three values
+    assert waiting * SOCS["Ascend910B1"].mhz == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("planted", PLANTED_NAMES, ids=lambda planted: planted.name)

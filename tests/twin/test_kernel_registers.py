@@ -109,7 +109,10 @@ SORTS = [
         counts=(64, 64, 33),
     ),
 ]
-FILL = f"{ALL} GlobalTensor<float> g; g.SetGlobalBuffer((__gm__ float*)b, 64); {{}}(g, {{}}, 3.0f); {ALL} DataCopy(z, g, 64); {ALL}"
+FILL = (
+    f"{ALL} GlobalTensor<float> g; g.SetGlobalBuffer((__gm__ float*)b, 64); {{}}(g, {{}}, 3.0f);"
+    f"{ALL} DataCopy(z, g, 64); {ALL}"
+)
 FILLS = [
     _row(
         f"fill_by_{name}",
@@ -222,7 +225,8 @@ OTHERS = [
     ),
     _row(
         "store_by_address",
-        f"{ALL} DataCopyUB2GMImpl((__gm__ float*)b, x.GetPhyAddr(), {{1, 8, 0, 0}}); {ALL} y = lb.In(); Adds(z, y, 0.0f, 64);",
+        f"{ALL} DataCopyUB2GMImpl((__gm__ float*)b, x.GetPhyAddr(), {{1, 8, 0, 0}});"
+        f"{ALL} y = lb.In(); Adds(z, y, 0.0f, 64);",
         lambda a, *_: a,
         (f"{ALL} DataCopyUB2GMImpl((__gm__ float*)b, x.GetPhyAddr(), {{1, 9, 0, 0}});", "gm_out_of_range"),
         {"DataCopyUB2GMImpl": COPY},
@@ -233,8 +237,10 @@ OTHERS = [
         "Adds(rest, x, 1.0f, 64); PipeBarrier<PIPE_V>(); Adds(z, rest, 0.0f, 64);",
         _plus_one,
         (
-            "LocalTensor<float> rest; PopStackBuffer<float, TPosition::LCM>(rest);"
-            "Duplicate(rest, 1.0f, rest.GetSize() + 64);",
+            (
+                "LocalTensor<float> rest; PopStackBuffer<float, TPosition::LCM>(rest);"
+                "Duplicate(rest, 1.0f, rest.GetSize() + 64);"
+            ),
             "ub_out_of_range",
             "of a tensor that has",
         ),
