@@ -51,7 +51,8 @@ SCALARS = {
     "(Nop<3>(), PRELOAD(2), MarkStamp<1>(), MetricsProfStart(), MetricsProfStop(), PrintTimeStamp(1), 1)": 1,
     "(DataCachePreload(GlobalTensor<uint64_t>(), int64_t{0}), ICachePreLoad(1), 1)": 1,
     "Std::get<1>(MakeTile(2, 3))": 3,
-    "MakeTensorTrait<float, TPosition::GM>(MakeLayout(MakeShape(4, 5), MakeStride(5, 1))).GetLayout()(MakeCoord(1, 2))": 7,
+    "MakeTensorTrait<float, TPosition::GM>(MakeLayout(MakeShape(4, 5), MakeStride(5, 1)))"
+    ".GetLayout()(MakeCoord(1, 2))": 7,
     "g_coreType == AIV": 1,
     "g_coreType == AscendC::AIC": 0,
     "(g_coreType == AscendC::AIV_TYPE) + 2 * (g_coreType == AscendC::AIC_TYPE)": 1,

@@ -86,11 +86,11 @@ constexpr char KindOf()
 {
     using Given = decltype(Printable(std::declval<const T&>()));
     using Pointed = std::remove_const_t<std::remove_pointer_t<Given>>;
-    return std::is_integral_v<Given>                                    ? 'i'
-           : std::is_floating_point_v<Given>                            ? 'f'
+    return std::is_integral_v<Given>                                   ? 'i'
+           : std::is_floating_point_v<Given>                           ? 'f'
            : std::is_pointer_v<Given> && std::is_same_v<Pointed, char> ? 's'
-           : std::is_pointer_v<Given>                                   ? 'p'
-                                                                        : 'o';
+           : std::is_pointer_v<Given>                                  ? 'p'
+                                                                       : 'o';
 }
 template <typename... Args>
 inline constexpr char kKindsOf[] = {KindOf<Args>()..., '\0'};

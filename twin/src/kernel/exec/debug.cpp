@@ -30,7 +30,8 @@ std::string FormatError(const char* format, const char* kinds)
         at += std::strspn(at, "-+ #.0123456789");
         at += std::strspn(at, "hljzt");
         const char wanted = KindOfConversion(*at);
-        const std::string which = Text("conversion ", used + 1, " of the format is ", std::string(1, *at == 0 ? '%' : *at));
+        const std::string which =
+            Text("conversion ", used + 1, " of the format is ", std::string(1, *at == 0 ? '%' : *at));
         if (wanted == '\0') {
             return which + ", expected one of d i u x X o c f F e E g G a A s p";
         }
