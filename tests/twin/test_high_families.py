@@ -281,6 +281,14 @@ CASES = {
         f"const uint32_t to[] = {{{R}, {H}}}; const uint32_t from[] = {{1, {H}}}; Broadcast<T, 2, 0>(d, a, to, from);",
         lambda a, **_: {"d": np.repeat(a[None, :H], R, 0)},
     ),
+    "broadcast_after_src": (
+        FLOATS,
+        (
+            f"const uint32_t to[] = {{{R}, {H}}}; const uint32_t from[] = {{{R}, 1}}; auto all = d; d = all[32]; "
+            "BroadCast<T, 2, 1>(d, all, to, from, tmp); d = all;"
+        ),
+        lambda d, **_: {"d": [d[:32], np.repeat(d[:R], H)]},
+    ),
     "pad": (
         (*FLOATS, "int32_t"),
         (

@@ -155,7 +155,7 @@ void Composite::TakeTmp(int64_t rowElements)
     block_.local.Poison(tmp.address, needed, {call_, "used it as temporary memory"});
 }
 
-void Composite::RequireNoOverlap(size_t dst, size_t src, int64_t count, const char* name)
+void Composite::RequireNoOverlap(size_t dst, size_t src, int64_t count, const char* name, int64_t srcCount)
 {
     const LocalView& to = View(dst);
     const LocalView& from = View(src);
@@ -163,7 +163,8 @@ void Composite::RequireNoOverlap(size_t dst, size_t src, int64_t count, const ch
         return;
     }
     if (block_.launch.options.strict) {
-        RequireApart(block_, to.address, count * to.size, from.address, count * from.size, name, call_);
+        RequireApart(block_, to.address, count * to.size, from.address, (srcCount == 0 ? count : srcCount) * from.size,
+                     name, call_);
     }
 }
 

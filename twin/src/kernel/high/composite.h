@@ -53,8 +53,9 @@ public:
     void Write(size_t operand, const char* name, const Numbers& values, int64_t first = 0);
     /// Checks the temporary memory; `rowElements` is the unit of functions with rows. Call it after all reads.
     void TakeTmp(int64_t rowElements = 0);
-    /// Ends the block if dst shares bytes with src, except for the same tensor if the function works in place.
-    void RequireNoOverlap(size_t dst, size_t src, int64_t count, const char* name);
+    /// Ends the block if dst shares bytes with src, except for the same tensor if the function works in place. `count`
+    /// is the number of elements of both, or only of dst if `srcCount` is not 0.
+    void RequireNoOverlap(size_t dst, size_t src, int64_t count, const char* name, int64_t srcCount = 0);
     /// Charges the instructions of the row of the table for `elements`.
     void Charge(int64_t elements);
     [[noreturn]] void Fail(const char* kind, const std::string& message)

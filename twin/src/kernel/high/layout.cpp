@@ -22,7 +22,7 @@ void Repeat(Composite& run)
         run.RequireBlocks("srcShape[1]", srcColumns, run.View(1).size);
     }
     const Numbers x = run.Read(1, "src", srcRows * srcColumns);
-    run.RequireNoOverlap(0, 1, rows * columns, "src");
+    run.RequireNoOverlap(0, 1, rows * columns, "src", srcRows * srcColumns);
     run.TakeTmp();
     run.Charge(rows * columns);
     Numbers result;
