@@ -25,6 +25,7 @@ options:
   --cann=DIR             CANN toolkit that compiles the libraries and kernels of the package, default: $ASCEND_HOME_PATH;
                          this was not run with a real toolkit
   -j N                   parallel jobs, default: one per core
+  -h, --help             print this text
 
 exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool is missing
 TEXT

@@ -85,8 +85,10 @@ def test_folder_without_a_toolkit_is_rejected(folder):
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_help_lists_every_option():
-    text = build_sh("--help").stdout
+@pytest.mark.parametrize("spelling", ["-h", "--help"])
+def test_help_lists_every_option(spelling):
+    text = build_sh(spelling).stdout
+    assert "-h, --help" in text
     for option in (
         "--install-deps",
         "--run_example",

@@ -10,6 +10,7 @@ usage: bash build.sh COMMAND [OPTION]...
   -u              compile the operators for the CPU twin and run the tests; options go to pytest
   --pkg           write custom_opp_<os>_<arch>.run to build_out/; options go to opforge pack
   --make_clean    remove build/ and build_out/
+  -h, --help      print this text
 
 exit codes: 0 ok, 1 a difference or a finding, 2 bad input, 3 a tool is missing
 TEXT
