@@ -164,7 +164,8 @@ void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, c
     block->checks.Use(dst, extent, Pipe::kMte2, AccessKind::kWrite, kBlockBytes, "dst", call);
     if (matrixStride % kBlockBytes != 0 && copy.matrices > 1) {
         block->Fail("cube_misaligned", Pipe::kMte2, call,
-                    Text("dstNzMatrixStride is ", matrixStride, " bytes, which is not a multiple of ", kBlockBytes));
+                    Text("dstNzMatrixStride is ", matrixStride, " bytes, which is not a multiple of ", kBlockBytes,
+                         "; round it up"));
     }
     for (int64_t matrix = 0; matrix < copy.matrices; ++matrix) {
         const int64_t to = dst.address + matrix * matrixStride;
@@ -335,7 +336,7 @@ void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& lo
         block->Fail("window", Pipe::kMte1, call,
                     Text("rows [", load.firstRow, ", ", lastRow, ") and columns [", load.firstColumn, ", ", lastColumn,
                          ") of a matrix of ", imageRows, " rows (l1H x l1W) and ", load.columns,
-                         " columns (channelSize) in L1"));
+                         " columns (channelSize) in L1; reduce mExtension or kExtension"));
     }
     // Rows of the matrix are rows of fractals, or, transposed, their columns.
     const bool isTransposed = isL0B || load.isTransposed;

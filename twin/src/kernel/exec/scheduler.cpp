@@ -375,7 +375,9 @@ void Scheduler::WaitGmFlag(Block& block, uint64_t address, const Call& call)
     }
     std::unique_lock<std::mutex> lock(mutex_);
     if (!WaitUntil(lock, [&] { return !gmFlags_[address].empty(); })) {
-        FailDeadlock(block, call, "the flag in gmWorkspace is not set and nothing will set it: the core would hang",
+        FailDeadlock(block, call,
+                     "the flag in gmWorkspace is not set and nothing will set it: the core would hang; call IBSet,"
+                     " NotifyNextBlock or Arrive on another core",
                      isAftermath_);
     }
     const Signal signal = std::move(gmFlags_[address].front());

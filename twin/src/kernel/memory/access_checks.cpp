@@ -88,10 +88,10 @@ void AccessChecks::CheckUnit(const LocalUnit& unit, Pipe pipe, AccessKind kind, 
     diagnostics_.RequirePipe(pipe, call);
     const bool reads = kind == AccessKind::kRead;
     if (!(reads ? unit.readers : unit.writers).Has(pipe)) {
-        diagnostics_.Fail(
-            "position", pipe, call,
-            Text(operand, " is in ", unit.name, ", which pipe ", Name(pipe), " does not ", reads ? "read" : "write",
-                 ": it is written by ", Names(unit.writers), " and read by ", Names(unit.readers)));
+        diagnostics_.Fail("position", pipe, call,
+                          Text(operand, " is in ", unit.name, ", which pipe ", Name(pipe), " does not ",
+                               reads ? "read" : "write", ": it is written by ", Names(unit.writers), " and read by ",
+                               Names(unit.readers), "; use a queue of another position"));
     }
 }
 

@@ -340,7 +340,8 @@ LocalView AllocateFrom(uint32_t queue, const Call& call)
     Queue& from = QueueOf(*block, queue, call);
     if (from.buffers.empty()) {
         block->Fail("core_kind", Pipe::kScalar, call,
-                    Text("the queue is in a memory that ", Name(block->position.kind), " cores do not have"));
+                    Text("the queue is in a memory that ", Name(block->position.kind),
+                         " cores do not have; use `if ASCEND_IS_AIC` or `if ASCEND_IS_AIV`"));
     }
     for (size_t tried = 0; tried < from.buffers.size(); ++tried) {
         const uint32_t index = from.buffers[from.next];
@@ -492,7 +493,7 @@ LocalView Slice(const LocalView& view, int64_t offsetBytes, int64_t bytes, const
     if (offsetBytes < 0 || bytes < 0 || offsetBytes + bytes > view.end - view.begin) {
         block->Fail(block->local.UnitOf(view.begin).rangeKind, Pipe::kScalar, call,
                     Text("bytes [", offsetBytes, ", ", offsetBytes + bytes, ") of a TBuf that has ",
-                         view.end - view.begin, " bytes"));
+                         view.end - view.begin, " bytes; give InitBuffer more bytes, or use fewer"));
     }
     LocalView part = view;
     part.begin = view.begin + offsetBytes;

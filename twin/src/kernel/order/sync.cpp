@@ -124,7 +124,7 @@ void Barrier(pipe_t pipe, const Call& call)
 {
     const Entry block(call);
     if (pipe == PIPE_S) {
-        block->Fail("field_range", Pipe::kScalar, call, "a barrier on PIPE_S does not exist");
+        block->Fail("field_range", Pipe::kScalar, call, "a barrier on PIPE_S does not exist; use a flag such as V_S");
     }
     block->RequirePipe(PipeOf(pipe), call);
     block->ordering.PassBarrier(PipeOf(pipe));
@@ -239,7 +239,8 @@ void CheckGroup(Block& block, const GroupFlags& flags, const Call& call)
     Field("arriveSize", flags.senders, 1, kGroupFlagBytes, call);
     Field("waitSize", flags.receivers, 1, kGroupFlagBytes, call);
     if (flags.workspace % kGroupFlagBytes != 0) {
-        block.Fail("api_contract", Pipe::kScalar, call, "groupWorkspace is not at a multiple of 512 bytes");
+        block.Fail("api_contract", Pipe::kScalar, call,
+                   "groupWorkspace is not at a multiple of 512 bytes; round its address up");
     }
     const int64_t left = block.local.UnifiedBuffer().Left();
     if (left < kGroupScratchBytes) {

@@ -452,8 +452,9 @@ void Sweep(Block& block, Shape shape, std::vector<Operand> operands, Body body, 
         CheckStride(block, operand, call);
         if (!shape.contiguous && operand.isWritten && operand.stride.block == 0 &&
             shape.leading * operand.view->size > kBlockBytes) {
-            block.Fail("field_range", Pipe::kVector, call,
-                       Text("block stride of ", operand.name, " is 0: blocks of a repeat would overwrite each other"));
+            block.Fail(
+                "field_range", Pipe::kVector, call,
+                Text("block stride of ", operand.name, " is 0: blocks of a repeat would overwrite each other; use 1"));
         }
         const int64_t extent = Extent(shape, operand.view->size, operand.stride);
         if (operand.isRead) {
