@@ -7,7 +7,8 @@ test of the kernel in the clone, which is read as text. Those of the other kerne
 chip. Both kernels get the same inputs, in one process and with the same model. Times are estimates. Operators that
 cannot run are listed with the reason. Columns: bytes = first-touch bytes over minimal bytes, bal = busiest core over
 the mean, ratio = estimate over that of this project, difference = largest difference of the numbers over their largest
-value, findings with the checks of a device, and with all checks (strict). Exit code: 0 ok, 2 bad input.
+value, findings with the checks of a device, and with all checks (strict). "2 x" is the number of calls in a function
+that calls several operators; bytes are then those of one call. Exit code: 0 ok, 2 bad input.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from case import Array
-from public.kernels import KERNELS, SOC, PublicKernel
+from public.kernels import KERNELS, SOC, Problem, PublicKernel
 from public.launch import launch
+from public.links import LINKS
 from script import command, table
 
 from opforge.codegen.errors import UserError
@@ -48,21 +50,40 @@ def _difference(outputs: Sequence[Array], expected: Sequence[Array]) -> float:
     return max(found)
 
 
-def rows_of(kernel: PublicKernel, clone: Path, skipped: dict[str, str], seconds: float) -> Iterator[Row]:
-    """Yield two rows for each problem, of the clone and of this project; add problems without a result to `skipped`."""
-    folder = clone / kernel.folder
+def _own_row(operator: str, problem: Problem) -> tuple[Row, Any]:
+    """Run the operator of this project; return its row and its results."""
     project = find_project(HERE.parent)
+    ours = run(operator, problem.inputs, problem.attrs, soc=SOC, strict=False, seed=1, threads=1, project=project)
+    try:
+        run(operator, problem.inputs, problem.attrs, soc=SOC, seed=1, project=project)
+        findings: list[str] = []
+    except FindingsError as error:
+        findings = sorted({finding.kind for finding in error.findings})
+    report = ours.report
+    facts = {"kernel": "this project", "note": "", "calls": 0, "difference": 0.0, "ratio": 1.0}
+    facts |= {
+        "findings": findings,
+        "strict_findings": findings,
+        "estimate_us": report.estimate_us,
+        "bal": report.balance,
+    }
+    facts |= {"bytes": report.first_touch_bytes / report.minimal_bytes, "outside_range": report.outside_range}
+    return {"operator": operator, "case": problem.name, "dtype": problem.dtype} | facts, ours
+
+
+def rows_of(kernel: PublicKernel, clone: Path, skipped: dict[str, str], seconds: float) -> Iterator[Row]:
+    """Yield two rows for each problem, of the clone and of this project; add problems without a result to `skipped`.
+
+    All kernels of a chain have the same call of the operator of this project, and one row of it.
+    """
+    folder = clone / kernel.folder
+    own: Row = {}
     for problem in kernel.problems(kernel, folder) if kernel.problems else ():
-        ours = run(
-            kernel.operator, problem.inputs, problem.attrs, soc=SOC, strict=False, seed=1, threads=1, project=project
-        )
-        try:
-            run(kernel.operator, problem.inputs, problem.attrs, soc=SOC, seed=1, project=project)
-            own: list[str] = []
-        except FindingsError as error:
-            own = sorted({finding.kind for finding in error.findings})
-        expected = [ours[name] for name in kernel.outputs]
-        name = f"{kernel.operator} ({kernel.folder}), {problem.name} {problem.dtype}"
+        if not own or not problem.results:
+            own, ours = _own_row(kernel.operator, problem)
+        expected = list(problem.results) or [ours[name] for name in kernel.outputs]
+        note = f", {problem.note}" if problem.results else ""
+        name = f"{kernel.operator} ({kernel.folder}), {problem.name} {problem.dtype}{note}"
         try:
             launches = launch(kernel, problem, folder, expected, seconds)
         except CompileError as error:
@@ -75,32 +96,22 @@ def rows_of(kernel: PublicKernel, clone: Path, skipped: dict[str, str], seconds:
         if not level:
             skipped[name] = launches["fast"].message
             continue
-        vendor_report, report = launches[level].report, ours.report
-        common = {"operator": kernel.operator, "case": problem.name, "dtype": problem.dtype}
-        yield common | {
+        report = launches[level].report
+        chain_bytes = sum(array.nbytes for array in (*problem.buffers, *problem.results)) if problem.results else 0
+        yield own | {
             "kernel": kernel.folder,
             "note": problem.note,
-            "bytes": vendor_report["first_touch_bytes"] / report.minimal_bytes,
-            "bal": vendor_report["balance"],
-            "estimate_us": vendor_report["estimate_us"],
-            "outside_range": outside_range(vendor_report["estimate_us"], SOC),
-            "ratio": vendor_report["estimate_us"] / report.estimate_us,
+            "calls": problem.calls if problem.results else 0,
+            "bytes": report["first_touch_bytes"] / (chain_bytes or ours.report.minimal_bytes),
+            "bal": report["balance"],
+            "estimate_us": report["estimate_us"],
+            "outside_range": outside_range(report["estimate_us"], SOC),
+            "ratio": report["estimate_us"] / own["estimate_us"],
             "findings": launches["device"].findings,
             "strict_findings": launches["strict"].findings,
             "difference": differences[level],
         }
-        yield common | {
-            "kernel": "this project",
-            "note": "",
-            "bytes": report.first_touch_bytes / report.minimal_bytes,
-            "bal": report.balance,
-            "estimate_us": report.estimate_us,
-            "outside_range": outside_range(report.estimate_us, SOC),
-            "ratio": 1.0,
-            "findings": own,
-            "strict_findings": own,
-            "difference": 0.0,
-        }
+        yield own
 
 
 def commit_of(clone: Path) -> str:
@@ -135,14 +146,28 @@ def table_of(rows: Sequence[Row]) -> str:
         mark = " ?" if row["outside_range"] else ""
         times = [f"{row['estimate_us']:.1f}, {range_text()}{mark}", f"{row['ratio']:.2f}", f"{row['difference']:.1e}"]
         found = [", ".join(row[key]) or "none" for key in ("findings", "strict_findings")]
-        name = f"{row['kernel']}, {row['note']}" if row["note"] else row["kernel"]
+        name = ", ".join(filter(None, (row["kernel"], row["note"], f"{row['calls']} x" if row["calls"] else "")))
         lines.append((row["operator"], row["case"], row["dtype"], name, *numbers, *times, *found))
     return table(lines)
+
+
+def chain_texts(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the time of all calls of a chain that run, and its ratio to the complete operator of this project."""
+    for own in (row for row in rows if row["kernel"] == "this project"):
+        calls = [
+            row for row in rows if row["calls"] and all(row[key] == own[key] for key in ("operator", "case", "dtype"))
+        ]
+        if calls:
+            total, count = sum(row["calls"] * row["estimate_us"] for row in calls), sum(row["calls"] for row in calls)
+            name, ratio = f"{own['operator']}, {own['case']} {own['dtype']}", total / own["estimate_us"]
+            yield f"{name}: {count} calls of the public function take {total:.1f} us, {range_text()}"
+            yield f"{name}: this is {ratio:.1f} times the complete operator of this project; other kernels are missing"
 
 
 def text_of(rows: Sequence[Row], skipped: dict[str, str], commits: dict[str, str]) -> str:
     """Return the table, the reasons for which kernels do not run, and the commits."""
     lines = [table_of(rows), "", f"Chip: {SOC}"] if rows else []
+    lines += chain_texts(rows)
     lines += [f"? {text}" for text in outside_texts(reason for row in rows for reason in row["outside_range"])]
     lines += [f"not run: {name}: {escaped(reason)}" for name, reason in skipped.items()]
     lines += [f"{name}: {commit}" for name, commit in commits.items()]
@@ -166,14 +191,18 @@ def main(
             raise UserError(f"--{name}: got {path_text(path)}, expected the folder of a clone")
     if json_out is not None:
         require_writable(json_out, [], "report")
-    rows: list[Row] = []
+    found: dict[tuple[str, ...], Row] = {}
     skipped: dict[str, str] = {}
-    for kernel in KERNELS:
+    for kernel in (*KERNELS, *LINKS):
         reason = kernel.reason if kernel.clone in given else f"--{kernel.clone} is not given"
         if reason:
             skipped[f"{kernel.operator} ({kernel.clone}/{kernel.folder})"] = reason
         else:
-            rows += rows_of(kernel, given[kernel.clone], skipped, timeout)
+            for row in rows_of(kernel, given[kernel.clone], skipped, timeout):
+                key = tuple(row[name] for name in ("operator", "case", "dtype", "kernel", "note"))
+                found.pop(key, None)  # the row of this project follows all rows of a chain
+                found[key] = row
+    rows = list(found.values())
     commits = {name: commit_of(path) for name, path in given.items()}
     typer.echo(text_of(rows, skipped, commits), nl=False)
     if json_out is not None:

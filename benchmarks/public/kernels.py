@@ -40,7 +40,12 @@ class Problem:
         cores: Cores of the launch.
         tiling: Tiling data by field.
         workspace: Bytes of the workspace.
-        note: What the public function does in addition and the launch does not contain.
+        note: What the public function does in addition and the launch does not contain; for a kernel of a chain, its
+            inputs.
+        dtypes: Dtypes of the parameters of a kernel of a chain.
+        results: Expected outputs of a kernel of a chain; otherwise those of the operator of this project.
+        mode: The argument of a kernel that is a template.
+        calls: How often a public function calls a kernel of a chain.
     """
 
     name: str
@@ -53,6 +58,10 @@ class Problem:
     tiling: Tiling
     workspace: int = 64 * MEBIBYTE
     note: str = ""
+    dtypes: Mapping[str, str] = field(default_factory=dict)
+    results: tuple[Array, ...] = ()
+    mode: int | None = None
+    calls: int = 1
 
 
 @dataclass(frozen=True)
@@ -230,14 +239,14 @@ KERNELS = (
         "BatchNormElemtBackward",
         "ops-nn",
         "norm/sync_batch_norm_backward_elemt",
-        reason="its kernel is for Ascend 950 only; ops-math/experimental has Cast, RealDiv and other operators of its "
-        "function for this chip, but the function cannot run without its own kernel",
+        reason="its OpDef has only the configuration ascend950, and its kernel includes headers of atvoss, which are "
+        "not in the clones; the table has the other kernels of its function",
     ),
     PublicKernel(
         "ConvTbcBackward",
         "ops-nn",
         "conv/convolution_backward",
-        reason="its function calls Conv2DBackpropInput and Conv2DBackpropFilter; the clones have no kernels of them "
-        "for this chip",
+        reason="its function calls Conv2DBackpropInput and Conv2DBackpropFilter, whose kernels are not in the clones; "
+        "the table has the transpositions of its function",
     ),
 )

@@ -77,6 +77,16 @@ def _limited(seconds: float, name: str) -> Iterator[None]:
         timer.cancel()
 
 
+def _entry(name: str, buffers: int, mode: int | None) -> tuple[str, str]:
+    """Return the function to launch, and its text for a kernel that is a template."""
+    if mode is None:
+        return name, ""
+    names = [*(f"buffer{index}" for index in range(buffers)), "workspace", "tiling"]
+    parameters = ", ".join(f"GM_ADDR {parameter}" for parameter in names)
+    call = f"{name}<{mode}>({', '.join(names)})"
+    return f"{name}_{mode}", f'extern "C" __global__ __aicore__ void {name}_{mode}({parameters}) {{ {call}; }}\n'
+
+
 def launch(
     kernel: PublicKernel, problem: Problem, folder: Path, outputs: Sequence[Array], seconds: float
 ) -> dict[str, Launched]:
@@ -92,23 +102,25 @@ def launch(
     Raises:
         CompileError: The kernel does not compile.
     """
-    dtype = _ENUMERATORS[SHORT_DTYPES[problem.dtype]]
-    header = dtype_header(Definition(kernel.operator, {}, dict.fromkeys(kernel.typed, dtype), has_lists=False))
+    short = problem.dtypes or dict.fromkeys(kernel.typed, problem.dtype)
+    dtypes = {name: _ENUMERATORS[SHORT_DTYPES.get(dtype, dtype)] for name, dtype in short.items()}
+    header = dtype_header(Definition(kernel.operator, {}, dtypes, has_lists=False))
     header += tiling_header([text_of(folder / kernel.header)], kernel.operator)
     data = packed(folder / kernel.header, problem.tiling)
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch).resolve() / "op_kernel"
         shutil.copytree(folder / "op_kernel", copy, ignore=_special)
         wrapper = copy / "wrapper.cpp"
-        wrapper.write_text('#include "kernel_operator.h"\n#include "unmodified.h"\n', encoding="utf-8")
+        buffers = [*problem.buffers, *outputs]
+        symbol, entry = _entry(kernel.name, len(buffers), problem.mode)
+        wrapper.write_text(f'#include "kernel_operator.h"\n#include "unmodified.h"\n{entry}', encoding="utf-8")
         # Warnings of the clone are not errors: the compiler prints none for files that a system header includes.
         text = f'#pragma GCC system_header\n{header}#include "{kernel.name}.cpp"\n'
         (copy / "unmodified.h").write_text(text, encoding="utf-8")
-        buffers = [*problem.buffers, *outputs]
-        built = compile_kernel(wrapper, kernel.name, len(buffers), soc_properties(SOC).arch, lint=False)
+        built = compile_kernel(wrapper, symbol, len(buffers), soc_properties(SOC).arch, lint=False)
         job: Job = {
             **built,
-            "symbol": kernel.name,
+            "symbol": symbol,
             "task_type": kernel.task_type,
             "soc": SOC,
             "blocks": problem.cores,

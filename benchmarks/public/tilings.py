@@ -16,8 +16,11 @@ Tiling = dict[str, int]
 
 _STRUCTURE = re.compile(r"\bBEGIN_TILING_DATA_DEF\s*\(\s*(\w+)\s*\)(.*?)\bEND_TILING_DATA_DEF\b", re.DOTALL)
 _FIELD = re.compile(r"\bTILING_DATA_FIELD_DEF(?P<kind>\w*)\s*\(\s*(\w+)\s*,\s*(\w+)\s*\)")
+_PLAIN = re.compile(r"\bstruct\s+(\w+)\s*\{(.*?)\}\s*;", re.DOTALL)
+_MEMBER = re.compile(r"^\s*(\w+)\s+(\w+)\s*(?:\[(\d{1,2})\])?\s*;", re.MULTILINE)
 _FORMATS = {"uint32_t": "I", "int32_t": "i", "uint64_t": "Q", "int64_t": "q"}
 _MOST_TEXT = 1 << 20
+_BLOCK = 32  # bytes
 _LANES = 64  # float32 elements of a vector instruction
 
 
@@ -29,7 +32,7 @@ def text_of(path: Path) -> str:
 def fields_of(header: Path) -> list[tuple[str, str]]:
     """Return format of struct and name of each field of the last structure; a field of a part is `part.field`."""
     structures = {found[1]: _FIELD.findall(found[2]) for found in _STRUCTURE.finditer(text_of(header))}
-    fields: list[tuple[str, str]] = []
+    fields = [] if structures else _members(text_of(header))
     for kind, of, name in structures[next(reversed(structures))] if structures else []:
         inner = structures.get(of, []) if kind == "_STRUCT" else [(kind, of, "")]
         fields += [(own, f"{name}.{field}".strip(".")) for _, own, field in inner]
@@ -38,6 +41,16 @@ def fields_of(header: Path) -> list[tuple[str, str]]:
         got = unknown[0] if unknown else "no fields"
         raise UserError(f"{path_text(header)}: got {got}, expected fields of {', '.join(_FORMATS)}")
     return [(_FORMATS[kind], name) for kind, name in fields]
+
+
+def _members(text: str) -> list[tuple[str, str]]:
+    """Return type and name of each member of the last structure in C; element i of an array is `member.i`."""
+    found = list(_PLAIN.finditer(text))
+    return [
+        (kind, f"{name}.{index}" if count else name)
+        for kind, name, count in (_MEMBER.findall(found[-1][2]) if found else [])
+        for index in range(int(count or 1))
+    ]
 
 
 def packed(header: Path, tiling: Mapping[str, int]) -> bytes:
@@ -49,6 +62,39 @@ def packed(header: Path, tiling: Mapping[str, int]) -> bytes:
         return struct.pack("@" + "".join(form for form, _ in fields), *(tiling[name] for _, name in fields))
     except struct.error as error:
         raise UserError(f"{path_text(header)}: got '{error}', expected integers of the fields") from error
+
+
+def even_blocks(elements: int, item: int, tile_blocks: int, cores: int) -> Tiling:
+    """Return the tiling data of elementwise kernels: blocks of 32 bytes on all cores, the first ones with one more.
+
+    Args:
+        elements: Elements of the tensor.
+        item: Bytes of an element.
+        tile_blocks: Blocks of a tile.
+        cores: Cores of the launch.
+    """
+    each, larger = divmod(-(-elements * item // _BLOCK), cores)
+    tile = tile_blocks * _BLOCK // item
+    found = {"tileDataNum": tile, "tailBlockNum": larger}
+    for name, blocks in (("small", each), ("big", each + 1)):
+        count = blocks * _BLOCK // item
+        found[f"{name}CoreDataNum"] = count
+        found[f"final{name.capitalize()}TileNum"] = -(-blocks // tile_blocks)
+        found[f"{name}TailDataNum"] = count - blocks // tile_blocks * tile or tile
+    return found
+
+
+def repeated_columns(soc: Soc, rows: int, columns: int) -> tuple[int, Tiling]:
+    """Return cores and tiling data of BroadcastV2, which repeats one column of float32, without a temporary buffer."""
+    blocks = -(-rows * 4 // _BLOCK)
+    cores = min(soc.aiv, blocks)
+    tile = soc.ub // (2 * 4 * (1 + columns)) * 4 // _BLOCK * _BLOCK // 4
+    found = {"tileDataNum": tile, "tailBlockNum": blocks % cores, "totalLength": rows, "bLength": rows, "num": columns}
+    for name, count in (("small", blocks // cores * 8), ("big", (blocks // cores + 1) * 8)):
+        found[f"{name}CoreDataNum"] = count
+        found[f"final{name.capitalize()}TileNum"] = -(-count // tile)
+        found[f"{name}TailDataNum"] = count % tile or tile
+    return cores, found | {"tilenum": 0, "tmpSize": 0, "dim": 2, "isReuseSource": 0, "axis": 1, "sLength": 1}
 
 
 def _lanes(prefix: str, elements: int) -> Tiling:

@@ -61,6 +61,76 @@ def test_fields_of_parts_have_their_name(tilings, tmp_path):
         tilings.packed(header, {"cores": 1, "rows": 2})
 
 
+def test_members_of_a_structure_in_c(tilings, tmp_path):
+    (tmp_path / "data.h").write_text(
+        "struct A { int32_t other; };\nstruct B {\n  uint32_t rows;\n  int64_t shape[2];\n};\n"
+    )
+    assert tilings.fields_of(tmp_path / "data.h") == [("I", "rows"), ("q", "shape.0"), ("q", "shape.1")]
+    (tmp_path / "data.h").write_text("struct B {\n  Other part;\n};\n")
+    with pytest.raises(UserError, match="got Other, expected fields of"):
+        tilings.fields_of(tmp_path / "data.h")
+
+
+@pytest.mark.parametrize("elements", [8, 1000, 12345, 524288])
+@pytest.mark.parametrize("item", [2, 4])
+def test_the_cores_of_a_chain_share_all_elements(tilings, elements, item):
+    blocks = -(-elements * item // 32)
+    repeating, repeated = tilings.repeated_columns(SOC, elements, 3)
+    for cores, tiling in (
+        (min(40, blocks), tilings.even_blocks(elements, item, 7, min(40, blocks))),
+        (repeating, repeated),
+    ):
+        size = item if tiling is not repeated else 4
+        counts = [tiling["bigCoreDataNum"]] * tiling["tailBlockNum"]
+        counts += [tiling["smallCoreDataNum"]] * (cores - tiling["tailBlockNum"])
+        assert sum(counts) == -(-elements * size // 32) * 32 // size
+        for name in ("small", "big"):
+            tiles, tail = tiling[f"final{name.capitalize()}TileNum"], tiling[f"{name}TailDataNum"]
+            assert tiles == 0 or (tiles - 1) * tiling["tileDataNum"] + tail == tiling[f"{name}CoreDataNum"]
+            assert 0 < tail <= tiling["tileDataNum"]
+
+
+def test_a_row_of_this_project_follows_the_kernels_of_its_chain(public, monkeypatch, tmp_path, capsys):
+    vendor, links = importlib.import_module("vendor"), importlib.import_module("public.links")
+    own = {"operator": "BatchNormElemtBackward", "case": "a", "dtype": "fp16", "outside_range": []}
+    own |= {
+        "kernel": "this project",
+        "note": "",
+        "calls": 0,
+        "bytes": 1.0,
+        "bal": 1.0,
+        "estimate_us": 4.0,
+        "ratio": 1.0,
+    }
+    own |= {"difference": 0.0, "findings": [], "strict_findings": []}
+
+    def rows_of(kernel, *_):
+        yield own | {"kernel": kernel.folder, "calls": 2, "estimate_us": 3.0}
+        yield own
+
+    monkeypatch.setattr(vendor, "KERNELS", ())
+    monkeypatch.setattr(vendor, "LINKS", links.LINKS[:4])
+    monkeypatch.setattr(vendor, "rows_of", rows_of)
+    vendor.main(ops_math=tmp_path)
+    out = capsys.readouterr().out
+    assert [line.split()[3] for line in out.splitlines() if line.startswith("BatchNormElemtBackward  ")] == [
+        *(f"{link.folder}," for link in links.LINKS[:4]),
+        "this",
+    ]
+    assert "8 calls of the public function take 24.0 us" in out
+    assert "6.0 times the complete operator of this project" in out
+
+
+def test_calls_of_chains_have_all_fields_of_the_clone(public):
+    links = importlib.import_module("public.links")
+    for link in links.LINKS:
+        for problem in link.problems(link, Path()):
+            assert problem.results
+            assert problem.inputs
+            assert len(problem.dtypes) == len(problem.buffers) + len(problem.results)
+            assert problem.cores <= SOC.aiv
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -151,6 +221,7 @@ def test_kernels_that_do_not_run_have_their_reason(public, monkeypatch, tmp_path
     vendor = importlib.import_module("vendor")
     kernels = [kernel for kernel in public.KERNELS if kernel.reason or kernel.clone != "ops-nn"]
     monkeypatch.setattr(vendor, "KERNELS", kernels)
+    monkeypatch.setattr(vendor, "LINKS", ())
     vendor.main(ops_nn=tmp_path)
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("not run: ")]
     assert len(lines) == len(kernels)
@@ -175,7 +246,7 @@ inputs = {"grad_y": np.ones((8, 16), np.float16), "group_idx": np.array([4, 8], 
 def problems(kernel, folder):
     yield Problem("small", "fp16", inputs, {}, tuple(inputs.values()), 0, 1, {"cores": 1, "rows": 8})
 of = ("GroupedBiasAddGrad", "ops-math", "math/some", "fields.h", problems)
-vendor.KERNELS = [PublicKernel(*of, outputs=("grad_bias",))]
+vendor.KERNELS, vendor.LINKS = [PublicKernel(*of, outputs=("grad_bias",))], ()
 vendor.main(ops_math=Path(sys.argv[1]), timeout=3)
 """
 
