@@ -23,8 +23,12 @@ MADE = (".git", ".venv", ".*_cache", ".hypothesis", "build", "build_out", "*.egg
 
 
 def pytest_configure():
-    """Let NumPy compute with one thread: each worker has one core, and waiting threads use the others."""
+    """Let NumPy compute with one thread: each worker has one core, and waiting threads use the others.
+
+    Garbage collection is rarer: most tests make no cycles.
+    """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_collection_finish():

@@ -73,6 +73,7 @@ class Checker:
         self._spec = spec
         self._call = call
         self._tensors = spec.tensors if with_outputs else spec.inputs
+        self._outputs = {tensor.name for tensor in spec.outputs}
         self._dtypes_of = dtypes_of
         self._dtypes = call.dtypes
         self._counts = {name: call.tensors_in(name) for name in spec.program.lists}
@@ -87,6 +88,17 @@ class Checker:
         self._symbols: dict[str, int | None] = {}
         self._stars: dict[str, Sequence[int | None] | None] = {}
         self._variables: dict[str, int | EvaluationError] = {}
+        lists = {name: values for name, values in call.values.items() if name in self._shapes}
+        self.environment = Environment(  # the known values of names
+            self._symbols,
+            {**self._attrs, CORES: call.cores},
+            self._shapes,
+            self._dtypes,
+            self._stars,
+            lists,
+            self._variables,
+            self._counts,
+        )
 
     def _names(self, tensor: TensorSpec) -> list[str]:
         """Return the name of a tensor, or the names of the tensors of a list."""
@@ -113,14 +125,6 @@ class Checker:
 
     def _broken(self, constraint: Constraint, parameter: str, got: str, expected: str) -> Violation:
         return Violation(self._spec.op_type, constraint.label, constraint.status, parameter, got, expected)
-
-    def environment(self) -> Environment:
-        """Return the known values of names."""
-        attributes = {**self._attrs, CORES: self._call.cores}
-        lists = {name: values for name, values in self._call.values.items() if name in self._shapes}
-        return Environment(
-            self._symbols, attributes, self._shapes, self._dtypes, self._stars, lists, self._variables, self._counts
-        )
 
     def _required(self, constraint: Constraint) -> Violation | None:
         for tensor in self._tensors:
@@ -180,7 +184,7 @@ class Checker:
         return None
 
     def _ranks(self, constraint: Constraint) -> Violation | None:
-        environment = self.environment()
+        environment = self.environment
         for case in self._spec.program.cases:
             try:
                 holds = evaluate(case.when, environment)
@@ -222,7 +226,9 @@ class Checker:
                 self._stars[binding.symbol] = None if shape is None else binding.dims_of(shape)
             else:
                 self._symbols[binding.symbol] = None if shape is None else shape[binding.axis]
-        self._variables = {} if index is None else {INDEX: index}
+        self._variables.clear()
+        if index is not None:
+            self._variables[INDEX] = index
 
     def _number(self, constraint: Constraint) -> Violation | None:
         """Check the numbers of tensors in lists."""
@@ -234,7 +240,7 @@ class Checker:
         for name, count in self._spec.program.counts.items():
             text = self._spec.tensor(name).count
             try:
-                wanted = cast("int | None", evaluate(count, self.environment()))
+                wanted = cast("int | None", evaluate(count, self.environment))
             except EvaluationError:
                 return self._broken(constraint, name, f"no 64-bit result of {text}", "a number of tensors")
             if wanted is not None and not 1 <= wanted <= MOST_TENSORS:
@@ -249,7 +255,7 @@ class Checker:
         if constraint.products and self._call.product not in constraint.products:
             return None
         try:
-            if evaluate(constraint.check, self.environment()) is not False:
+            if evaluate(constraint.check, self.environment) is not False:
                 return None
         except EvaluationError:
             return self._broken(
@@ -265,7 +271,7 @@ class Checker:
 
     def _blank(self, expression: Expr) -> str:
         with suppress(EvaluationError):
-            if (value := evaluate(expression, self.environment())) is not None:
+            if (value := evaluate(expression, self.environment)) is not None:
                 return value_text(value)
         return "(unknown)"
 
@@ -302,12 +308,12 @@ class Checker:
             yield tensor.name
             return
         count = self._counts[tensor.name]
-        if tensor in self._spec.outputs:  # its tensors are known from the inputs
+        if tensor.name in self._outputs:  # its tensors are known from the inputs
             if tensor.name in self._case.parallel:
                 count = self._counts[self._case.parallel[0]]
             else:
                 count = (
-                    cast("int | None", evaluate(self._spec.program.counts[tensor.name], self.environment())) or count
+                    cast("int | None", evaluate(self._spec.program.counts[tensor.name], self.environment)) or count
                 )
         for index in range(count):
             self._bind(self._case.members, index)
@@ -317,7 +323,7 @@ class Checker:
         case = self._case
         shape = self._shapes.get(name)
         # The dimensions of an output must exist even if the output is unknown.
-        if tensor not in self._spec.outputs and shape is None:
+        if tensor.name not in self._outputs and shape is None:
             return None
         wanted: list[int | None] = []
         for dim in case.shapes[tensor.name]:
@@ -344,7 +350,7 @@ class Checker:
         """Return the dimensions of one entry of a shape; none if their number is unknown."""
         if dim.star:
             return self._stars.get(dim.star) or ()
-        return [cast("int | None", evaluate(dim.expression, self.environment()))]
+        return [cast("int | None", evaluate(dim.expression, self.environment))]
 
     def output_shapes(self, output: TensorSpec) -> dict[str, tuple[int, ...] | None]:
         """Return the shapes of an output after `violation()` found none; -1 is unknown, None an unknown rank."""

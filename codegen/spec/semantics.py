@@ -54,4 +54,4 @@ def environment_of(spec: OpSpec, call: Call) -> Environment:
     """Return the values of names in expressions that are known from the inputs and attributes of a call."""
     checker = Checker(spec, call, with_outputs=False, dtypes_of=None)
     checker.violation(with_checks=False)
-    return checker.environment()
+    return checker.environment
