@@ -312,9 +312,7 @@ class Checker:
             if tensor.name in self._case.parallel:
                 count = self._counts[self._case.parallel[0]]
             else:
-                count = (
-                    cast("int | None", evaluate(self._spec.program.counts[tensor.name], self.environment)) or count
-                )
+                count = cast("int | None", evaluate(self._spec.program.counts[tensor.name], self.environment)) or count
         for index in range(count):
             self._bind(self._case.members, index)
             yield element_name(tensor.name, index)

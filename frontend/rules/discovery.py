@@ -45,18 +45,23 @@ def facts(name: str) -> dict[Any, Any]:
     return {key: value for module in found for key, value in getattr(module, name, {}).items()}
 
 
+@cache
+def _classes(training: bool) -> Sequence[type[Rule]]:
+    folders = (RULES, TRAINING) if training else (RULES,)
+    # All modules first: a class may collect registrations of later modules.
+    members = [(module, member) for folder in folders for module in modules(folder) for member in vars(module).values()]
+    return [
+        member
+        for module, member in members
+        if isinstance(member, type) and issubclass(member, Rule) and member.__module__ == module.__name__
+        if not isabstract(member)
+    ]
+
+
 def rules(specs: Specs, *, training: bool = True) -> Sequence[Rule]:
     """Return the rules for a set of operators, lowest priority number first; `training` includes that package.
 
     Importing the modules of `training` takes 5 % of the time for converting a small model.
     """
-    folders = (RULES, TRAINING) if training else (RULES,)
-    # All modules first: a class may collect registrations of later modules.
-    members = [(module, member) for folder in folders for module in modules(folder) for member in vars(module).values()]
-    classes = (
-        member
-        for module, member in members
-        if isinstance(member, type) and issubclass(member, Rule) and member.__module__ == module.__name__
-    )
-    made = (rule for found in classes if not isabstract(found) for rule in found.instances(specs))
+    made = (rule for found in _classes(training) for rule in found.instances(specs))
     return sorted(made, key=lambda rule: rule.priority)

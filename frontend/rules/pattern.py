@@ -18,6 +18,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from types import EllipsisType
 from typing import Any, TypeAlias
 
@@ -284,6 +285,7 @@ class Operators:
         return build
 
 
+@cache
 def any_node(*kinds: tuple[str, str]) -> Pattern:
     """Return a pattern of nodes with one of these domains and types, with any inputs."""
     return _Either(*(_Node(*kind, (), {}, 0, sys.maxsize, any_output=True) for kind in kinds))
@@ -298,7 +300,7 @@ class _Either(Pattern):
             self.patterns += each.patterns if isinstance(each, _Either) else [each]
         self._of = {each.kind: [other for other in self.patterns if other.kind == each.kind] for each in self.patterns}
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[tuple[str, str], ...]:
         kinds = tuple(kind for kind in self._of if kind)
         return kinds if len(kinds) == len(self._of) else ()
