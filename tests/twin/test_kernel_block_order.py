@@ -121,7 +121,13 @@ PLANTED_FLAGS = [
 PLANTED_ORDER = [
     Planted("not_ordered", "WaitPreBlock(flagsGm, work);", "", "race", ""),
     Planted("not_notified", "NotifyNextBlock(flagsGm, work);", "", "deadlock", "nothing will set it"),
-    Planted("small_scratch", "pipe.InitBuffer(scratch, 256);", "pipe.InitBuffer(scratch, 96);", "ub_out_of_range", ""),
+    Planted(
+        "small_scratch",
+        "pipe.InitBuffer(scratch, 256);",
+        "pipe.InitBuffer(scratch, 96);",
+        "ub_out_of_range",
+        "InitDetermineComputeWorkspace: ",
+    ),
 ]
 
 

@@ -310,7 +310,13 @@ CUBE_PLANTED = [
     Planted("mode_left", "store.quantPre = NoQuant;", "", "quant_mode", "QuantMode_t::NoQuant"),
     Planted("window_start", WINDOW, WINDOW + " window.kStartPt = 8;", "window", "expected multiples of 16"),
     Planted("window_rows", "window.l1W = 48;", "window.l1W = 32;", "window", "of a matrix of 32 rows"),
-    Planted("small_other_image", "Cal(48, 1,", "Cal(32, 1,", "window", "of a matrix of 32 rows"),
+    Planted(
+        "small_other_image",
+        "Load3DSetFMatrixCal(48, 1,",
+        "Load3DSetFMatrixCal(32, 1,",
+        "window",
+        "of a matrix of 32 rows",
+    ),
     Planted("other_boundary", "SetLoadDataBoundary(0);", "SetLoadDataBoundary(1024);", "field_range", "DataBoundary: "),
     Planted("two_loads", "SetLoadDataRepeat({0, 1, 0});", "SetLoadDataRepeat({0, 2, 0});", "field_range", "repeatTime"),
     Planted(

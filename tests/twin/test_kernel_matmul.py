@@ -822,6 +822,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR c, GM_ADDR, GM_ADDR)
 """
 PLANTED_NAMES = [
     Planted("names_not_notified", "NotifyEvent<PIPE_FIX>(3);", "", "deadlock", "nothing will set it"),
+    Planted("names_not_awaited", "WaitEvent(3);", "", "flag_left_set", "is set"),
     Planted("names_long", "CeilDiv(length, 32)", "CeilDiv(70000, 32)", "field_range", "num1"),
     Planted("names_by_zero", "CeilDiv(length, 32)", "CeilDiv(length, 0)", "field_range", "num2"),
 ]

@@ -139,6 +139,7 @@ PLANTED_COLUMNS = [
     ),
 ]
 PLANTED_COPY = [
+    Planted("copied_without_scale", f"SetFixpipePreQuantFlag({_bits(0.25)}ull);", "", "quant_mode", "without a scale"),
     Planted("copied_as_rows", "copy.nz2ndEn = false; ", "", "field_range", "nz2ndEn"),
     Planted("copied_too_far", "copy.dstStride = 16; ", "copy.dstStride = 17; ", "cube_out_of_range", "dst"),
 ]

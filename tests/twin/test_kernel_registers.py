@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from charged import COPY, FREE, GM, MODEL, vector
+from charged import COPY, FREE, GM, ISSUE, MODEL, UB, vector
 from instruction_rows import Array, Row, check_mistake, check_numbers, source_of
 from test_kernel_numbers import CPP, F16, F32
 
@@ -245,6 +245,19 @@ OTHERS = [
             "of a tensor that has",
         ),
         {"PopStackBuffer": FREE},
+    ),
+    _row(
+        "cache_hints",
+        f"DataCachePreload(GlobalTensor<uint64_t>(), int64_t{{0}}); ICachePreLoad(1); {TO_S}"
+        "DataSyncBarrier<MemDsbT::ALL>();"
+        "z.SetValue(0, static_cast<float>(GetICachePreloadStatus()));",
+        lambda *_: np.zeros(1, np.float32),
+        ("z.SetValue(1 << 20, 0.0f);", "ub_out_of_range"),
+        {
+            "LocalTensor::SetValue": UB,
+            **dict.fromkeys(("DataCachePreload", "ICachePreLoad", "GetICachePreloadStatus", "DataSyncBarrier"), ISSUE),
+        },
+        counts=(64, 64, 1),
     ),
     _row(
         "scaled_sums",

@@ -54,11 +54,12 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR idx, GM
 """
 CASES = {"whole": (16, 32, 128), "tail": (13, 20, 88), "narrow": (5, 32, 32)}
 LOAD = "LoadDataWithSparse(b2, b1, index, LoadData2DParams(0, right,"
+PRODUCT = "MmadWithSparse(co1, a2, b2, MmadParams(M, N,"
 PLANTED = [
     Planted("no_indices", LOAD, "LoadData(b2, b1, LoadData2DParams(0, right, 1 +", "sparse_indices", "filter"),
     Planted("few_indices", "LoadData2DParams(0, right, 0", "LoadData2DParams(1, right, 0", "cube_out_of_range", "src"),
     Planted("wrong_memory", "LoadDataWithSparse(b2,", "LoadDataWithSparse(a2,", "position", "expected L0B"),
-    Planted("odd_k", "MmadParams(M, N, K,", "MmadParams(M, N, K - 2,", "field_range", "k"),
+    Planted("odd_k", f"{PRODUCT} K,", f"{PRODUCT} K - 2,", "field_range", "k"),
     Planted("one_row", "MmadParams(M, N, K,", "MmadParams(1, N, K,", "field_range", "no form for vectors"),
 ]
 

@@ -38,6 +38,8 @@ SCALARS = {
     "(Cast<float, half, RoundMode::CAST_ODD>(1e9f)).bits": 0x7BFF,
     "GetBlockIdx() + 2 * GetBlockNum() + 4 * GetSubBlockIdx()": 2,
     "GetSubBlockNum() + 2 * GetTaskRatio() + 4 * GetTaskRation()": 7,
+    "GetCtrlSpr<48, 48>()": 1,
+    "GetSaturationFlag<SaturationMode::FLOAT>() + 2 * GetSaturationFlag<SaturationMode::CAST>()": 2,
     "GetVecLen()": 256,
     "GetSortLen<float>(32) + GetSortLen<half>(32)": 64 + 128,
     "GetSortOffset<float>(3) + GetSortOffset<half>(3)": 6 + 12,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from charged import DIV, TWO_OPERANDS, repeats, vector
 from planted import Planted, kernels_of
 
 HEAD = '#include "kernel_operator.h"\nusing namespace AscendC;\n'
@@ -116,6 +117,13 @@ PLANTED = [
     Planted("odd_operand", "d = a + b;", "d.SetSize(56); d = a + b[1];", "ub_misaligned", "multiple of 32"),
     Planted("no_barrier", "d = a + b;", "d = a + b; d = d + b;", "race", "PipeBarrier<PIPE_V>"),
     Planted("wide_value", "d = a + b;", "SetCtrlSpr<48, 48>(2); d = a + b;", "field_range", "0..1"),
+    Planted(
+        "casts_do_not_saturate",
+        "d = a + b;",
+        "SetSaturationFlag<SaturationMode::CAST>(false); d = a + b;",
+        "field_range",
+        "SetSaturationFlag: ",
+    ),
     Planted("no_wait", "d = a + b;", "TQueSync<PIPE_V, PIPE_S> s; s.SetFlag(3); d = a + b;", "flag_left_set", "V_S"),
     Planted("other_pipe", "d = a + b;", "TPipe second, third; third = second; d = a + b;", "two_pipes", "second TPipe"),
     Planted("no_image", "d = a + b;", "SetLoadDataBoundary(1024); d = a + b;", "field_range", "boundaryValue"),
@@ -127,8 +135,10 @@ def _source():
     for index, (symbol, (_, dtypes)) in enumerate(OPERATORS.items()):
         for dtype in dtypes:
             parts += [_kernel(_name("op", index, dtype, n), f"d = a {symbol} b;", dtype, n) for n in COUNTS]
+        parts.append(_kernel(f"short_op{index}", f"d = a {symbol} b[1008];", dtypes[0], 1024))
     for index, (symbol, (_, dtypes)) in enumerate(COMPARISONS.items()):
         parts += [_kernel(_name("cmp", index, d, 256), f"d = a {symbol} b;", d, 256, BITS, 32) for d in dtypes]
+        parts.append(_kernel(f"short_cmp{index}", f"d = a {symbol} b[128];", dtypes[0], 256, BITS, 32))
     for bits in WIDE_BITS:
         count = 32 // np.dtype(bits.removesuffix("_t")).itemsize
         parts.append(_kernel(f"bits_{bits}", "d = a < b;", "float", 256, bits, count))
@@ -164,7 +174,11 @@ def test_operators_compute_whole_tensors(kernels, index, symbol, count):
     for dtype in dtypes:
         a, b = (_values(DTYPES[dtype], count, seed) for seed in (1, 2))
         d = np.zeros(count, DTYPES[dtype])
-        kernels.run(_name("op", index, dtype, count), a, b, d)
+        cycles = kernels.cycles(_name("op", index, dtype, count), a, b, d)
+        del cycles["DataCopyPad"]
+        if count == COUNTS[-1]:  # the operands begin in one bank group
+            each = DIV if symbol == "/" else TWO_OPERANDS
+            assert list(cycles.values()) == pytest.approx([vector(repeats(count, d.itemsize), each)])
         np.testing.assert_array_equal(d, function(a, b))
 
 
@@ -174,8 +188,23 @@ def test_comparisons_give_bits(kernels, index, symbol):
     for dtype in dtypes:
         a, b = (_values(DTYPES[dtype], 256, seed) for seed in (1, 2))
         d = np.zeros(32, np.uint8)
-        kernels.run(_name("cmp", index, dtype, 256), a, b, d)
+        cycles = kernels.cycles(_name("cmp", index, dtype, 256), a, b, d)
+        assert cycles["Compare"] == pytest.approx(vector(repeats(256, a.itemsize)))
         np.testing.assert_array_equal(np.unpackbits(d, bitorder="little"), function(a, b))
+
+
+@pytest.mark.parametrize(
+    "name", [f"op{i}" for i in range(len(OPERATORS))] + [f"cmp{i}" for i in range(len(COMPARISONS))]
+)
+def test_an_operator_needs_enough_elements(kernels, record_planted, name):
+    kind, index = name.rstrip("0123456789"), int(name.lstrip("opcm"))
+    _, dtypes = list((OPERATORS if kind == "op" else COMPARISONS).values())[index]
+    count = 1024 if kind == "op" else 256
+    a, b = (_values(DTYPES[dtypes[0]], count, seed) for seed in (1, 2))
+    d = np.zeros(count, a.dtype) if kind == "op" else np.zeros(32, np.uint8)
+    (finding,) = kernels.launch(f"short_{name}", a, b, d)["findings"]
+    assert finding["kind"] == "ub_out_of_range"
+    record_planted(f"operator {list(OPERATORS if kind == 'op' else COMPARISONS)[index]}", finding)
 
 
 @pytest.mark.parametrize("bits", WIDE_BITS)
