@@ -156,6 +156,12 @@ PLANTED = [
             "conversion 2 of the format is p, but the call has 1 arguments"),
     Planted("written_count", "int64_t index = 0;", 'int64_t index = 0; printf("%n", &index);', "print_format",
             "is n, expected one of d i u"),
+    *(
+        Planted(f"{name}_by_zero", "int64_t index = 0;",
+                f"int64_t index = 0; volatile uint32_t zero = 0; out.SetValue(0, {name}(4, zero));",
+                "division_by_zero", "")
+        for name in ("DivCeil", "AlignUp")
+    ),
     Planted("allocator_overflow", "(60);", "(50000);", "ub_budget", "bytes [256, 200256) of the unified buffer"),
     Planted("address_of_17", "same(TPosition::VECCALC, 256", "same(TPosition::VECCALC, 17", "ub_misaligned",
             "address 17 "),

@@ -353,7 +353,7 @@ template <typename T, typename U, typename S>
 OPFORGE_API void MmadImpl(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter,
                           const MmadParams& mmadParams)
 {
-    twin::MultiplyWithoutBias(dst, fm, filter, mmadParams, {"Mmad", twin::Here()});
+    twin::MultiplyWithoutBias(dst, fm, filter, mmadParams, {"MmadImpl", twin::Here()});
 }
 
 template <int gate = 0>
