@@ -30,6 +30,8 @@ from .sources import load_source, path_of
 _ONNX, _GE_IR = 5, 1
 # A dim in `--input_shape`.
 _SIZE = re.compile(r"-1|[0-9]+(~(-1|[0-9]+))?", re.ASCII)
+# The name of a chip. atc knows chips for which opforge has no figures, such as Ascend310P3.
+_CHIP = re.compile(r"Ascend[0-9]+[A-Z0-9_]\w*(-[0-9]+)?", re.ASCII)
 # Maximum findings, and characters of each, on a terminal.
 _LINES, _LINE_LENGTH = 1000, 1000
 STDERR = 2
@@ -96,7 +98,8 @@ def atc_command(model: Path, converted: Path, convert_options: ConvertOptions, o
     Raises:
         UserError: The model or an option is wrong, or a dim is unknown.
     """
-    soc_properties(options.soc, "--soc")
+    if not _CHIP.fullmatch(options.soc):
+        soc_properties(options.soc, "--soc")
     given = load_source(model)
     input_shape = _given_shapes(given.model, options.input_shape) if options.input_shape else _shapes(given.model)
     if options.json is not None:

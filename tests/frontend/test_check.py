@@ -284,7 +284,15 @@ def test_check_prints_a_line_per_finding_and_exits_1(tmp_path):
     assert opforge("check", tmp_path / "good.onnx").exit_code == 0
 
 
-@pytest.mark.parametrize(("option", "soc"), [("--soc", "ascend910b"), ("--soc_version", "foo")])
+@pytest.mark.parametrize("soc", ["Ascend910B4-1", "Ascend310P3", "Ascend910ProB"])
+def test_atc_accepts_chips_without_figures(soc, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    onnx.save(parse(f"{HEAD} {{y = Relu (x)}}"), tmp_path / "m.onnx")
+    result = opforge("atc", tmp_path / "m.onnx", "-o", tmp_path / "out", "--soc", soc)
+    assert f"--soc_version={soc}" in result.output
+
+
+@pytest.mark.parametrize(("option", "soc"), [("--soc", "ascend910b"), ("--soc_version", "foo"), ("--soc", "Ascend")])
 def test_atc_lists_the_chips(option, soc, tmp_path):
     onnx.save(parse(f"{HEAD} {{y = Relu (x)}}"), tmp_path / "m.onnx")
     result = opforge("atc", tmp_path / "m.onnx", "-o", tmp_path / "out", option, soc)
