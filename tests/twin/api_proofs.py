@@ -47,7 +47,7 @@ PROOFS: dict[str, Proof] = {
         "Crd2Idx MakeCoord MakeLayout MakeShape MakeStride MakeTile MakeTensorTrait", SCALARS, ALL_VALID, CONSTANTS
     ),
     **_each("GetVecLen GetDataBlockSizeInBytes GetUBSizeInBytes SupportType", SCALARS, NO_OPERAND, CONSTANTS),
-    **_each("Columns SplitCoordinate SumCoordinates ToMatmulConfig", HELPER, HELPER, HELPER),
+    **_each("Columns SplitCoordinate SumCoordinates", HELPER, HELPER, HELPER),
     "GetShapeSize": (SCALARS, ALL_VALID, SCALAR),
     # the core
     **_each(
@@ -176,7 +176,12 @@ PROOFS: dict[str, Proof] = {
     ),
     "LoadDataWithSparse": ("sparse:test_products_with_a_sparse_factor", "sparse:wrong_memory", "cube_times:whole"),
     "MmadWithSparse": ("sparse:test_products_with_a_sparse_factor", "sparse:odd_k", "cube_times:whole"),
-    "GetMatmulApiTiling": ("matmul:test_constant_tiling", ALL_VALID, CONSTANTS),
+    "ToMatmulConfig": ("matmul:test_constant_tiling", ALL_VALID, CONSTANTS),
+    "GetMatmulApiTiling": (
+        "matmul:test_constant_tiling",
+        "matmul:test_constant_blocks_that_do_not_fit",
+        CONSTANTS,
+    ),
     # the host
     "GetSortMaxMinTmpSize": (
         "high_tiling:test_sort_needs_a_pair_for_each_element",

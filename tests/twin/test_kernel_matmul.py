@@ -431,6 +431,7 @@ extern "C" __global__ __aicore__ void constant(GM_ADDR a, GM_ADDR b, GM_ADDR, GM
     using Factor = MatmulType<TPosition::GM, CubeFormat::ND, half>;
     using Sum = MatmulType<TPosition::GM, CubeFormat::ND, float>;
     static constexpr MatmulApiStaticTiling fixed = kStatic<Factor, Factor, Sum, Sum>;
+    static_assert(ToMatmulConfig(fixed).singleCoreM == 64 && ToMatmulConfig(kConfig).basicN == 64);
     TPipe pipe;
     MatmulImpl<Factor, Factor, Sum, Sum, fixed> mm;
     REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, (TCubeTiling*)nullptr);
@@ -513,9 +514,14 @@ extern "C" __global__ __aicore__ void batches(GM_ADDR a, GM_ADDR b, GM_ADDR bias
 """
 
 
+CONSTANT = FORMS[FORMS.index("constexpr MatmulShapeParams") :].partition("\n}\n")[0] + "\n}\n"
+LARGE = re.sub(r"\bk(Shape|Config|Static)\b", r"kLarge\1", CONSTANT).replace("void constant", "void constant_large")
+LARGE = LARGE.replace("128, 32, 64, 64", "512, 64, 64, 1024")
+
+
 @pytest.fixture(scope="module")
 def forms(compile_kernels):
-    return compile_kernels("#define CUBE_KERNEL\n" + HEADER + FORMS)
+    return compile_kernels("#define CUBE_KERNEL\n" + HEADER + FORMS + LARGE)
 
 
 def fractals_of(matrix: Any, c0: int = 16) -> Any:
@@ -569,6 +575,13 @@ def test_constant_tiling(forms):
     arrays = matrices(50, 60, 100, "half", "float")
     forms.run("constant", *arrays, tiling=b"", task_type="AIC_ONLY")
     assert_product(arrays)
+
+
+def test_constant_blocks_that_do_not_fit(forms, record_planted):
+    arrays = matrices(50, 60, 512, "half", "float")
+    (finding,) = forms.launch("constant_large", *arrays, tiling=b"", task_type="AIC_ONLY")["findings"]
+    assert (finding["kind"], "L0A has 65536" in finding["message"]) == ("matmul_tiling", True)
+    record_planted("GetMatmulApiTiling with large blocks", finding)
 
 
 def test_callbacks(forms):
