@@ -126,10 +126,14 @@ def tune_command(
     best = _best(search, spec, replace(job, expected=first.results), first)
     _print_result(op_type, first, best)
     if json_out is not None:
-        facts = {"schema": SCHEMA, "operator": op_type, "soc": soc, "other_socs": chips}
-        facts |= {"error_range": list(error_range()), "before": _facts(first), "best": _facts(best)}
-        write_files([json_file(json_out, facts | {"settings": list(map(_facts, search.tried.values()))}, "report")])
+        _write(json_out, job, first, best, list(search.tried.values()))
     return 0
+
+
+def _write(path: Path, job: Job, first: Row, best: Row, tried: Sequence[Row]) -> None:
+    facts = {"schema": SCHEMA, "operator": job.op_type, "soc": job.soc, "other_socs": job.other_socs}
+    facts |= {"error_range": list(error_range()), "before": _facts(first), "best": _facts(best)}
+    write_files([json_file(path, facts | {"settings": list(map(_facts, tried))}, "report")])
 
 
 def _best(search: _Search, spec: OpSpec, job: Job, first: Row) -> Row:
