@@ -375,7 +375,7 @@ def test_the_error_range_is_that_of_the_committed_errors():
     shortest, longest = errors["calibrated"]["us"]
     soc = errors["calibrated"]["socs"][0]
     assert outside_range((shortest + longest) / 2, soc) == []
-    assert len(outside_range(longest * 2, "Ascend310P", is_mixed=True)) == 3
+    assert len(outside_range(longest * 2, "Ascend310P", is_mixed=True, is_unaligned=True)) == 4
 
 
 def test_errors_of_the_range_come_from_fits_without_the_point(monkeypatch):

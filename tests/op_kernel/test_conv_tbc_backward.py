@@ -367,6 +367,13 @@ def test_every_cube_core_of_a_product_is_used():
     assert agree(*problem(2, 2, (8, 8))).report.blocks == 1
 
 
+@pytest.mark.parametrize(("channels", "is_noted"), [((128, 96), False), ((97, 97), True)])
+def test_estimates_with_unaligned_rows_have_a_note(channels, is_noted):
+    inputs, attrs = problem(64, 8, channels)
+    reasons = run(SPEC.op_type, inputs, attrs, strict=False).report.outside_range
+    assert any("rows that are not multiples of 32 bytes" in reason for reason in reasons) == is_noted
+
+
 def test_traffic_is_little_more_than_one_pass():
     report = agree(*problem(64, 32, (256, 192), 3, 1), strict=False).report
     assert report.first_touch_bytes <= 2 * report.minimal_bytes

@@ -117,13 +117,14 @@ def outside_texts(reasons: Iterable[str], name: str = "") -> Iterator[str]:
         yield f"{name}{': ' if name else ''}outside of the calibrated range: {reason}"
 
 
-def outside_range(us: float, soc: str, *, is_mixed: bool = False) -> list[str]:
+def outside_range(us: float, soc: str, *, is_mixed: bool = False, is_unaligned: bool = False) -> list[str]:
     """Return the reasons why no published time is comparable with a kernel.
 
     Args:
         us: The estimate.
         soc: The SoC.
         is_mixed: Whether cube and vector cores run together.
+        is_unaligned: Whether the factors of matrix products have rows that are not multiples of 32 bytes.
     """
     known = npu_model()["errors"]["calibrated"]
     reasons = []
@@ -134,6 +135,8 @@ def outside_range(us: float, soc: str, *, is_mixed: bool = False) -> list[str]:
         reasons.append(f"{us:.4g} us, published times are {low:.4g} to {high:.4g} us")
     if is_mixed:
         reasons.append("no published times of kernels that use cube and vector cores")
+    if is_unaligned:
+        reasons.append("few published times of matrix products with rows that are not multiples of 32 bytes")
     return reasons
 
 

@@ -163,5 +163,12 @@ def _total(reports: Sequence[Mapping[str, Any]], soc: str) -> Report:
         launch_us=sum((report["launch_us"] for report in reports), 0.0),
         bound_us=sum((report["bound_us"] for report in reports), 0.0),
         traffic_balance=max((report["traffic_balance"] for report in reports), default=0.0),
-        outside_range=tuple(outside_range(estimate_us, soc, is_mixed=any(len(names) > 1 for names in kinds))),
+        outside_range=tuple(
+            outside_range(
+                estimate_us,
+                soc,
+                is_mixed=any(len(names) > 1 for names in kinds),
+                is_unaligned=any(report["unaligned_factors"] for report in reports),
+            )
+        ),
     )

@@ -152,10 +152,11 @@ struct LaunchReport {
     uint64_t gmBytesWritten = 0;
     uint64_t firstTouchBytes = 0;  ///< 128-byte sectors that DMA moved to or from GM instead of L2, in bytes
     uint64_t dmaCount = 0;
-    uint64_t macs = 0;            ///< multiply-accumulate operations on cube units, without fractal padding
-    double balance = 0.0;         ///< time of the busiest core / mean time of all cores of its type on the SoC
-    double trafficBalance = 0.0;  ///< the same ratio for DMA bytes
-    double estimateUs = 0.0;      ///< includes the launch overhead
+    uint64_t macs = 0;              ///< multiply-accumulate operations on cube units, without fractal padding
+    bool unalignedFactors = false;  ///< whether the factors have rows that are not multiples of 32 bytes
+    double balance = 0.0;           ///< time of the busiest core / mean time of all cores of its type on the SoC
+    double trafficBalance = 0.0;    ///< the same ratio for DMA bytes
+    double estimateUs = 0.0;        ///< includes the launch overhead
     double launchUs = 0.0;
     /// Lower bound of the problem: the longer of two times. First: all inputs and outputs once at the bandwidth of
     /// global memory. Second: its products at the peak rate of all cube cores.

@@ -121,6 +121,7 @@ void Scheduler::Run(LaunchReport& report)
     report.gmBytesWritten = totals_.bytesWritten;
     report.dmaCount = totals_.dmaCount;
     report.macs = totals_.macs;
+    report.unalignedFactors = totals_.HasUnalignedFactors();
     const uint64_t moved = totals_.bytesRead + totals_.bytesWritten;
     if (moved != 0) {
         const auto busiest = static_cast<double>(*std::max_element(coreBytes_.begin(), coreBytes_.end()));

@@ -13,6 +13,16 @@ void Totals::operator+=(const Totals& more)
     dmaCount += more.dmaCount;
     macs += more.macs;
     cubeCycles += more.cubeCycles;
+    if (more.macs != 0) {
+        factorRead += more.bytesRead;
+        unalignedFactorRead += more.unalignedRead;
+    }
+}
+
+bool Totals::HasUnalignedFactors() const
+{
+    constexpr uint64_t kTenth = 10;  // the last rows of a product do not count
+    return unalignedFactorRead * kTenth > factorRead;
 }
 
 namespace {
@@ -56,6 +66,9 @@ void Accounting::CountRow(const GlobalView& view, uint64_t address, uint64_t byt
     Region* region = launch_.memory.Find(view.address);
     (isWritten ? sums_.bytesWritten : sums_.bytesRead) += bytes;
     const uint64_t offset = address - region->base;
+    if (!isWritten && (offset % kBlockBytes != 0 || bytes % kBlockBytes != 0)) {
+        sums_.unalignedRead += bytes;
+    }
     const uint64_t begin = dma_.rows == 1 && offset == dma_.offset + dma_.rowBytes ? RoundUp(offset, sector) : offset;
     const uint64_t sectors =
         CeilDiv(offset + bytes, sector) - std::min(begin / sector, CeilDiv(offset + bytes, sector));

@@ -16,10 +16,15 @@ struct Totals {
     uint64_t bytesRead = 0;
     uint64_t bytesWritten = 0;
     uint64_t dmaCount = 0;
-    uint64_t macs = 0;        ///< products of the cube unit, without padding
-    double cubeCycles = 0.0;  ///< their cycles at the peak rate of the unit
+    uint64_t macs = 0;           ///< products of the cube unit, without padding
+    double cubeCycles = 0.0;     ///< their cycles at the peak rate of the unit
+    uint64_t unalignedRead = 0;  ///< read bytes of rows that do not start and end at a multiple of 32 bytes
+    uint64_t factorRead = 0;     ///< read bytes of blocks with products, and those of such rows
+    uint64_t unalignedFactorRead = 0;
 
     void operator+=(const Totals& more);
+    /// Whether the factors of the products have rows that are not multiples of 32 bytes.
+    bool HasUnalignedFactors() const;
 };
 
 class Accounting {
