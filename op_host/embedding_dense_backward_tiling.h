@@ -133,8 +133,8 @@ inline constexpr int64_t kMaxLoadRows = 16;
 inline constexpr int64_t kTableStoreBuffers = 2;
 inline constexpr int64_t kTableStoreBytes = 1024;
 inline constexpr int64_t kScanWords = 11776;
-inline constexpr int64_t kBatchBytes = 16384;
-inline constexpr int64_t kMaxBatchRows = 128;
+inline constexpr int64_t kBatchBytes = 14336;
+inline constexpr int64_t kMaxBatchRows = 32;
 inline constexpr int64_t kMaxTableRows = 512;
 inline constexpr int64_t kMaxTableParts = 128;
 inline constexpr int64_t kSecondSums = 8;
@@ -201,19 +201,22 @@ constexpr Table TableOf(const EmbeddingDenseBackwardProblem& problem, const Plat
     table.loadRows = RoundDown(std::min(kMaxLoadRows, kRowBufferBytes / rowBytes), 2);
     const int64_t otherBytes = listBytes + kTableStoreBuffers * kTableStoreBytes + kSamples * indexWords * kFloatBytes;
     // The buffers of the search and of the sums share memory. Vector instructions add half and float rows to floats.
-    const int64_t searchBytes =
-        kTableLoadBuffers * kChunkBytes + kScanWords * kFloatBytes + (table.batchRows + 1) * sumBytes;
+    const int64_t scanBytes = kScanWords * kFloatBytes + (table.batchRows + 1) * sumBytes + kChunkBytes;
+    const int64_t searchBytes = scanBytes + (kTableLoadBuffers - 1) * kChunkBytes;
     const int64_t widened = problem.gradDtype == DataType::kBfloat16 ? table.loadRows : 0;
     // The output buffers have one row more than the table if its number of rows is odd.
     const int64_t rowBuffers = kRowBuffers * table.loadRows * rowBytes + (widened + kSecondSums) * sumBytes + rowBytes;
-    const int64_t left = (platform.ubBytes - otherBytes - rowBuffers) / (sumBytes + rowBytes);
-    const int64_t most = std::min({left, kMaxTableRows, ownedRows});
+    const int64_t ubBytes = platform.ubBytes - otherBytes;
+    // The second search loads its first indices while the output buffers are stored.
+    const int64_t outputs = (ubBytes - scanBytes) / rowBytes - 1;
+    const int64_t most = std::min({(ubBytes - rowBuffers) / (sumBytes + rowBytes), outputs, kMaxTableRows, ownedRows});
     if (most < kMaxFrequent) {
         return Table();
     }
     const int64_t parts = CeilDiv(ownedRows, most);
     table.rows = std::max(CeilDiv(ownedRows, parts), kMaxFrequent);
-    table.tableBytes = std::max(searchBytes, rowBuffers + table.rows * (sumBytes + rowBytes));
+    table.tableBytes = std::max(
+        {searchBytes, rowBuffers + table.rows * (sumBytes + rowBytes), scanBytes + (table.rows + 1) * rowBytes});
     table.ubBytes = otherBytes + table.tableBytes;
     table.workspaceBytes = cores * (kRecordWords + (2 * kMaxFrequent + 1) * problem.E) * kFloatBytes;
     if (table.ubBytes > platform.ubBytes || parts > kMaxTableParts) {

@@ -86,23 +86,22 @@ public:
         if (loadedBatches_ == 0) {
             LoadFirstRows();
         }
-        AddParts(tiling_.rows);
+        AddParts(tiling_.rows + tiling_.tableRows);
         rows_.Close();
-        outputs_.Close();
         ReadRecords();
-        if (!doListsFit_) {
-            AscendC::SyncAll();  // the sort writes the same rows
-            return false;
-        }
-        if (sharedRows_ > 0) {
-            kernel::Order<AscendC::HardEvent::MTE3_MTE2>();
+        if (doListsFit_ && sharedRows_ > 0) {
+            kernel::Order<AscendC::HardEvent::V_MTE2>();
             OpenSearch();
             SumShared();
             AscendC::SyncAll();
             MergeShared();
             loads_.Close();
         }
-        return true;
+        outputs_.Close();
+        if (!doListsFit_) {
+            AscendC::SyncAll();  // the sort writes the same rows
+        }
+        return doListsFit_;
     }
 
     /// Returns the place for words of indices at the end of the list.
@@ -179,6 +178,7 @@ private:
     static constexpr int64_t kMaxFrequent = 8;     // frequent rows of a range
     static constexpr uint32_t kFrequentFields = 3;
     static constexpr int64_t kPositionsPerRow = 128;  // positions that are scanned in the time of a row
+    static constexpr int64_t kStartRows = 100;        // rows of grad that are added in the time to start a sum
     static constexpr int64_t kMostEvenRows = 3;       // a core with more times the indices of others is too slow
     // Rows of grad that a core without frequent rows adds before the first barrier: a part of the mean of all cores.
     static constexpr int64_t kEarlyShare = 2;
@@ -214,11 +214,11 @@ private:
     /// Gives the memory of buffer_ to the search, and to the sums of shared rows.
     __aicore__ inline void OpenSearch()
     {
-        const AscendC::LocalTensor<uint8_t> memory = buffer_.template Get<uint8_t>();
-        loads_.Open(memory, static_cast<uint32_t>(Scan::kChunkBytes));
-        scratch_ = memory[static_cast<uint32_t>(kLoadBuffers * Scan::kChunkBytes)].template ReinterpretCast<int32_t>();
+        scratch_ = buffer_.template Get<int32_t>();
         work_ = scratch_[static_cast<uint32_t>(Scan::kBufferWords)].template ReinterpretCast<float>();
         table_ = work_[static_cast<uint32_t>(tiling_.batchRows * tiling_.columns)];
+        loads_.Open(table_[static_cast<uint32_t>(tiling_.columns)].template ReinterpretCast<uint8_t>(),
+                    static_cast<uint32_t>(Scan::kChunkBytes));
     }
 
     /// Gives the memory of buffer_ to the sums of the rows of this core.
@@ -230,9 +230,8 @@ private:
         rows_.Open(memory, bytes);
         work_ = memory[static_cast<uint32_t>(kRowBuffers) * bytes].template ReinterpretCast<float>();
         table_ = work_[kAddsToFloats<T> ? 0 : batch];
-        const int64_t sums = (tiling_.tableRows + kSecondSums) * tiling_.columns;
-        outputs_.Open(table_[static_cast<uint32_t>(sums)].template ReinterpretCast<uint8_t>(),
-                      static_cast<uint32_t>(OutputRows() * tiling_.columns * kElementBytes));
+        const uint32_t output = static_cast<uint32_t>(OutputRows() * tiling_.columns * kElementBytes);
+        outputs_.Open(memory[static_cast<uint32_t>(tiling_.tableBytes) - kStoreBuffers * output], output);
     }
 
     /// Layout: [records][sums of the parts of the shared rows].
@@ -338,8 +337,14 @@ private:
                 frequentRows_ = known;
             }
         }
+        const int64_t before = count_;
         RemoveShared();
         lastCount_ = count_;
+        // The number of removed words is more exact than the sample.
+        const int64_t removed = (before - count_) * tiling_.rows / scan_->Scanned();
+        for (int64_t index = known; index < frequentRows_ && frequent_[index].begin == 0; ++index) {
+            frequent_[index].rows = static_cast<int32_t>(frequent_[index].rows * removed / frequent);
+        }
     }
 
     /// Removes the words of rows that are shared from the first position on from the list.
@@ -471,6 +476,8 @@ private:
         }
         if (isPartOpen_) {
             left -= nextWord_ - partEnds_[nextPart_].begin;
+        } else {
+            left += kStartRows;
         }
         record.SetValue(kCount, static_cast<int32_t>(isFull_ ? -1 : left));
         if (frequentRows_ > 0) {
@@ -478,7 +485,7 @@ private:
             for (uint32_t index = 0; index < frequentRows_; ++index) {
                 const Frequent& frequent = frequent_[index];
                 const int64_t positions = tiling_.rows - frequent.begin;
-                const int64_t cost = frequent.rows * positions / tiling_.rows + positions / kPositionsPerRow;
+                const int64_t cost = frequent.rows * positions / tiling_.rows + positions / kPositionsPerRow + 1;
                 record.SetValue(kFirst + kFrequentFields * index, frequent.row);
                 record.SetValue(kFirst + kFrequentFields * index + 1, static_cast<int32_t>(cost));
                 record.SetValue(kFirst + kFrequentFields * index + 2, frequent.begin);
@@ -513,7 +520,7 @@ private:
                 const int64_t row = RowsOf(block).begin + records.GetValue(field);
                 shared_[sharedRows_] = {static_cast<int32_t>(row), records.GetValue(field + 1),
                                         records.GetValue(field + 2)};
-                total += shared_[sharedRows_].rows;
+                total += shared_[sharedRows_].rows + kStartRows;
                 ++sharedRows_;
             }
         }
@@ -523,6 +530,14 @@ private:
 
     /// Returns the shared indices that a core can sum until all cores have the same number.
     __aicore__ inline int64_t CapacityOf(int64_t block) const { return kernel::Larger(level_ - ownCounts_[block], 0); }
+
+    /// Returns the part of a shared row in the sequence of all of them, after the part of the last one. A core with
+    /// parts of two rows starts twice.
+    __aicore__ inline kernel::Span PartAfter(const kernel::Span& last, int64_t index) const
+    {
+        const int64_t begin = last.end + (index > 0 ? kStartRows : 0);
+        return {begin, begin + shared_[index].rows};
+    }
 
     /// Splits the list by the ranges of rows whose sums fit into UB.
     __aicore__ inline void SplitList()
@@ -570,12 +585,13 @@ private:
         return {first, kernel::Smaller(first + tiling_.tableRows, kernel::Size(owned_))};
     }
 
-    /// Sums at most `most` rows of grad of the next parts, and writes the complete parts.
+    /// Sums at most `most` rows of grad of the next parts, and writes the complete parts. A part is not written if its
+    /// store takes longer than the remaining sums.
     __aicore__ inline void AddParts(int64_t most)
     {
         while (nextPart_ < partCount_) {
             most -= AddPart(most);
-            if (nextWord_ < partEnds_[nextPart_].end) {
+            if (nextWord_ < partEnds_[nextPart_].end || most < tiling_.tableRows / 3) {
                 return;
             }
             StorePart();
@@ -826,7 +842,7 @@ private:
         kernel::Span part{0, 0};
         for (int64_t index = 0; index < sharedRows_; ++index) {
             const Frequent& shared = shared_[index];
-            part = {part.end, part.end + shared.rows};
+            part = PartAfter(part, index);
             const kernel::Span both = kernel::Overlap(mine, part);
             if (kernel::Size(both) > 0) {
                 // The positions of the indices are assumed to be evenly distributed.
@@ -836,6 +852,7 @@ private:
                 Clear(1);
                 count_ = 0;
                 scan.Start(positions, loads_);
+                kernel::Order<AscendC::HardEvent::MTE3_MTE2>();  // outputs_ is in the memory of the second load
                 scan.Run({shared.row, shared.row + 1}, positions, loads_, *this);
                 SumList();
                 StorePartial(PartialOf(index, block_), 0);
@@ -894,7 +911,7 @@ private:
     {
         kernel::Span part{0, 0};
         for (int64_t index = 0; index < sharedRows_; ++index) {
-            part = {part.end, part.end + shared_[index].rows};
+            part = PartAfter(part, index);
             if (index % blocks_ == block_) {
                 MergeRow(index, part);
             }

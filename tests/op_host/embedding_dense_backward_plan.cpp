@@ -156,7 +156,9 @@ void CheckTable(const Drawn& drawn, const EmbeddingDenseBackwardTilingData& data
     const int64_t widened = isWidened ? data.loadRows : 0;
     const int64_t outputs = 2 * opforge::CeilDiv(int64_t{data.tableRows}, int64_t{2}) * rowBytes;
     const int64_t sums = 4 * data.loadRows * rowBytes + (widened + data.tableRows + 8) * sumBytes + outputs;
-    Expect(data.tableBytes >= 2 * chunkBytes + scanBytes + (data.batchRows + 1) * sumBytes, "the search fits", drawn);
+    const int64_t search = scanBytes + (data.batchRows + 1) * sumBytes;
+    Expect(data.tableBytes >= 2 * chunkBytes + search, "the search fits", drawn);
+    Expect(data.tableBytes >= chunkBytes + search + outputs, "the outputs are after the first load of a search", drawn);
     Expect(data.tableBytes >= sums, "the rows, the sums and the outputs fit", drawn);
     const int64_t samples = 64 * SizeOf(drawn.problem.indicesDtype);
     const int64_t ubBytes = lists + 2 * int64_t{data.tableStoreBytes} + samples + data.tableBytes;

@@ -152,6 +152,11 @@ def test_narrow_rows_that_are_equally_frequent_need_few_barriers():
     assert report.traffic_balance <= 1.3
 
 
+@pytest.mark.parametrize("spread", ["zipf", "one_of_two"])
+def test_narrow_rows_with_a_long_search_for_frequent_rows(spread):
+    agree(values((60000, 64), np.float16), TABLE_SPREADS[spread](60000, 32000).astype(np.int32), 32000)
+
+
 @pytest.mark.parametrize("spread", ["uniform", "zipf", "one_of_two"])
 def test_narrow_rows_are_read_once(spread):
     report = agree(values((12000, 64), np.float16), TABLE_SPREADS[spread](12000, 5000), 5000).report
