@@ -8,6 +8,18 @@ from typing import Any
 from opforge.codegen.data.products import SOCS
 from opforge.twin.compiler.npu_model import npu_model
 
+# After the last load: a copy to L0, an Mmad and its store; the flag to the vector cores; after the barrier, a load, a
+# vector instruction and its store. Five flags connect pipes of a core.
+_CHAIN = {
+    "l1_load_issue_cycles": 1,
+    "mmad_issue_cycles": 1,
+    "dma_issue_cycles": 3,
+    "cross_core_flag_cycles": 1,
+    "vector_issue_cycles": 1,
+    "vector_drain_cycles": 1,
+    "flag_cycles": 5,
+}
+
 
 @dataclass(frozen=True)
 class Floor:
@@ -18,7 +30,8 @@ class Floor:
         loads: Loads that depend on each other: the latency of reads on a core.
         stores: Stores that depend on each other: the latency of writes on a core.
         barriers: Barriers of all cores, if cores merge sums of other cores.
-        summed_bytes: Bytes of the terms of these sums, if other work overlaps with the barriers and the merge.
+        summed_bytes: Bytes of the terms of these sums, if the cube computes them, and if other work overlaps with the
+            barriers and the merge.
         macs: Multiplications with the channels padded to whole blocks of the cube unit.
         rate: Dtype of these multiplications in `cube_macs_per_cycle`.
     """
@@ -44,8 +57,9 @@ class Floor:
         work_us = max(bound_us, (latency + max(issue, cube)) / chip.mhz)
         if self.summed_bytes == 0:
             return work_us + barriers_us
-        # The partial sums are stored and loaded again.
-        sums_us = self.summed_bytes / _constant("gm_bandwidth_bytes_per_s") * 1e6 + 2 * latency / chip.mhz
+        # The partial sums are stored and loaded again. The chain begins after the last load of a term.
+        chain = 2 * latency + sum(count * _constant(name) for name, count in _CHAIN.items())
+        sums_us = self.summed_bytes / _constant("gm_bandwidth_bytes_per_s") * 1e6 + chain / chip.mhz
         return max(work_us, sums_us + barriers_us)
 
 

@@ -56,6 +56,16 @@ def test_figures_worse_by_more_than_five_percent_are_found(operators, figure, fa
     assert [figure in line for line in found] == [True] * is_found
 
 
+def test_floor_of_a_sum_over_all_cores(operators):
+    (case,) = (case for case in operators.cases_of("conv_tbc_backward") if "[512,32,80,1,3]" in case.name)
+    latencies = 2 * (176 + 209 + 2 * 38.4)
+    flags = 300 + 5 * 31.5
+    instructions = 22 + 9.95 + 3 * 22 + 9 + 14  # MTE1, M, three DMAs, V with its drain
+    cycles = latencies + flags + instructions + 2000  # the barrier
+    loads_us = 32 * 512 * (80 + 1) * 2 / 1.42e6
+    assert case.floor.us(loads_us) == pytest.approx(loads_us + cycles / 1850)
+
+
 def test_a_case_without_baseline_is_found(operators):
     row = {"operator": "Op", "case": "[4]", "dtype": "fp16"}
     assert ["--update" in line for line in operators.regressions([row], {})] == [True]
