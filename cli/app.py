@@ -33,6 +33,8 @@ def _option_record(option: Any, ctx: Any) -> tuple[str, str] | None:
     return record
 
 
+# In the message about a value of the wrong type, instead of the name of the Python type.
+_TYPE_NAMES = {"int": "whole number", "int range": "whole number", "float range": "number"}
 # At the end of the help texts of the commands that use operators.
 _PROJECT = (
     "Operators: those of the project in the current folder or its nearest parent folder. Outside of a project: the five"
@@ -50,11 +52,13 @@ class _Commands(TyperGroup):
         """Return the command.
 
         The help shows an argument as `MODEL`, without braces and Python type. It shows no old names of options.
+        Messages name no Python types.
         """
         command = super().get_command(ctx, cmd_name)
         if command and cmd_name in _USE_OPERATORS:
             command.epilog = _PROJECT
         for parameter in command.params if command else ():
+            parameter.type.name = _TYPE_NAMES.get(parameter.type.name, parameter.type.name)
             if parameter.param_type_name == "argument":
                 parameter.__dict__ |= {
                     "get_usage_pieces": partial(_usage, parameter),

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from opforge.frontend.io.load import SourceModel
 
 app = typer.Typer()
-_MODEL = "ONNX model, an exported program of PyTorch (.pt2), or a graph of GE (.air, .pbtxt, .txt)."
+_GRAPH = "a graph of GE, CANN's graph engine (.air, .pbtxt, .txt)"
+_MODEL = f"ONNX model, an exported program of PyTorch (.pt2), or {_GRAPH}."
 
 
 def _torch_programs(command: str) -> ModuleType:
@@ -68,8 +69,7 @@ def convert(
         Path,
         file_argument(
             "MODEL",
-            "ONNX model of opset 8 to 23, an exported program of PyTorch (.pt2), or a graph of GE (.air, .pbtxt,"
-            " .txt).",
+            f"ONNX model of opset 8 to 23, an exported program of PyTorch (.pt2), or {_GRAPH}.",
         ),
     ],
     out: Annotated[
@@ -148,7 +148,7 @@ def check(
     model: Annotated[Path, file_argument("MODEL", _MODEL)],
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Predict ATC's errors for a model.
+    """Predict errors of ATC, CANN's model compiler.
 
     The command prints one error or warning per line. It exits with 1 if there is an error.
     """
@@ -164,7 +164,7 @@ def check(
 
 @app.command(cls=ReadsModel)
 def atc(
-    model: Annotated[Path, file_argument("MODEL", "ONNX model, or a graph of GE (.air, .pbtxt, .txt).")],
+    model: Annotated[Path, file_argument("MODEL", f"ONNX model, or {_GRAPH}.")],
     out: Annotated[
         Path | None,
         path_option(

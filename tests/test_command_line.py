@@ -202,6 +202,19 @@ def test_help_has_a_short_option():
         assert "-h, --help" in short.output, command
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("build -j x", "Invalid value for '-j' / '--jobs': 'x' is not a valid whole number."),
+        ("convert m.onnx -o y.onnx --opset 1.5", "Invalid value for '--opset': '1.5' is not a valid whole number."),
+        ("coverage . --timeout x", "Invalid value for '--timeout': 'x' is not a valid number."),
+    ],
+)
+def test_messages_name_no_python_types(words, message):
+    result = CliRunner().invoke(app, words.split())
+    assert (result.exit_code, message in result.output) == (2, True), result.output
+
+
 def test_help_has_whole_summaries(tmp_path):
     commands = opforge("--help", cwd=tmp_path).stdout.partition("Commands:")[2]
     assert "convert" in commands
