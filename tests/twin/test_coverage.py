@@ -25,12 +25,14 @@ from coverage_clone import (
     example,
     operator,
 )
+from typer.testing import CliRunner
 
+from opforge.cli.app import app
 from opforge.twin.coverage.cmake_text import read_programs, read_steps
 from opforge.twin.coverage.compiler_text import first_error
 from opforge.twin.coverage.discover import find_sources
 from opforge.twin.coverage.op_sources import read_definition, tiling_header
-from opforge.twin.coverage.report import status_of
+from opforge.twin.coverage.report import print_totals, status_of
 from opforge.twin.coverage.walk import MOST_DEPTH, list_files
 from opforge.twin.coverage.worker import Row
 from opforge.twin.program.messages import missing_names
@@ -228,10 +230,18 @@ def test_wrong_options_are_one_message(tmp_path, options, word):
     assert "Traceback" not in text
 
 
-def test_a_folder_without_sources_is_reported(tmp_path):
-    (tmp_path / "empty").mkdir()
-    _, printed = coverage(tmp_path / "empty", tmp_path, code=0)
-    assert printed == "no source was compiled; name the folder of a clone with Ascend C sources, or change --only\n"
+@pytest.mark.parametrize(("only", "place"), [([], ""), (["--only", "op/"], ", --only 'op/'")])
+def test_a_folder_without_sources_is_one_message(tmp_path, only, place):
+    result = CliRunner().invoke(app, ["coverage", str(tmp_path), "--state", str(tmp_path / "state.jsonl"), *only])
+    assert str(result.exception) == (
+        f"{tmp_path}{place}: got no source, expected a clone with .asc files or op_kernel/*.cpp;"
+        " correct the folder or --only"
+    )
+
+
+def test_excluded_sources_alone_are_reported(capsys):
+    print_totals([], [], {})
+    assert capsys.readouterr().out.startswith("no source was compiled; name the folder of a clone")
 
 
 def test_a_missing_folder_is_one_message(tmp_path):

@@ -9,6 +9,7 @@ from typing import Any
 from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, require_writable, write_files
+from opforge.codegen.printing import path_text, shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import build_runtime
 from opforge.twin.compiler.npu_model import require_level
@@ -18,7 +19,7 @@ from .api_names import Names, count_names
 from .discover import ARCH, Source, find_sources
 from .execute import keys_of, run_one
 from .report import as_json, page_of, print_row, print_totals
-from .walk import list_files
+from .walk import Tree, list_files
 from .worker import Row
 
 
@@ -56,21 +57,16 @@ def coverage_command(
         if path is not None:
             require_writable(path, () if state is None else (state,), what)
     require_executor(executor)
+    found = _find(folders, only)
     kept = State(state, Project(BUILTIN_ROOT).build_dir / "twin" / "coverage" / "state.jsonl", Row)
     build_runtime()
     version = twin_version()
     pending: list[tuple[str, Source]] = []
     excluded: list[Source] = []
     names: dict[str, Names] = {}
-    for folder in folders:
-        tree = list_files(folder)
-        found = find_sources(tree)
-        label = tree.root.name if tree.root.name not in names else str(tree.root)
-        for source in found:
-            source.path = f"{label}/{source.path}"
-        found = [source for source in found if only is None or only in source.path]
-        excluded += [source for source in found if source.is_other]
-        tried = [source for source in found if not source.is_other]
+    for label, (tree, sources) in found.items():
+        excluded += [source for source in sources if source.is_other]
+        tried = [source for source in sources if not source.is_other]
         names[label] = count_names(tree, tried)
         pending += zip(keys_of(tree, tried, settings, version), tried, strict=True)
     rows = _rows(pending, kept, settings, jobs, executor)
@@ -84,6 +80,28 @@ def coverage_command(
         files.append(NewFile(html, lambda stream: stream.write(page), "page"))
     write_files(files)
     return int(any(row.findings or row.right is False for row in rows))
+
+
+def _find(folders: Sequence[Path], only: str | None) -> dict[str, tuple[Tree, list[Source]]]:
+    """Return the files and the selected sources of each clone, by its label.
+
+    Raises:
+        UserError: No folder has a selected source.
+    """
+    found: dict[str, tuple[Tree, list[Source]]] = {}
+    for folder in folders:
+        tree = list_files(folder)
+        sources = find_sources(tree)
+        label = tree.root.name if tree.root.name not in found else str(tree.root)
+        for source in sources:
+            source.path = f"{label}/{source.path}"
+        found[label] = tree, [source for source in sources if only is None or only in source.path]
+    if not any(sources for _, sources in found.values()):
+        place = ", ".join(map(path_text, folders)) + (f", --only {shown(only)}" if only else "")
+        raise UserError(
+            f"{place}: got no source, expected a clone with .asc files or op_kernel/*.cpp; correct the folder or --only"
+        )
+    return found
 
 
 def _rows(
