@@ -86,7 +86,7 @@ def test_inputs(
     first = shapes[given[0]] if given else ()
     kinds = {name: np.dtype(dtypes[parameter_of(name)]) for name in given}
     size = sum(prod(shapes[name]) * kind.itemsize for name, kind in kinds.items())
-    require_memory(f"{spec.op_type}: tests.shapes ({test.note or test.case})", size, "use smaller sizes")
+    require_memory(f"{spec.op_type}: tests.shapes ({test.note or test.case})", size)
     arrays = {}
     for name in given:
         if name in test.values:
@@ -97,20 +97,21 @@ def test_inputs(
     return arrays
 
 
-def require_memory(place: str, size: int, repair: str) -> None:
+def require_memory(place: str, size: int) -> None:
     """Check that this machine has enough memory for inputs.
 
     Args:
         place: The location in the message.
         size: Bytes of all inputs.
-        repair: The fix in the message.
 
     Raises:
         UserError: There is not enough memory.
     """
     most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _COPIES
     if size > most:
-        raise UserError(f"{place}: got inputs of {size:,} bytes, expected at most {most:,} on this machine; {repair}")
+        raise UserError(
+            f"{place}: got inputs of {size:,} bytes, expected at most {most:,} on this machine; use smaller sizes"
+        )
 
 
 def plain_values(

@@ -164,7 +164,9 @@ def _check_nodes(view: GraphView, known: set[tuple[str, str]], specs: Mapping[st
             domain, op_type = normal_domain(key[0]), key[1]
             if (domain, op_type) in known or (domain, op_type) in view.functions or onnx.defs.has(op_type, domain):
                 continue
-            fix = suggestion(domain, op_type, specs.values()) or "expected an operator of onnx or of a spec"
+            fix = suggestion(domain, op_type, specs.values()) or (
+                "expected an operator of onnx or of a spec; correct the node, or change to the operator's project"
+            )
             raise UserError(f"{scope.label(numbers[0])}: unknown operator; {fix}")
 
 

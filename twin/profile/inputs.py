@@ -127,7 +127,7 @@ def make_inputs(
     }
     kinds = {name: np.dtype(wanted if wanted in of.dtypes else of.dtypes[0]) for name, of in made.items()}
     size = sum(prod(shapes[name]) * kind.itemsize for name, kind in kinds.items() if name not in given)
-    require_memory(option, size, "a smaller shape shows where time goes, too")
+    require_memory(option, size)
     random = np.random.default_rng(0)
     first = next((shapes[name] for name in made), ())
     arrays: dict[str, Array] = {}
