@@ -54,8 +54,8 @@ def suggestion(domain: str, op_type: str, specs: Collection[OpSpec]) -> str:
     for spec in specs:
         if not spec.outputs and op_type.removeprefix(NPU_PREFIX) == spec.op_type:
             return f"{spec.op_type} has no outputs, so models cannot contain it; call its aclnn function"
-    spelled = {key.op_type: str(key) for key in (onnx_key(spec, domain) for spec in specs if spec.outputs)}
-    near = nearest(op_type, spelled)
+    spelled = {spec.op_type: str(onnx_key(spec, domain)) for spec in specs if spec.outputs}
+    near = nearest(op_type.removeprefix(NPU_PREFIX), spelled)
     return f"did you mean {spelled[near]}?" if near else f"expected one of {', '.join(spelled.values())}"
 
 

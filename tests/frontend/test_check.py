@@ -106,6 +106,7 @@ MISSPELT = [
     ("npu.NPUGroupedBiasAddGrd", "npu::NPUGroupedBiasAddGrd", "did you mean npu::NPUGroupedBiasAddGrad?"),
     ("opforge.NPUConvTBCBackward", "opforge::NPUConvTBCBackward", "did you mean opforge::ConvTbcBackward?"),
     ("NPUNsaCompressGrads", "NPUNsaCompressGrads", "did you mean NPUNsaCompressGrad?"),
+    ("npu.NPUBiasGeluGrad", "npu::NPUBiasGeluGrad", "expected one of npu::NPUBatchNormElemtBackward, npu::NPUConvTbc"),
     ("opforge.Qrst", "opforge::Qrst", "expected one of opforge::BatchNormElemtBackward, opforge::ConvTbcBackward, "),
 ]
 
