@@ -87,7 +87,7 @@ def _client(address: str) -> tuple[Any, Any]:
         raise not_installed("--executor", "distributed", "dask", "pip install 'opforge[dask]'") from error
     try:
         return distributed, distributed.Client(address, timeout="20s")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, MemoryError) as error:  # a server of another protocol may cause MemoryError
         raise UserError(
             f"--executor: got '{first_line(error)}' from {shown(address)}, expected the address of a dask scheduler"
         ) from error
@@ -172,6 +172,8 @@ class State(Generic[Row]):
         if lines and not any(line.startswith(_ENTRY) for line in lines):
             expected = "expected results of earlier runs or no file; select another one with --state"
             raise UserError(f"{path_text(path)}: got a file without results, {expected}")
+        if lines and not lines[-1].endswith("\n"):
+            self._file.write("\n")  # an incomplete line of a killed run; the next row begins a new one
         for line in lines:
             self._add(line)
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,16 @@ from typer.testing import CliRunner
 from opforge.cli.app import app
 from opforge.twin.coverage.cmake_text import read_programs, read_steps
 from opforge.twin.coverage.compiler_text import first_error
-from opforge.twin.coverage.discover import find_sources
+from opforge.twin.coverage.discover import find_sources, included_names
 from opforge.twin.coverage.op_sources import read_definition, tiling_header
 from opforge.twin.coverage.report import print_totals, status_of
 from opforge.twin.coverage.walk import MOST_DEPTH, list_files
 from opforge.twin.coverage.worker import Row
 from opforge.twin.program.messages import missing_names
+
+
+def read_cmake(text):
+    return read_programs(text, {})
 
 
 def coverage(clone, folder, *more, code=None):
@@ -196,6 +201,7 @@ def test_hostile_files_become_rows(tmp_path):
     deep.mkdir(parents=True)
     (deep / "deep.asc").write_text(PRINTS)
     os.mkfifo(clone / "pipe.asc")
+    (clone / os.fsdecode(b"name\xff.asc")).write_text(PRINTS)
     result, text = coverage(clone, tmp_path, "--timeout", "6")
     rows = rows_of(result)
     assert facts(rows["escapes"]) == (True, True, True)
@@ -209,6 +215,7 @@ def test_hostile_files_become_rows(tmp_path):
     assert "symbolic link" in rows["linked"]["reason"]
     assert "bytes" in rows["huge"]["reason"]
     assert "regular" in rows["pipe"]["reason"]
+    assert rows["name\ufffd"]["reason"] == "its name is not UTF-8"
     assert any("deeper" in row["reason"] for row in result["sources"])
     assert result["api_names"]["clone"]["counted"] == 5000
     assert max(map(len, text.splitlines())) < 1000
@@ -280,6 +287,29 @@ def test_cmake_conditions_and_variables_are_read():
     assert (program.sources, program.defines) == (["a.asc", "with", "space.asc"], ["A=1", "B"])
     (program,) = read_programs(text, {"KIND": "b"})
     assert program.sources == ["b.asc"]
+
+
+@pytest.mark.parametrize(
+    ("read", "text"),
+    [
+        (read_cmake, "a" * 200_000),
+        (read_cmake, 'set(A "xxxxxxxxxx")\n' + 'set(A "${A}${A}")\n' * 60 + "add_executable(demo ${A})"),
+        (read_cmake, "if(" + "NOT " * 40_000 + "x)\nendif()"),
+        (read_cmake, f'if("{"a" * 199}" MATCHES "{"a*" * 9}b")\nendif()'),
+        (read_cmake, f'if("{"a" * 199}" MATCHES "{"a?" * 90}b")\nendif()'),
+        (read_definition, "OP_ADD(x)\nx" + ".a(b)" * 60),
+        (read_definition, "OP_ADD(x)\nx={" + "DT_a" * 60),
+        (read_definition, "OP_ADD(x)\n" + "a" * 500_000),
+        (read_definition, "OP_ADD(x)\n" + 'this->Input("x")' * 30_000),
+        (included_names, "\n" * 500_000),
+    ],
+    ids=["words", "doubling", "not", "repeats", "options", "calls", "dtypes", "name", "inputs", "lines"],
+)
+def test_reading_of_hostile_text_ends(read, text):
+    """The time is about linear in the length of the text."""
+    began = time.process_time()
+    read(text)
+    assert time.process_time() - began < 5
 
 
 def test_cmake_finds_numbers():

@@ -7,11 +7,14 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-_COMMAND = re.compile(r'([A-Za-z_]\w*)\s*\(((?:[^()"]|"(?:[^"\\]|\\.)*"|\([^()]*\))*)\)')
-_WORD = re.compile(r'"((?:[^"\\]|\\.)*)"|([^\s"]+)')
+# Patterns of this package use possessive quantifiers: a hostile text takes linear time.
+_COMMAND = re.compile(r'\b([A-Za-z_]\w*+)\s*+\(((?:[^()"]++|"(?:[^"\\]|\\.)*+"|\([^()]*+\))*+)\)')
+_WORD = re.compile(r'"((?:[^"\\]|\\.)*+)"?|([^\s"]+)')
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 _MOST_TEXT = 200_000
+_MOST_REPLACED = 4_000_000
 _MOST_PATTERN = 200
+_MOST_REPEATS = 2
 _KEYWORDS = {"PRIVATE", "PUBLIC", "INTERFACE", "SHARED", "STATIC", "OBJECT", "EXCLUDE_FROM_ALL", "SYSTEM", "BEFORE"}
 
 
@@ -77,12 +80,21 @@ def _set(words: list[str], variables: dict[str, str]) -> None:
 
 
 def _active_commands(text: str, variables: dict[str, str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the commands outside of branches whose condition is false, with variables replaced."""
+    """Yield the commands outside of branches whose condition is false, with variables replaced.
+
+    The commands after a very long text of replaced variables are not read.
+    """
+    left = _MOST_REPLACED
     # For each open `if`: whether its present branch is active, and whether any branch was.
     stack: list[tuple[bool, bool]] = []
     for found in _COMMAND.finditer(re.sub(r"#[^\n]*", "", text[:_MOST_TEXT])):
         name = found[1].lower()
-        words = [_replaced(quoted or plain, variables) for quoted, plain in _WORD.findall(found[2])]
+        words: list[str] = []
+        for quoted, plain in _WORD.findall(found[2]):
+            words.append(_replaced(quoted or plain, variables))
+            left -= len(words[-1])
+            if left < 0:
+                return
         if name == "if":
             holds = _holds(words, variables)
             stack.append((holds, holds))
@@ -97,12 +109,24 @@ def _active_commands(text: str, variables: dict[str, str]) -> Iterator[tuple[str
 
 
 def _replaced(text: str, variables: Mapping[str, str]) -> str:
-    return _VARIABLE.sub(lambda found: variables.get(found[1] or found[2], ""), text)
+    """Return the beginning of the text with values instead of variables."""
+    left = _MOST_TEXT
+
+    def value(found: re.Match[str]) -> str:
+        nonlocal left
+        new = variables.get(found[1] or found[2], "")[:left]
+        left -= len(new)
+        return new
+
+    return _VARIABLE.sub(value, text)
 
 
 def _holds(words: list[str], variables: Mapping[str, str]) -> bool:
-    if words[:1] == ["NOT"]:
-        return not _holds(words[1:], variables)
+    negations = next((index for index, word in enumerate(words) if word != "NOT"), len(words))
+    return _holds_plain(words[negations:], variables) == (negations % 2 == 0)
+
+
+def _holds_plain(words: list[str], variables: Mapping[str, str]) -> bool:
     if len(words) == 2 and words[0] == "DEFINED":
         return words[1] in variables
     if len(words) == 3 and words[1] in {"STREQUAL", "EQUAL", "MATCHES"}:
@@ -112,8 +136,9 @@ def _holds(words: list[str], variables: Mapping[str, str]) -> bool:
 
 
 def _found(pattern: str, text: str) -> str:
-    """Return the match of a short pattern; patterns with repeated groups, which may take long, do not match."""
-    if len(pattern) >= _MOST_PATTERN or re.search(r"\)[*+{]", pattern):
+    """Return the match of a short pattern; patterns with repeated groups or many repeats may take long: no match."""
+    repeats = len(re.findall(r"[*+?{]", pattern))
+    if len(pattern) >= _MOST_PATTERN or repeats > _MOST_REPEATS or re.search(r"\)[*+?{]", pattern):
         return ""
     try:
         found = re.search(pattern, text[:_MOST_PATTERN])

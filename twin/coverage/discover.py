@@ -28,7 +28,7 @@ _DEFAULT_OPTIONS = {
 _CONFIG = "scripts/kernel/binary_config/ascendc_config.json"
 _OTHER_FOLDERS = re.compile(r"/(?:arch(?!2[02])\w+|v3\d|v310\w*|ascend310\w*|ascend950\w*|regbase|experimental|tests)/")
 _OTHER_TEST = re.compile(r"(?<![a-z])apt(?![a-z])|arch35")
-_INCLUDED = re.compile(r'^\s*#\s*include\s*"([^"\n]+)"', re.MULTILINE)
+_INCLUDED = re.compile(r'^[ \t]*+#[ \t]*+include[ \t]*+"([^"\n]++)"', re.MULTILINE)
 _KERNEL = re.compile(r"__global__\b|kernel_operator\.h|<<<")
 
 
@@ -79,6 +79,11 @@ class Source:
     after: list[list[str]] = field(default_factory=list)
     reason: str = ""
     is_other: bool = False
+
+
+def included_names(text: str) -> list[str]:
+    """Return the names of the headers that a source includes by `"..."`."""
+    return _INCLUDED.findall(text)
 
 
 def is_for_others(path: str) -> bool:
@@ -173,7 +178,7 @@ def _linked(tree: Tree, home: str, kernels: dict[str, str]) -> dict[str, str]:
     pending = [f"{home}/op_kernel"]
     while pending:
         for path in tree.below(pending.pop()):
-            for name in _INCLUDED.findall(tree.text(path)):
+            for name in included_names(tree.text(path)):
                 for part in name.split("/")[:-1]:
                     if part in kernels and part not in linked:
                         linked[part] = kernels[part]
@@ -194,8 +199,8 @@ def _operator(tree: Tree, path: str, kernels: dict[str, str]) -> Source:
     definition = _definition(tree, path, home)
     if definition and (reason := _not_for_chip(definition, stem, home)):
         return _other(source, reason)
-    names = [name for name in _INCLUDED.findall(code) if _OTHER_FOLDERS.search(f"/{name}")]
-    others = [name for name in _INCLUDED.findall(code) if name not in names and not name.startswith("kernel_")]
+    names = [name for name in included_names(code) if _OTHER_FOLDERS.search(f"/{name}")]
+    others = [name for name in included_names(code) if name not in names and not name.startswith("kernel_")]
     if names and not others and not (definition and set(_CHIPS) & set(definition.chips)):
         return _other(source, f"includes only headers for other architectures: {names[0]}")
     if "/opgen/template/" in f"/{path}":
@@ -254,7 +259,7 @@ def _with_includes(tree: Tree, paths: list[str], ending: str = "") -> dict[str, 
         path = pending.pop(0)
         if path not in texts and path in tree.files:
             texts[path] = without_comments(tree.text(path))
-            names = [name for name in _INCLUDED.findall(tree.text(path)) if name.endswith(ending)]
+            names = [name for name in included_names(tree.text(path)) if name.endswith(ending)]
             pending += [_joined(str(PurePosixPath(path).parent), name) for name in names]
     return texts
 

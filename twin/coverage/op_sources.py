@@ -47,20 +47,23 @@ def read_definition(text: str) -> Definition | None:
         return None
     lists = {
         name: re.findall(r"DT_\w+", values)
-        for name, values in re.findall(r"(\w+)\s*(?:=\s*)?\{((?:\s*(?:ge::)?DT_\w+\s*,?)+)\}", code)
+        for name, values in re.findall(r"\b(\w++)\s*+(?:=\s*+)?\{((?:\s*+(?:ge::)?DT_\w++\s*+,?+)++)\}", code)
     }
     dtypes = {}
-    own = re.finditer(r'this\s*->\s*(?:Input|Output)\s*\(\s*"(\w+)"\s*\)((?:[^;"]|"[^"]*")*);', code)
+    own = re.finditer(r'\bthis\s*->\s*(?:Input|Output)\s*\(\s*"(\w+)"\s*\)((?:[^;"t]++|"[^"]*+"|t(?!his\b))*+);', code)
     for found in own:
         given = re.search(r"\.DataType(?:List)?\s*\(\s*(?:\{\s*(?:ge::)?(DT_\w+)|(\w+))", found[2])
         names = [given[1]] if given and given[1] else lists.get(given[2] if given else "", [])
         dtypes[found[1]] = names[0] if names and names[0] in _TYPES else "DT_FLOAT16"
-    files = dict(
-        re.findall(r'(\w+)(?:\s*\.\s*\w+\([^;]*?\))*?\s*\.ExtendCfgInfo\(\s*"opFile\.value"\s*,\s*"(\w+)"', code)
-    )
+    files = {}
+    for statement in code.split(";"):
+        config = re.search(r"\b(\w++)\s*+\.", statement)
+        file = re.search(r'\.\s*ExtendCfgInfo\(\s*"opFile\.value"\s*,\s*"(\w+)"', statement)
+        if config and file:
+            files[config[1]] = file[1]
     chips = {}
-    for chip, config in re.findall(r'AddConfig\(\s*"(\w+)"\s*(?:,\s*(\w+))?', code):
-        chips[chip] = files.get(config)
+    for chip, name in re.findall(r'AddConfig\(\s*"(\w+)"\s*(?:,\s*(\w+))?', code):
+        chips[chip] = files.get(name)
     return Definition(added[1], chips, dtypes, re.search(r"ParamType\(\s*(?:\w+::)*DYNAMIC", code) is not None)
 
 

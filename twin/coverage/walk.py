@@ -76,7 +76,7 @@ def list_files(root: Path) -> Tree:
                 raise UserError(f"{path_text(root)}: got '{error.strerror}', expected a readable folder") from error
             tree.problems[folder] = f"the folder cannot be read: {error.strerror}"
             continue
-        for path, is_folder in _listed(entries, folder, tree):
+        for path, is_folder in _listed(_with_utf8_names(entries, folder, tree), folder, tree):
             if not is_folder:
                 continue
             if depth >= MOST_DEPTH:
@@ -88,6 +88,18 @@ def list_files(root: Path) -> Tree:
                 f"{path_text(root)}: got more than {MOST_FILES} source files, expected a clone; name a folder in it"
             )
     return tree
+
+
+def _with_utf8_names(entries: list[os.DirEntry[str]], folder: str, tree: Tree) -> list[os.DirEntry[str]]:
+    """Return the entries whose names are UTF-8; add the other sources and folders to the problems of the tree."""
+    kept: list[os.DirEntry[str]] = []
+    for entry in entries:
+        name = os.fsencode(entry.name).decode(errors="replace")
+        if name == entry.name:
+            kept.append(entry)
+        elif entry.name.endswith(SOURCE_SUFFIXES) or entry.is_dir(follow_symlinks=False):
+            tree.problems[f"{folder}/{name}" if folder else name] = "its name is not UTF-8"
+    return kept
 
 
 def _listed(entries: list[os.DirEntry[str]], folder: str, tree: Tree) -> Iterator[tuple[str, bool]]:
