@@ -383,14 +383,21 @@ def _nz_rows() -> list[Row]:
 
 COPIES = [
     *_nz_rows(),
-    Row(
-        "slices",
-        SLICES,
-        (F32,) * 3,
-        (261, 8, 96),
-        _slices,
-        (SLICES.replace("{0, 1, 0, 1, 2}", "{0, 0, 0, 1, 2}"), "field_range"),
-        {"DataCopy": 2 * COPY},
+    *(
+        Row(
+            name,
+            SLICES,
+            (F32,) * 3,
+            (261, 8, 96),
+            _slices,
+            (SLICES.replace(right, wrong), "field_range"),
+            {"DataCopy": 2 * COPY},
+        )
+        for name, right, wrong in (
+            ("slices", "{0, 1, 0, 1, 2}", "{0, 0, 0, 1, 2}"),
+            ("slice_end", "{16, 70,", "{16, 71,"),
+            ("slice_past_row", "{0, 2, 1, 1, 3}", "{0, 4, 3, 1, 3}"),
+        )
     ),
     Row(
         "enhanced",

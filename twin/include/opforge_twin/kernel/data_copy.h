@@ -85,10 +85,14 @@ GlobalView UncachedView(__gm__ T* address)
 /// Slices of a dimension.
 inline int64_t SlicesOf(const AscendC::SliceInfo& info, int64_t length, const Call& call)
 {
-    Field("endIndex", info.endIndex, info.startIndex, kFieldMax32, call);
+    const int64_t last = info.shapeValue == 0 ? kFieldMax32 : int64_t{info.shapeValue} - 1;
+    Field("endIndex", info.endIndex, info.startIndex, last, call);
     Field("burstLen", info.burstLen, 1, kFieldMax16, call);
     const int64_t pitch = length + info.stride;
-    return (int64_t{info.endIndex} - info.startIndex + 1 + info.stride) / pitch;
+    const int64_t slices = (int64_t{info.endIndex} - info.startIndex + 1 + info.stride) / pitch;
+    const int64_t end = info.startIndex + slices * pitch - info.stride - 1;
+    Field("endIndex (the end of a slice)", info.endIndex, end, end, call);
+    return slices;
 }
 
 /// The offset of an outer slice in elements; `number` counts the outer slices, the innermost dimension first.

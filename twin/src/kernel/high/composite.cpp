@@ -188,6 +188,14 @@ void Composite::RequireBlocks(const char* name, int64_t count, int64_t size)
     }
 }
 
+void Composite::RequireRows(int64_t rows, int64_t columns, int64_t pitch)
+{
+    if (rows < 1 || columns < 1 || columns > pitch) {
+        Fail("api_contract", Text("got ", rows, " rows of ", columns, " elements at a distance of ", pitch,
+                                  " elements; expected at least 1 row and 1 element, and no overlap of rows"));
+    }
+}
+
 int64_t RunHigh(const HighRequest& request, const Call& call)
 {
     const Entry block(call);

@@ -46,7 +46,7 @@ void AddPadding(Composite& run)
     const int64_t unit = kBlockBytes / run.View(0).size;
     const bool isAligned = pitch % unit == 0;
     const int64_t width = isAligned ? pitch : pitch + left + right;
-    run.Expect(rows > 0 && valid > 0 && valid <= pitch, "the shape of the tiling data is empty");
+    run.RequireRows(rows, valid, pitch);
     run.Expect(!isAligned || (valid < pitch && left == 0 && right == pitch - valid),
                Text("the rows have ", pitch, " columns, a multiple of 32 bytes, of which ", valid,
                     " are valid: expected leftPad = 0 and rightPad = ", pitch - valid, ", at least 1"));

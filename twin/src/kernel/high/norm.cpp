@@ -58,7 +58,7 @@ void NormalizeRows(Composite& run)
     const int64_t rows = run.Size(0);
     const int64_t pitch = run.Size(1);
     const int64_t columns = run.Size(2);
-    run.Expect(rows > 0 && columns > 0 && columns <= pitch, "the shape of the tiling data is empty");
+    run.RequireRows(rows, columns, pitch);
     run.RequireBlocks("the last axis", pitch, run.View(0).size);
     Numbers x = run.ReadRows(3, "inputX", rows, pitch, columns);
     run.RequireNoOverlap(0, 3, rows * pitch, "inputX");
@@ -95,7 +95,7 @@ void NormalizeByRoot(Composite& run)
     const int64_t rows = run.Size(0);
     const int64_t pitch = run.Size(1);
     const int64_t columns = run.Size(2);
-    run.Expect(rows > 0 && columns > 0 && columns <= pitch, "the shape of the tiling data is empty");
+    run.RequireRows(rows, columns, pitch);
     run.RequireBlocks("the last axis", pitch, run.View(0).size);
     Numbers x = run.ReadRows(1, "src", rows, pitch, columns);
     const Numbers gamma = run.Read(2, "gamma", columns);
@@ -168,7 +168,7 @@ void Differentiate(Composite& run)
     const int64_t rows = run.Size(0);
     const int64_t pitch = run.Size(1);
     const int64_t columns = run.Size(2);
-    run.Expect(rows > 0 && columns > 0 && columns <= pitch, "the shape of the tiling data is empty");
+    run.RequireRows(rows, columns, pitch);
     run.RequireBlocks("the last axis", pitch, run.View(0).size);
     const Numbers dy = run.ReadRows(2, "inputDy", rows, pitch, columns);
     const Numbers x = run.ReadRows(3, "inputX", rows, pitch, columns);
@@ -210,7 +210,7 @@ void SumParameters(Composite& run)
     const int64_t rows = run.Size(0);
     const int64_t pitch = run.Size(1);
     const int64_t columns = run.Size(2);
-    run.Expect(rows > 0 && columns > 0 && columns <= pitch, "the shape of the tiling data is empty");
+    run.RequireRows(rows, columns, pitch);
     run.RequireBlocks("the last axis", pitch, run.View(0).size);
     const Numbers scaled = run.ReadRows(2, "resForGamma", rows, pitch, columns);
     const Numbers dy = run.ReadRows(3, "inputDy", rows, pitch, columns);
