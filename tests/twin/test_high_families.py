@@ -441,6 +441,8 @@ MISUSES = {
         ),
         "api_contract",
     ),
+    "tmp_in_operand": (f"Sign(d, a, a[64].ReinterpretCast<uint8_t>(), {R * H});", "overlap"),
+    "unneeded_tmp_is_result": (f"Frac(d, a, d.ReinterpretCast<uint8_t>(), {R * H});", "overlap"),
     "same_memory": (f"{SHAPE} ReduceSum<T, Pattern::Reduce::AR>(a, a, tmp, shape, true);", "overlap"),
     "short_dst": (f"AscendQuant(q[{R * H - 32}], a, tmp, 20.0f, 3.0f, {R * H});", "ub_out_of_range"),
     "few_parts": (

@@ -88,6 +88,7 @@ Numbers Composite::Read(size_t operand, const char* name, int64_t count, int64_t
     block_.checks.Use(view, count * view.size, Pipe::kVector, AccessKind::kRead, first == 0 ? kBlockBytes : view.size,
                       name, call_);
     Touched(block_, AccessKind::kRead, view.address, count * view.size, name, call_);
+    read_.push_back({view.address, view.address + count * view.size});
     Numbers values(static_cast<size_t>(count));
     WithType(view.dtype, [&](auto type) { LoadAll<decltype(type)>(block_.local.At(view.address), values); });
     return values;
@@ -99,8 +100,9 @@ Numbers Composite::ReadRows(size_t operand, const char* name, int64_t rows, int6
         return Read(operand, name, rows * pitch);
     }
     const LocalView& view = View(operand);
-    block_.checks.Use(view, ((rows - 1) * pitch + columns) * view.size, Pipe::kVector, AccessKind::kRead, kBlockBytes,
-                      name, call_);
+    const int64_t bytes = ((rows - 1) * pitch + columns) * view.size;
+    block_.checks.Use(view, bytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, name, call_);
+    read_.push_back({view.address, view.address + bytes});
     for (int64_t row = 0; row < rows; ++row) {
         Touched(block_, AccessKind::kRead, view.address + row * pitch * view.size, columns * view.size, name, call_);
     }
@@ -117,6 +119,7 @@ void Composite::Write(size_t operand, const char* name, const Numbers& values, i
     const int64_t bytes = static_cast<int64_t>(values.size()) * view.size;
     block_.checks.Use(view, bytes, Pipe::kVector, AccessKind::kWrite, first == 0 ? kBlockBytes : view.size, name,
                       call_);
+    RequireApartFromTmp({view.address, view.address + bytes});
     Touched(block_, AccessKind::kWrite, view.address, bytes, name, call_);
     WithType(view.dtype, [&](auto type) { StoreAll<decltype(type)>(block_.local.At(view.address), values); });
 }
@@ -126,12 +129,9 @@ void Composite::TakeTmp(int64_t rowElements)
     block_.ordering.PassBarrier(Pipe::kVector);  // the function waits for its instructions
     const int64_t unit = row_.unit == TmpUnit::kStep ? kRepeatBytes : RoundUp(rowElements * kFloatBytes, kBlockBytes);
     const int64_t needed = row_.unit == TmpUnit::kNone ? 0 : row_.buffers * unit;
-    if (needed == 0) {
-        return;
-    }
     if (request_.tmp == nullptr) {
         const int64_t left = block_.local.UnifiedBuffer().Left();
-        if (left < needed) {
+        if (needed > 0 && left < needed) {
             Fail("no_scratch",
                  Text("the function uses the free unified buffer as temporary memory: ", left,
                       " bytes are free, expected at least ", needed, "; shorten the buffers of the kernel"));
@@ -139,11 +139,13 @@ void Composite::TakeTmp(int64_t rowElements)
         return;
     }
     const LocalView& tmp = *request_.tmp;
-    const int64_t used = std::min(needed, tmp.end - tmp.address);
-    for (const LocalView* view : request_.operands) {
-        if (view != nullptr && view->address >= tmp.address && view->address < tmp.address + used) {
-            Fail("overlap", "sharedTmpBuffer and an operand overlap; use a separate buffer");
-        }
+    // On the device, functions may use the buffer for which the twin needs none.
+    tmp_ = {tmp.address, tmp.address + std::min(std::max(needed, kBlockBytes), tmp.end - tmp.address)};
+    for (const Range& range : read_) {
+        RequireApartFromTmp(range);
+    }
+    if (needed == 0) {
+        return;
     }
     if (tmp.end - tmp.address < needed) {
         Fail("tmp_buffer", Text("sharedTmpBuffer has ", tmp.end - tmp.address, " bytes, expected at least ", needed,
@@ -153,6 +155,13 @@ void Composite::TakeTmp(int64_t rowElements)
     block_.checks.TouchOrder(
         {Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, tmp.address, needed, "sharedTmpBuffer", call_});
     block_.local.Poison(tmp.address, needed, {call_, "used it as temporary memory"});
+}
+
+void Composite::RequireApartFromTmp(const Range& range)
+{
+    if (range.begin < tmp_.end && tmp_.begin < range.end) {
+        Fail("overlap", "sharedTmpBuffer and an operand overlap; use a separate buffer");
+    }
 }
 
 void Composite::RequireNoOverlap(size_t dst, size_t src, int64_t count, const char* name, int64_t srcCount)

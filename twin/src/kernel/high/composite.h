@@ -75,10 +75,20 @@ public:
     void RequireRows(int64_t rows, int64_t columns, int64_t pitch);
 
 private:
+    /// Addresses in the unified buffer.
+    struct Range {
+        int64_t begin = 0;
+        int64_t end = 0;
+    };
+
+    void RequireApartFromTmp(const Range& range);
+
     Block& block_;
     const HighRequest& request_;
     const HighRow& row_;
     const Call& call_;
+    std::vector<Range> read_;
+    Range tmp_;
 };
 
 // The families of functions.
