@@ -869,6 +869,7 @@ def test_cmake_project(tmp_path, name, program):
     for command in (configure, ["cmake", "--build", tmp_path]):
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+        assert "Warning" not in done.stderr
     ended = run(tmp_path / program)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("0 of ")

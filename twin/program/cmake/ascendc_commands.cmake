@@ -1,6 +1,8 @@
 # Libraries that samples link, and ascendc_library with its companions.
 include_guard(GLOBAL)
 
+# Samples call find_package(ASC) before project(), which sets this property.
+set_property(GLOBAL PROPERTY TARGET_SUPPORTS_SHARED_LIBS TRUE)
 add_library(opforge_twin SHARED IMPORTED GLOBAL)
 set_target_properties(opforge_twin PROPERTIES IMPORTED_LOCATION "@LIBRARY@")
 target_include_directories(opforge_twin SYSTEM INTERFACE "@INCLUDE@")
