@@ -53,6 +53,19 @@ def _elementwise() -> list[Row]:
         )
         for name, operands, expected, dtypes in table
         for dtype in dtypes
+    ] + [
+        Row(
+            f"{name}_all_bits",
+            f"{name}(z, x, static_cast<T>(16), kCount);",
+            expected=expected,
+            mistake=(f"{name}(z, x, static_cast<T>({wrong}), kCount);", "field_range"),
+            times={name: vector(repeats(203, 2), FAST)},
+            **_same(I16, 203),
+        )
+        for name, wrong, expected in (
+            ("ShiftLeft", 17, lambda a, *_: np.zeros_like(a)),
+            ("ShiftRight", -1, lambda a, *_: np.where(a < 0, -1, 0).astype(a.dtype)),
+        )
     ]
 
 

@@ -348,6 +348,17 @@ bool Accumulates(BinaryOp op, Dtype dtype)
     return isPlain && dtype != Dtype::kInt16;
 }
 
+/// Requires a number of bits in the documented range.
+void RequireShift(Dtype dtype, int64_t size, uint64_t scalar, const Call& call)
+{
+    constexpr int64_t kBitsOfByte = 8;
+    const bool isSigned = dtype == Dtype::kInt16 || dtype == Dtype::kInt32;
+    const int64_t bits = !isSigned   ? static_cast<int64_t>(scalar)
+                         : size == 2 ? int64_t{static_cast<int16_t>(scalar)}
+                                     : int64_t{static_cast<int32_t>(scalar)};
+    Field("scalarValue", bits, 0, kBitsOfByte * size, call);
+}
+
 }  // namespace
 
 void Binary(BinaryOp op, const LocalView& dst, const LocalView& src0, const LocalView& src1, const Lanes& lanes,
@@ -381,6 +392,9 @@ void WithScalar(ScalarOp op, const LocalView& dst, const LocalView& src, uint64_
                 const Stride& dstStride, const Stride& srcStride, const Call& call)
 {
     const Entry block(call);
+    if (op == ScalarOp::kShiftLeft || op == ScalarOp::kShiftRight || op == ScalarOp::kShiftRightRounded) {
+        RequireShift(dst.dtype, dst.size, scalar, call);
+    }
     const Shape shape = Resolve(*block, lanes, std::max(dst.size, src.size), call);
     Sweep(*block, shape, {{&dst, "dst", dstStride, op == ScalarOp::kAxpy, true}, {&src, "src", srcStride, true, false}},
           ScalarBodyFor(op, dst.dtype, src.dtype), scalar, nullptr, false, call);
