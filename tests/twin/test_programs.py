@@ -723,6 +723,14 @@ def test_wider_dtype_in_place():
     assert np.array_equal(np.concatenate([y, z]), halves.astype(np.float32))
 
 
+@pytest.mark.parametrize("define", ["", "A B=1", "1=2", "=1"])
+def test_macro_without_a_name(tmp_path, define):
+    source = tmp_path / "program.asc"
+    source.write_text("int main() {}\n")
+    with pytest.raises(UserError, match=r"^-D: got .*, expected NAME or NAME=VALUE"):
+        compile_program([source], tmp_path / "program", defines=[define])
+
+
 def test_unknown_level():
     """A level that does not exist is one message."""
     with pytest.raises(UserError, match=r"level: got 'hard', expected one of strict, device, fast"):

@@ -13,7 +13,7 @@ from pathlib import Path
 from opforge.codegen.data.products import ARCHITECTURES, DEFAULT_ARCH, DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import make_folder, read_regular, require_writable
-from opforge.codegen.printing import path_text
+from opforge.codegen.printing import path_text, shown
 from opforge.codegen.process_limits import LimitError
 from opforge.twin.build import INCLUDE, build_runtime, header_folders
 from opforge.twin.compiler.flags import COMMON, LINE_FLAGS
@@ -36,6 +36,7 @@ _KERNEL_FLAGS = (*_PROTECTION, "-fno-strict-aliasing", *LINE_FLAGS)
 _LINKS = ("opforge_twin", "ascendcl", "nnopbase")
 _DEVICE_OPTIONS = ("--npu-arch", "--cce-", "--enable-simt", "--gcc-toolchain", "--run-mode")
 _LINK_OPTIONS = ("-shared", "-l", "-L", "-Wl,", "-fsanitize", "-g", "-O")
+_DEFINE = re.compile(r"[A-Za-z_]\w*(?:[=(]|\Z)")
 _ENTRY = re.compile(rb"\baclrtlaunch_(\w+)\.h\b|\bACLRT_LAUNCH_KERNEL\s*\(\s*(\w+)\s*\)")
 
 
@@ -146,6 +147,7 @@ def compile_program(
     files = [Path(source) for source in sources]
     host_options = _host_options(options)
     _check(files, output, level, compile_only)
+    _check_defines(defines)
     soc_properties(soc, "--soc")
     build_runtime()
     code = [file for file in files if file.suffix not in OBJECTS]
@@ -212,6 +214,12 @@ def _check(files: Sequence[Path], output: Path, level: str, compile_only: bool) 
                 f"got binary data, expected a C++ source, or a file *{', *'.join(OBJECTS)}; rename it", path_text(file)
             )
     require_writable(output, files, "program")
+
+
+def _check_defines(defines: Sequence[str]) -> None:
+    for define in defines:
+        if not _DEFINE.match(define):
+            raise UserError(f"-D: got {shown(define)}, expected NAME or NAME=VALUE, as in COUNT=64")
 
 
 def _rewrite_all(build: _Build, code: Sequence[Path], header_dir: Path | None) -> dict[Path, Rewritten]:
