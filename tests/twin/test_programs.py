@@ -709,6 +709,54 @@ def test_device_still_reports(code, kind):
     assert kind in {finding.kind for finding in findings}
 
 
+FORMULA = "AscendC::Duplicate(b, 3.0f, 24); AscendC::PipeBarrier<PIPE_V>(); AscendC::{};"
+POWER = FORMULA.format("Power(b[64], b, 2.0f, 64)")
+CHOSEN = (  # 2 rows of 32 bytes at a distance of 64: zeros and ones in turn, 8 ones, undefined bytes
+    "AscendC::Duplicate(b, 3.0f, 24); AscendC::Duplicate(b[48], 3.0f, 8);"
+    "AscendC::LocalTensor<int32_t> w = b[256].ReinterpretCast<int32_t>();"
+    "AscendC::Duplicate(w, int32_t(0x01000100), 8); AscendC::Duplicate(w[16], int32_t(0x01010101), 2);"
+    "AscendC::PipeBarrier<PIPE_V>(); AscendC::LocalTensor<uint8_t> m = w.ReinterpretCast<uint8_t>();"
+    "AscendC::LocalTensor<uint8_t> spare = b[320].ReinterpretCast<uint8_t>();"
+)
+BY_BYTES = (
+    f"{CHOSEN} AscendC::SelectWithBytesMaskShapeInfo info; info.firstAxis = 2; info.srcLastAxis = 32;"
+    "info.maskLastAxis = 64; AscendC::SelectWithBytesMask(b[64], b, 9.0f, m, spare, info);"
+)
+DROPPED = (
+    f"{CHOSEN} AscendC::DropOutShapeInfo info; info.firstAxis = 2; info.srcLastAxis = 32;"
+    "info.maskLastAxis = 64; AscendC::DropOut(b[64], b, m, spare, 0.5f, info);"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "first", "count", "values"),
+    [
+        (POWER, 0, 24, [9]),
+        (POWER, 24, 8, None),
+        (FORMULA.format("Axpy(b[64], b, 2.0f, 64)"), 0, 8, None),  # an undefined dst
+        (BY_BYTES, 0, 24, [3, 9]),
+        (BY_BYTES, 32, 8, [9]),  # selected instead of undefined elements
+        (BY_BYTES, 24, 8, None),  # undefined elements
+        (BY_BYTES, 48, 8, None),  # an undefined mask
+        (DROPPED, 0, 24, [0, 6]),
+        (DROPPED, 24, 8, None),
+        (DROPPED, 48, 8, None),
+    ],
+)
+def test_element_wise_functions_pass_undefined_elements(code, first, count, values):
+    """Level device computes the other elements, and reports a store of undefined results; strict reports the read."""
+    store = f"{ORDER.format('V_MTE3')} AscendC::DataCopy(to, b[{64 + first}], {count});"
+    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "8192").replace("SYNC", AFTER + code + store)
+    for level, is_found in (("strict", True), ("device", values is None), ("fast", False)):
+        x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+        findings = launch(text, "kernel", 1, [x, y], level=level, lint=False)
+        assert {finding.kind for finding in findings} == ({"uninitialised_read"} if is_found else set()), level
+        assert all((": DataCopy: src reads" in finding.message) == (level == "device") for finding in findings)
+    if values:
+        assert np.array_equal(y[:count], np.tile(values, count // len(values)))
+        assert np.array_equal(y[count:], x[count:])
+
+
 def test_wider_dtype_in_place():
     """In level device, a Cast reads the second half of its result before it writes there."""
     copy = "AscendC::DataCopy(b[64], from, 64);"

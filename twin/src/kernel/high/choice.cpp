@@ -24,8 +24,10 @@ void Drop(Composite& run)
     const bool isBits = mode == 0 ? maskColumns < columns : mode > 2;
     run.Expect(rows > 0 && columns > 0 && maskColumns * (isBits ? kBits : 1) >= columns,
                Text("maskLastAxis is ", maskColumns, ", which is too short for srcLastAxis = ", columns));
-    Numbers x = run.Read(1, "src", rows * columns);
+    run.PassUndefined();
     const Numbers mask = run.Read(2, "mask", rows * maskColumns);
+    const std::vector<uint8_t> masks = run.TakeUndefined();
+    Numbers x = run.Read(1, "src", rows * columns);
     run.TakeTmp();
     run.Charge(rows * columns);
     for (int64_t index = 0; index < rows * columns; ++index) {
@@ -35,6 +37,7 @@ void Drop(Composite& run)
         const bool stays = isBits ? (byte >> (column % kBits) & 1) != 0 : byte != 0;
         double& value = x[static_cast<size_t>(index)];
         value = stays ? value / run.Number(0) : 0.0;
+        run.Select(index, stays, masks, at);
     }
     run.Write(0, "dst", x);
 }
@@ -50,14 +53,18 @@ void SelectByBytes(Composite& run)
     run.RequireBlocks("maskLastAxis", maskColumns, run.View(2).size);
     run.Expect(maskColumns >= columns && maskColumns % maskUnit == 0 && rows * columns > 0,
                Text("maskLastAxis is ", maskColumns, ", expected a multiple of 16, at least srcLastAxis = ", columns));
-    Numbers x = run.Read(1, "src", rows * columns);
+    run.PassUndefined();
     const Numbers mask = run.Read(2, "mask", rows * maskColumns);
+    const std::vector<uint8_t> masks = run.TakeUndefined();
+    Numbers x = run.Read(1, "src", rows * columns);
     run.TakeTmp();
     run.Charge(rows * columns);
     for (int64_t index = 0; index < rows * columns; ++index) {
-        const bool isZero = mask[static_cast<size_t>(index / columns * maskColumns + index % columns)] == 0;
+        const auto at = static_cast<size_t>(index / columns * maskColumns + index % columns);
+        const bool stays = (mask[at] == 0) == (run.Size(3) != 0);
         double& value = x[static_cast<size_t>(index)];
-        value = isZero == (run.Size(3) != 0) ? value : run.Number(0);
+        value = stays ? value : run.Number(0);
+        run.Select(index, stays, masks, at);
     }
     run.Write(0, "dst", x);
 }

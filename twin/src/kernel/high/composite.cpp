@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernel/exec/levels.h"
 #include "kernel/timing/time_model.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/vector/sweep.h"
@@ -81,13 +82,34 @@ const HighRow& RowOf(HighOp op)
     return kRows[static_cast<size_t>(op)];
 }
 
+void Composite::PassUndefined()
+{
+    passesUndefined_ = !kUndefinedLanes.Has(block_.launch.options.level);
+}
+
+void Composite::Select(int64_t index, bool isElement, const std::vector<uint8_t>& masks, size_t mask)
+{
+    const uint8_t state = masks.empty() ? LocalMemory::kWritten : masks[mask];
+    if (state != LocalMemory::kWritten || (!isElement && !undefined_.empty())) {
+        const auto at = static_cast<size_t>(index);
+        undefined_.resize(std::max(undefined_.size(), at + 1), LocalMemory::kWritten);
+        undefined_[at] = state;
+    }
+}
+
 Numbers Composite::Read(size_t operand, const char* name, int64_t count, int64_t first)
 {
     LocalView view = View(operand);
     view.address += first * view.size;
     block_.checks.Use(view, count * view.size, Pipe::kVector, AccessKind::kRead, first == 0 ? kBlockBytes : view.size,
                       name, call_);
-    Touched(block_, AccessKind::kRead, view.address, count * view.size, name, call_);
+    if (passesUndefined_) {
+        block_.local.CollectUndefined(view.address, count, view.size, undefined_);
+        block_.checks.TouchOrder(
+            {Pipe::kVector, Memory::kOnChip, AccessKind::kRead, view.address, count * view.size, name, call_});
+    } else {
+        Touched(block_, AccessKind::kRead, view.address, count * view.size, name, call_);
+    }
     read_.push_back({view.address, view.address + count * view.size});
     Numbers values(static_cast<size_t>(count));
     WithType(view.dtype, [&](auto type) { LoadAll<decltype(type)>(block_.local.At(view.address), values); });
@@ -122,6 +144,7 @@ void Composite::Write(size_t operand, const char* name, const Numbers& values, i
     RequireApartFromTmp({view.address, view.address + bytes});
     Touched(block_, AccessKind::kWrite, view.address, bytes, name, call_);
     WithType(view.dtype, [&](auto type) { StoreAll<decltype(type)>(block_.local.At(view.address), values); });
+    block_.local.PropagateUndefined(view.address, view.size, undefined_);
 }
 
 void Composite::TakeTmp(int64_t rowElements)

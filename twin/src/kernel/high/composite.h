@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_HIGH_COMPOSITE_IMPL_H
 #define OPFORGE_TWIN_KERNEL_HIGH_COMPOSITE_IMPL_H
 
+#include <utility>
 #include <vector>
 
 #include "kernel/exec/block.h"
@@ -45,6 +46,13 @@ public:
     bool Has(size_t operand) const { return request_.operands.begin()[operand] != nullptr; }
     const LocalView& View(size_t operand) const { return *request_.operands.begin()[operand]; }
 
+    /// For element-wise functions. In levels without the check undefined_lanes, later reads accept undefined elements,
+    /// and Write makes the elements at the same positions undefined.
+    void PassUndefined();
+    /// The states of the elements that were read, which Write then ignores.
+    std::vector<uint8_t> TakeUndefined() { return std::exchange(undefined_, {}); }
+    /// The state of a result that a mask selects: the element at `index`, or a defined number. `masks`: states.
+    void Select(int64_t index, bool isElement, const std::vector<uint8_t>& masks, size_t mask);
     /// The numbers of an operand from element `first` on.
     Numbers Read(size_t operand, const char* name, int64_t count, int64_t first = 0);
     /// `rows` rows of `pitch` elements, of which the function uses the first `columns`.
@@ -89,6 +97,8 @@ private:
     const Call& call_;
     std::vector<Range> read_;
     Range tmp_;
+    bool passesUndefined_ = false;
+    std::vector<uint8_t> undefined_;  ///< states of the elements; empty if all are defined
 };
 
 // The families of functions.

@@ -130,6 +130,7 @@ int64_t RunPointwise(Composite& run)
     if (count == 0) {
         return 0;
     }
+    run.PassUndefined();
     std::vector<Numbers> sources;
     size_t number = 0;
     const bool accumulates = run.Op() == HighOp::kAxpy;
