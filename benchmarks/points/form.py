@@ -13,6 +13,7 @@ from opforge.codegen.printing import shown
 _LARGEST, _MOST_BYTES, _MOST_ELEMENTS = 1 << 31, 1 << 40, 1 << 32
 _LONGEST, _MOST_TURNS = 1 << 20, 4096
 _MEASURED_US = (1e-3, 1e9)
+_CLOCK_MHZ = (100, 10_000)
 _MOST_BLOCKS = 1024
 _DTYPE = re.compile(r"((float|fp|u?int)(8|16|32|64)|b(float|f)16|complex(64|128)|int4|bool)\b.*")
 _AMOUNT = re.compile(r"[1-9]\d{0,9}(\.\d{1,9})?[KM]?")
@@ -75,7 +76,12 @@ _US: Kind = (
         isinstance(value, int | float) and not isinstance(value, bool) and _MEASURED_US[0] <= value <= _MEASURED_US[1]
     ),
 )
-_RATE: Kind = ("a number above 0", lambda value: isinstance(value, int | float) and 0 < value < math.inf)
+_MHZ: Kind = (
+    "a clock from {:g} to {:g}".format(*_CLOCK_MHZ),
+    lambda value: (
+        isinstance(value, int | float) and not isinstance(value, bool) and _CLOCK_MHZ[0] <= value <= _CLOCK_MHZ[1]
+    ),
+)
 
 _POINT: Mapping[str, Kind] = {
     "total_us": _US,
@@ -94,7 +100,7 @@ _POINT: Mapping[str, Kind] = {
         lambda value: (bool(value) and all(map(_is_dtype, value))) if isinstance(value, list) else _is_dtype(value),
     ),
 }
-_CHIP: Mapping[str, Kind] = {"mhz": _RATE}
+_CHIP: Mapping[str, Kind] = {"mhz": _MHZ}
 _MOVED: Mapping[str, Kind] = {"read": _BYTES, "written": _BYTES}
 _AMOUNTS: Kind = ("a number of elements as 4096 or 16M", _is_amount)
 _SHAPES: Mapping[str, Kind] = {

@@ -256,8 +256,10 @@ def heap_steps(point: Point, structure: Mapping[str, Any]) -> float | None:
 def stream(point: Point, structure: Mapping[str, Any]) -> float:
     """Return the estimate of a vector kernel."""
     steps = heap_steps(point, structure)
-    if steps is not None:
-        return launch_us(soc_of(point)) + steps * structure.get("heap_ns", 0.0) / 1e3
+    if steps is not None:  # the kernel also reads all elements
+        return launch_us(soc_of(point)) + max(
+            steps * structure.get("heap_ns", 0.0) / 1e3, *Stream(point, structure).idle(point)[1:]
+        )
     work = work_of(structure, operations_of(point, structure))
     launch, us = Stream(point, structure).times(point, work)
     return launch + host_us(point) + structure.get("fixed_us", 0.0) + us

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from opforge.codegen.data.products import DEFAULT_SOC, SOCS
+from opforge.codegen.printing import shown
 
 from .runner import NotRunError
 
@@ -35,7 +36,10 @@ def soc_of(point: Point) -> str:
             raise NotRunError(f"device: the time model has no constants of {name}")
         return name
     device = point["device"]
-    if device.startswith("A3"):
+    product = re.search(r"\bA([23])\b", device)
+    if product is None:
+        raise NotRunError(f"device: got {shown(device)}, expected a chip as Ascend910B1, or the product A2 or A3")
+    if product[1] == "3":
         return "Ascend910_9391"
     return "Ascend910B3" if "20 cube cores" in device else "Ascend910B1"
 

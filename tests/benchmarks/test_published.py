@@ -70,7 +70,9 @@ def test_a_file_of_points_gives_rows_and_reasons(tmp_path):
         ({"shapes": [[1 << 20, 1 << 20]]}, "shapes: got [[1048576, 1048576]], expected a list of shapes with at most"),
         ({"tiling": {"copies_per_batch": 1 << 30}}, "tiling.copies_per_batch: got 1073741824, expected 1 to 4096"),
         ({"operator": 3}, "operator: got 3, expected a text"),
-        ({"chip": {"mhz": 0}}, "chip.mhz: got 0, expected a number above 0"),
+        ({"chip": {"mhz": 0}}, "chip.mhz: got 0, expected a clock from 100 to 10000"),
+        ({"chip": {"mhz": 1e-9}}, "chip.mhz: got 1e-09, expected a clock from 100 to 10000"),
+        ({"device": "GPU A100"}, "device: got 'GPU A100', expected a chip as Ascend910B1, or the product A2 or A3"),
         ({"device": "Ascend910_9362"}, "device: the time model has no constants of Ascend910_9362"),
     ],
 )
@@ -181,6 +183,8 @@ def test_each_chip_has_its_own_constants(monkeypatch):
     errors = importlib.import_module("points.errors")
     for name in ("Ascend910B3", "Ascend910_9391", "Ascend910_9382", "Ascend910_9372"):
         assert series.soc_of({"device": f"{name} (two dies)"}) == name
+    assert series.soc_of({"device": "Atlas A2"}) == "Ascend910B1"
+    assert series.soc_of({"device": "A3 (chip not named)"}) == "Ascend910_9391"
     devices = {"a": "Ascend910_9382", "b": "Ascend910B3", "c": "A2, 20 cube cores (chip not named)"}
     points = [{"id": name, "device": device, "timing": ""} for name, device in devices.items()]
     rows = [{"id": name, "measured_us": 1.0} for name in "ac"]
@@ -260,6 +264,8 @@ def test_a_selection_of_integers_counts_the_steps_of_a_heap(monkeypatch):
     steps = 100 * 16 * (1 + math.log(512 / 16)) * 4
     assert generic.stream(point, structure) == pytest.approx(1.5 + steps * 2e-3)
     assert generic.heap_steps(call([[100, 512]], ["float16"], k=16, dim=-1), structure) is None
+    few = call([[1 << 20]], ["int32"], k=1, dim=-1)  # the heap has 15 steps; the kernel reads 4 MiB
+    assert generic.stream(few, structure) > 1.5 + (4 << 20) / 1.6e6
 
 
 def test_the_cores_share_a_long_row_of_a_selection(monkeypatch):
