@@ -31,6 +31,7 @@ EXCEPTIONS = {
     "benchmarks/baseline.json": "results of earlier measurements",
     "benchmarks/frontend.py": "the measured model needs nodes that a rule matches",
     "benchmarks/public/kernels.py": "the public kernels have these names",
+    "benchmarks/public/links.py": "the public kernels have these names",
     "benchmarks/public/tilings.py": "the public tiling functions have these names",
     "benchmarks/soak.py": "repeats calls of single operators",
     "benchmarks/twin.py": "measures the compilation and the call of one operator",

@@ -110,7 +110,7 @@ def branch(name, source):
 
 
 REFUSED_MODELS = {
-    "empty": (lambda: b"", "is empty"),
+    "empty": (lambda: b"", "an empty file"),
     "text": (lambda: b"no model at all", "do not parse"),
     "truncated": (lambda: model_of()[:-5], "m.onnx"),
     "truncated in a length": (lambda: model_of() + b"\x3a\xff\xff\xff\xff\x07", "do not parse"),
