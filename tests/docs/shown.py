@@ -29,7 +29,8 @@ THROUGH_BUILD_SH = {
     "bash build.sh --pkg": "opforge pack --output build_out",
 }
 _LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-_NUMBER = re.compile(r"\d+\.\d+")
+# A number of three digits, such as an estimate.
+_NUMBER = re.compile(r"(?<![\w.])(?=(?:\d\.?){3}(?![\w.]))\d+\.\d+")
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def commands(fence: Fence) -> Iterator[Command]:
 
 
 def _with_near_numbers(printed: str, page: str) -> str:
-    """Replace numbers that differ by 1 in the last digit by those of the page: estimates depend on the threads."""
+    """Replace estimates that differ by 1 in the last digit by those of the page: they depend on the threads."""
     wanted = _NUMBER.findall(page)
     if len(wanted) != len(_NUMBER.findall(printed)):
         return printed
