@@ -70,19 +70,17 @@ _AXES: Kind = (
 _TEXT: Kind = ("a text", lambda value: isinstance(value, str))
 _FLAG: Kind = ("true or false", lambda value: value in (0, 1))
 _TABLE: Kind = ("an object", lambda value: isinstance(value, dict))
-_US: Kind = (
-    "a number from {:g} to {:g}".format(*_MEASURED_US),
-    lambda value: (
-        isinstance(value, int | float) and not isinstance(value, bool) and _MEASURED_US[0] <= value <= _MEASURED_US[1]
-    ),
-)
-_MHZ: Kind = (
-    "a clock from {:g} to {:g}".format(*_CLOCK_MHZ),
-    lambda value: (
-        isinstance(value, int | float) and not isinstance(value, bool) and _CLOCK_MHZ[0] <= value <= _CLOCK_MHZ[1]
-    ),
-)
 
+
+def _within(what: str, low: float, high: float) -> Kind:
+    """Return the kind of a number within limits."""
+    return (
+        f"{what} from {low:g} to {high:g}",
+        lambda value: isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high,
+    )
+
+
+_US, _MHZ = _within("a number", *_MEASURED_US), _within("a clock", *_CLOCK_MHZ)
 _POINT: Mapping[str, Kind] = {
     "total_us": _US,
     "operator": _TEXT,

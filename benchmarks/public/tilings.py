@@ -64,6 +64,16 @@ def packed(header: Path, tiling: Mapping[str, int]) -> bytes:
         raise UserError(f"{path_text(header)}: got '{error}', expected integers of the fields") from error
 
 
+def _shares(blocks: int, elements: int, tile: int) -> Tiling:
+    """Return the tiling data of cores with this number of blocks, and of those with one block more."""
+    found = {"tileDataNum": tile}
+    for name, count in (("small", blocks * elements), ("big", (blocks + 1) * elements)):
+        found[f"{name}CoreDataNum"] = count
+        found[f"final{name.capitalize()}TileNum"] = -(-count // tile)
+        found[f"{name}TailDataNum"] = count % tile or tile
+    return found
+
+
 def even_blocks(elements: int, item: int, tile_blocks: int, cores: int) -> Tiling:
     """Return the tiling data of elementwise kernels: blocks of 32 bytes on all cores, the first ones with one more.
 
@@ -75,13 +85,7 @@ def even_blocks(elements: int, item: int, tile_blocks: int, cores: int) -> Tilin
     """
     each, larger = divmod(-(-elements * item // _BLOCK), cores)
     tile = tile_blocks * _BLOCK // item
-    found = {"tileDataNum": tile, "tailBlockNum": larger}
-    for name, blocks in (("small", each), ("big", each + 1)):
-        count = blocks * _BLOCK // item
-        found[f"{name}CoreDataNum"] = count
-        found[f"final{name.capitalize()}TileNum"] = -(-blocks // tile_blocks)
-        found[f"{name}TailDataNum"] = count - blocks // tile_blocks * tile or tile
-    return found
+    return {"tailBlockNum": larger} | _shares(each, _BLOCK // item, tile)
 
 
 def repeated_columns(soc: Soc, rows: int, columns: int) -> tuple[int, Tiling]:
@@ -89,11 +93,8 @@ def repeated_columns(soc: Soc, rows: int, columns: int) -> tuple[int, Tiling]:
     blocks = -(-rows * 4 // _BLOCK)
     cores = min(soc.aiv, blocks)
     tile = soc.ub // (2 * 4 * (1 + columns)) * 4 // _BLOCK * _BLOCK // 4
-    found = {"tileDataNum": tile, "tailBlockNum": blocks % cores, "totalLength": rows, "bLength": rows, "num": columns}
-    for name, count in (("small", blocks // cores * 8), ("big", (blocks // cores + 1) * 8)):
-        found[f"{name}CoreDataNum"] = count
-        found[f"final{name.capitalize()}TileNum"] = -(-count // tile)
-        found[f"{name}TailDataNum"] = count % tile or tile
+    found = {"tailBlockNum": blocks % cores, "totalLength": rows, "bLength": rows, "num": columns}
+    found |= _shares(blocks // cores, _BLOCK // 4, tile)
     return cores, found | {"tilenum": 0, "tmpSize": 0, "dim": 2, "isReuseSource": 0, "axis": 1, "sLength": 1}
 
 

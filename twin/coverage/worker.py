@@ -39,8 +39,10 @@ _UNIT_TEST = re.compile(r"^opforge unit test\t(.*)$", re.MULTILINE)
 _PRINTED_FINDING = re.compile(r": (?:error|warning): \w+ \(block \d+")
 _FINDING = re.compile(r"opforge finding\t(?P<kind>[^\t]*)\t(?P<where>[^\t]*)\t(?P<message>.*)")
 _READ_TILING = re.compile(r"#define\s+GET_TILING_DATA\(\s*(\w+)\s*,\s*\w+\s*\)[\s\\]*(\w+)\s+\1\s*[;{]")
-_HOST_HEADER = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"(?=[^"\n]*\bop_host/)([^"\n]*+)"', re.MULTILINE)
-_KERNEL_HEADER = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"(?=[^"\n]*\bop_kernel/)([^"\n]*+)"', re.MULTILINE)
+_HOST_HEADER, _KERNEL_HEADER = (
+    re.compile(rf'^[ \t]*#[ \t]*include[ \t]*"(?=[^"\n]*\b{folder}/)([^"\n]*+)"', re.MULTILINE)
+    for folder in ("op_host", "op_kernel")
+)
 # Types of half in macros of unit tests, and parts of names that only structures of unit tests have.
 _TYPE_NAMES = {"float16": "half"}
 _OF_TESTS = re.compile(r"(?<=[a-z0-9])(?:Test|Def|Ut|UT)(?=[A-Z]|$)")
