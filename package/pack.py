@@ -17,6 +17,7 @@ from opforge.codegen.data.names import unknown_operator
 from opforge.codegen.errors import UserError, not_installed
 from opforge.codegen.files import NewFile, read_regular, write_files
 from opforge.codegen.printing import path_text, say
+from opforge.codegen.process_limits import Program
 from opforge.codegen.project import BUILTIN_ROOT, Project, check_vendor, find_project
 
 from . import cann
@@ -238,12 +239,13 @@ def _make_self_extracting(stage: Path, label: str, work: Path) -> Path:
     command += ["--packaging-date", "1970-01-01", "--header", str(SCRIPTS / "header.sh")]
     command += [str(stage), str(built), label, "./install.sh"]
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC", "TMPDIR": str(work)}
-    result = subprocess.run(
-        command, cwd=work, env=environment, umask=0o022, capture_output=True, text=True, check=False
-    )
-    if result.returncode != 0 or not built.is_file():
-        output = (result.stderr or result.stdout).strip()[-500:]
+    with Program(
+        command, cwd=work, env=environment, umask=0o022, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        out, err = process.communicate()
+    if process.returncode != 0 or not built.is_file():
+        output = (err or out).strip()[-500:]
         raise UserError(
-            f"makeself: got exit code {result.returncode}, expected 0; correct the error that it prints: {output}"
+            f"makeself: got exit code {process.returncode}, expected 0; correct the error that it prints: {output}"
         )
     return built

@@ -17,7 +17,7 @@ from typing import IO
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.printing import shown
-from opforge.codegen.process_limits import MIB, LimitError, Limits
+from opforge.codegen.process_limits import MIB, LimitError, Limits, Program
 
 SECONDS, MEMORY, OUTPUT = "OPFORGE_COMPILE_SECONDS", "OPFORGE_COMPILE_MEMORY_MB", "OPFORGE_COMPILE_OUTPUT_MB"
 # The largest source of the twin takes 6 s and 210 MB; a slow machine and sanitizers need a few times as much.
@@ -93,7 +93,7 @@ def run_limited(
     variables = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     variables |= {"LC_ALL": "C", **(environment or {})}
     script = ["/bin/sh", "-c", _SCRIPT, "sh", *_shell_limits(limits)]
-    with subprocess.Popen(
+    with Program(
         [*script, *command],
         env=variables,
         cwd=folder,
@@ -106,9 +106,6 @@ def run_limited(
             text = _output(process, time.monotonic() + limits.seconds * _WALL_PER_CPU, most_text, stop or Event())
         except subprocess.TimeoutExpired as error:
             raise LimitError(_text(limits, SECONDS)) from error
-        finally:
-            if process.returncode is None:
-                os.killpg(process.pid, signal.SIGKILL)
     ended = Ended(process.returncode, text)
     if variable := _reached(ended):
         raise LimitError(_text(limits, variable))
