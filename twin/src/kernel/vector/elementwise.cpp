@@ -1,5 +1,6 @@
 // Element-wise vector instructions: the computation of one element, for each dtype.
 #include <cmath>
+#include <optional>
 #include <type_traits>
 
 #include "opforge_twin/arithmetic.h"
@@ -348,15 +349,19 @@ bool Accumulates(BinaryOp op, Dtype dtype)
     return isPlain && dtype != Dtype::kInt16;
 }
 
-/// Requires a number of bits in the documented range.
-void RequireShift(Dtype dtype, int64_t size, uint64_t scalar, const Call& call)
+bool IsSigned(Dtype dtype)
+{
+    return dtype == Dtype::kInt16 || dtype == Dtype::kInt32;
+}
+
+/// Returns the number of bits of a shift, which must be in the documented range.
+int64_t RequireShift(const LocalView& dst, uint64_t scalar, const Call& call)
 {
     constexpr int64_t kBitsOfByte = 8;
-    const bool isSigned = dtype == Dtype::kInt16 || dtype == Dtype::kInt32;
-    const int64_t bits = !isSigned   ? static_cast<int64_t>(scalar)
-                         : size == 2 ? int64_t{static_cast<int16_t>(scalar)}
-                                     : int64_t{static_cast<int32_t>(scalar)};
-    Field("scalarValue", bits, 0, kBitsOfByte * size, call);
+    const int64_t bits = !IsSigned(dst.dtype) ? static_cast<int64_t>(scalar)
+                         : dst.size == 2      ? int64_t{static_cast<int16_t>(scalar)}
+                                              : int64_t{static_cast<int32_t>(scalar)};
+    return Field("scalarValue", bits, 0, kBitsOfByte * dst.size, call);
 }
 
 }  // namespace
@@ -367,11 +372,16 @@ void Binary(BinaryOp op, const LocalView& dst, const LocalView& src0, const Loca
     const Entry block(call);
     Shape shape = Resolve(*block, lanes, std::max(dst.size, src0.size), call);
     shape.cycles = op == BinaryOp::kDiv ? CyclesOf::kDiv : CyclesOf::kPlain;
-    const bool isBytewise = op == BinaryOp::kAnd || op == BinaryOp::kOr;
+    std::optional<SourceBytes> bytes;
+    if (op == BinaryOp::kAnd || op == BinaryOp::kOr) {
+        bytes = SourceBytes{};
+    } else if (op == BinaryOp::kMul && IsSigned(dst.dtype)) {
+        bytes = SourceBytes{0, false, true};
+    }
     Sweep(*block, shape,
-          {{&dst, "dst", dstStride, ReadsDst(op), true, isBytewise},
-           {&src0, "src0", src0Stride, true, false, isBytewise},
-           {&src1, "src1", src1Stride, true, false, isBytewise}},
+          {{&dst, "dst", dstStride, ReadsDst(op), true, bytes},
+           {&src0, "src0", src0Stride, true, false, bytes},
+           {&src1, "src1", src1Stride, true, false, bytes}},
           BinaryBodyFor(op, dst.dtype, src0.dtype), 0, nullptr, Accumulates(op, dst.dtype), call);
 }
 
@@ -382,9 +392,8 @@ void Unary(UnaryOp op, const LocalView& dst, const LocalView& src, const Lanes& 
     Shape shape = Resolve(*block, lanes, dst.size, call);
     const bool isSlow = op == UnaryOp::kExp || op == UnaryOp::kLn || op == UnaryOp::kSqrt;
     shape.cycles = isSlow ? CyclesOf::kSlow : CyclesOf::kPlain;
-    const bool isBytewise = op == UnaryOp::kNot;
-    Sweep(*block, shape,
-          {{&dst, "dst", dstStride, false, true, isBytewise}, {&src, "src", srcStride, true, false, isBytewise}},
+    const std::optional<SourceBytes> bytes = op == UnaryOp::kNot ? std::optional(SourceBytes{}) : std::nullopt;
+    Sweep(*block, shape, {{&dst, "dst", dstStride, false, true, bytes}, {&src, "src", srcStride, true, false, bytes}},
           UnaryBodyFor(op, dst), 0, nullptr, false, call);
 }
 
@@ -392,11 +401,16 @@ void WithScalar(ScalarOp op, const LocalView& dst, const LocalView& src, uint64_
                 const Stride& dstStride, const Stride& srcStride, const Call& call)
 {
     const Entry block(call);
+    std::optional<SourceBytes> bytes;
     if (op == ScalarOp::kShiftLeft || op == ScalarOp::kShiftRight || op == ScalarOp::kShiftRightRounded) {
-        RequireShift(dst.dtype, dst.size, scalar, call);
+        const int64_t bits = RequireShift(dst, scalar, call);
+        if (op != ScalarOp::kShiftRightRounded) {
+            bytes = SourceBytes{op == ScalarOp::kShiftLeft ? -bits : bits, IsSigned(dst.dtype)};
+        }
     }
     const Shape shape = Resolve(*block, lanes, std::max(dst.size, src.size), call);
-    Sweep(*block, shape, {{&dst, "dst", dstStride, op == ScalarOp::kAxpy, true}, {&src, "src", srcStride, true, false}},
+    Sweep(*block, shape,
+          {{&dst, "dst", dstStride, op == ScalarOp::kAxpy, true, bytes}, {&src, "src", srcStride, true, false, bytes}},
           ScalarBodyFor(op, dst.dtype, src.dtype), scalar, nullptr, false, call);
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "kernel/exec/levels.h"
 #include "opforge_twin/arithmetic.h"
@@ -109,7 +110,7 @@ void TouchOperand(Block& block, const Operand& operand, int64_t offset, int64_t 
 {
     const int64_t begin = operand.view->address + offset;
     const int64_t bytes = count * operand.view->size;
-    const int64_t unit = operand.isBytewise ? 1 : operand.view->size;
+    const int64_t unit = operand.bytes ? 1 : operand.view->size;
     const Access access{Pipe::kVector, Memory::kOnChip, kind, begin, bytes, operand.name, call};
     if (kind == AccessKind::kRead && !kUndefinedLanes.Has(block.launch.options.level)) {
         block.local.CollectUndefined(begin, bytes / unit, unit, undefined);
@@ -122,6 +123,26 @@ void TouchOperand(Block& block, const Operand& operand, int64_t offset, int64_t 
     }
 }
 
+/// Replaces the states of the bytes of the sources by those of the bytes of the results.
+void MoveStates(const Operand& operand, std::vector<uint8_t>& states)
+{
+    if (!operand.bytes || states.empty()) {
+        return;
+    }
+    const int64_t size = operand.view->size;
+    std::vector<uint8_t> results(states.size(), LocalMemory::kWritten);
+    for (size_t at = 0; at < states.size(); ++at) {
+        const auto byte = static_cast<int64_t>(at) % size;
+        const auto first = states.begin() + static_cast<int64_t>(at) - byte;
+        for (int64_t source = 0; source < size; ++source) {
+            if (first[source] != LocalMemory::kWritten && operand.bytes->Has(source, byte, size)) {
+                results[at] = first[source];
+            }
+        }
+    }
+    states = std::move(results);
+}
+
 void TouchRun(Block& block, const std::vector<Operand>& operands, const int64_t* offsets, int64_t count,
               const Call& call)
 {
@@ -132,6 +153,7 @@ void TouchRun(Block& block, const std::vector<Operand>& operands, const int64_t*
             TouchOperand(block, operand, offsets[index], count, AccessKind::kRead, undefined, call);
         }
     }
+    MoveStates(operands.front(), undefined);
     for (size_t index = 0; index < operands.size(); ++index) {
         if (operands[index].isWritten) {
             TouchOperand(block, operands[index], offsets[index], count, AccessKind::kWrite, undefined, call);
@@ -194,6 +216,9 @@ void SweepScattered(Block& block, const Shape& shape, const std::vector<Operand>
         }
     }
     Compute(block, operands[0], body, pointers.data(), count, scalar, context);
+    for (std::vector<uint8_t>& states : undefined) {
+        MoveStates(operands.front(), states);
+    }
     for (size_t index = 0; index < operands.size(); ++index) {
         if (operands[index].isWritten) {
             each(index, AccessKind::kWrite);

@@ -3,6 +3,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_VECTOR_SWEEP_H
 #define OPFORGE_TWIN_KERNEL_VECTOR_SWEEP_H
 
+#include <optional>
 #include <vector>
 
 #include "opforge_twin/arithmetic.h"
@@ -34,13 +35,27 @@ struct Shape {
 /// `widest`: bytes of the widest element of the operands, which determines the elements per repeat.
 Shape Resolve(Block& block, const Lanes& lanes, int64_t widest, const Call& call);
 
+/// The bytes of an element of the sources that a byte of the result depends on.
+struct SourceBytes {
+    int64_t shift = 0;       ///< first bit of the sources minus first bit of the result
+    bool isSigned = false;   ///< the sign follows the last bit
+    bool fromFirst = false;  ///< instead: all bytes up to that of the result
+
+    bool Has(int64_t source, int64_t result, int64_t size) const
+    {
+        const int64_t distance = 8 * (source - result) - shift;
+        const bool isSign = isSigned && source == size - 1 && distance < 0;
+        return fromFirst ? source <= result : isSign || (distance > -8 && distance < 8);
+    }
+};
+
 struct Operand {
     const LocalView* view;
     const char* name;
     Stride stride;
     bool isRead;
     bool isWritten;
-    bool isBytewise = false;  ///< each byte of a result depends on the same byte of the sources only
+    std::optional<SourceBytes> bytes = std::nullopt;  ///< empty: a result depends on all bytes
 };
 
 /// Computes `count` elements; `operands` point to dense runs. `context` is that of the caller.
