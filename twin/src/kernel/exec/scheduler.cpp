@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "kernel/exec/interrupt.h"
+#include "kernel/exec/levels.h"
 #include "kernel/exec/text.h"
 #include "kernel/timing/time_model.h"
 
@@ -318,14 +319,17 @@ void Scheduler::SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, c
     std::unique_lock<std::mutex> lock(mutex_);
     for (const uint32_t listener : flags_.Set(block.index, mode, flag, own)) {
         ++overflows_;
-        if (listener == block.index || !WaitUntil(lock, [&] { return !flags_.RunsOver(listener, flag); })) {
+        const bool isFound = kFlagAhead.Has(launch_.options.level) || listener == block.index;
+        if (isFound || !WaitUntil(lock, [&] { return !flags_.RunsOver(listener, flag); })) {
             if (isAftermath_) {
                 block.diagnostics.Stop();
             }
             block.Fail(
                 "flag_overflow", Pipe::kScalar, call,
-                Text("flag ", flag, " was set more than ", CrossCoreFlags::kMostPending, " times without a wait of ",
-                     launch_.layout.NameOf(listener), ": its counter overflows; wait for it before setting it again"));
+                Text("flag ", flag, " was set more than ", CrossCoreFlags::kMostPending,
+                     " times, and no flag or barrier ensures that ", launch_.layout.NameOf(listener),
+                     " waits for it before: its counter overflows; before this call, wait for a flag that the other "
+                     "core sets after its wait"));
         }
         --overflows_;
     }
@@ -344,7 +348,7 @@ void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
                           flags_.DescribeMissing(block.index, flag)),
                      isAftermath_);
     }
-    block.ordering.Acquire(flags_.Take(block.index, flag), EndsPhase(true));
+    block.ordering.Acquire(flags_.Take(block.index, flag, block.execution.Now()), EndsPhase(true));
 }
 
 void Scheduler::SetGmFlag(Block& block, uint64_t address, const Call& call)

@@ -21,7 +21,21 @@ void Join(Signal& into, const Signal& other)
     into.at = other.at;
 }
 
-CrossCoreFlags::CrossCoreFlags(const CoreLayout& layout) : layout_(layout), pending_(layout.Count()) {}
+CrossCoreFlags::CrossCoreFlags(const CoreLayout& layout) : layout_(layout), counters_(layout.Count()) {}
+
+bool CrossCoreFlags::CanRunOver(uint32_t core, const Counter& counter, const Signal& signal) const
+{
+    const size_t sets = counter.waits.size() + counter.pending.size();
+    if (sets <= kMostPending) {
+        return false;
+    }
+    const size_t needed = sets - kMostPending - 1;  // the wait that must come first
+    if (needed >= counter.waits.size() || core >= signal.released.size()) {
+        return counter.pending.size() > kMostPending;
+    }
+    const auto& known = signal.released[core].finished;
+    return *std::max_element(known.begin(), known.end()) <= counter.waits[needed];
+}
 
 CrossCoreFlags::Group CrossCoreFlags::MakeGroup(int64_t mode, const CorePosition& position) const
 {
@@ -51,9 +65,9 @@ std::vector<uint32_t> CrossCoreFlags::Set(uint32_t core, int64_t mode, int64_t f
     }
     std::vector<uint32_t> overflowing;
     for (const uint32_t listener : group.listeners) {
-        std::deque<Signal>& pending = pending_[listener][static_cast<size_t>(flag)];
-        pending.push_back(group.open.front().signal);
-        if (RunsOver(listener, flag)) {
+        Counter& counter = counters_[listener][static_cast<size_t>(flag)];
+        counter.pending.push_back(group.open.front().signal);
+        if (CanRunOver(listener, counter, group.open.front().signal)) {
             overflowing.push_back(listener);
         }
     }
@@ -62,11 +76,12 @@ std::vector<uint32_t> CrossCoreFlags::Set(uint32_t core, int64_t mode, int64_t f
     return overflowing;
 }
 
-Signal CrossCoreFlags::Take(uint32_t core, int64_t flag)
+Signal CrossCoreFlags::Take(uint32_t core, int64_t flag, uint32_t now)
 {
-    std::deque<Signal>& pending = pending_[core][static_cast<size_t>(flag)];
-    Signal signal = std::move(pending.front());
-    pending.pop_front();
+    Counter& counter = counters_[core][static_cast<size_t>(flag)];
+    Signal signal = std::move(counter.pending.front());
+    counter.pending.pop_front();
+    counter.waits.push_back(now);
     return signal;
 }
 
@@ -87,9 +102,9 @@ std::string CrossCoreFlags::DescribeMissing(uint32_t core, int64_t flag) const
 std::vector<CrossCoreFlags::Left> CrossCoreFlags::LeftSet() const
 {
     std::vector<Left> left;
-    for (uint32_t core = 0; core < pending_.size(); ++core) {
+    for (uint32_t core = 0; core < counters_.size(); ++core) {
         for (size_t flag = 0; flag < kFlags; ++flag) {
-            for (const Signal& signal : pending_[core][flag]) {
+            for (const Signal& signal : counters_[core][flag].pending) {
                 left.push_back({core, flag, signal.at});
             }
         }

@@ -35,11 +35,12 @@ public:
 
     explicit CrossCoreFlags(const CoreLayout& layout);
 
-    /// Returns the cores whose counters run over.
+    /// Returns the cores whose counters can run over: no order of the cores ensures that they wait before.
     std::vector<uint32_t> Set(uint32_t core, int64_t mode, int64_t flag, const Signal& signal);
     bool RunsOver(uint32_t core, int64_t flag) const { return Pending(core, flag).size() > kMostPending; }
     bool IsSet(uint32_t core, int64_t flag) const { return !Pending(core, flag).empty(); }
-    Signal Take(uint32_t core, int64_t flag);
+    /// `now`: the instruction of `core` that waits.
+    Signal Take(uint32_t core, int64_t flag, uint32_t now);
     /// The missing conditions before `core` sees the flag.
     std::string DescribeMissing(uint32_t core, int64_t flag) const;
 
@@ -66,15 +67,22 @@ private:
     };
     using Key = std::tuple<int64_t, int64_t, CoreKind, uint32_t>;  ///< flag, mode, side, AI core
 
+    /// The flags that a core waits for.
+    struct Counter {
+        std::deque<Signal> pending;
+        std::vector<uint32_t> waits;  ///< instructions that took one
+    };
+
+    bool CanRunOver(uint32_t core, const Counter& counter, const Signal& signal) const;
     Group MakeGroup(int64_t mode, const CorePosition& position) const;
     const std::deque<Signal>& Pending(uint32_t core, int64_t flag) const
     {
-        return pending_[core][static_cast<size_t>(flag)];
+        return counters_[core][static_cast<size_t>(flag)].pending;
     }
 
     const CoreLayout& layout_;
     std::map<Key, Group> groups_;
-    std::vector<std::array<std::deque<Signal>, kFlags>> pending_;  ///< by core
+    std::vector<std::array<Counter, kFlags>> counters_;  ///< by core
 };
 
 }  // namespace opforge::twin::kernel
