@@ -9,6 +9,8 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
+from opforge.codegen.errors import UserError
+from opforge.codegen.printing import path_text
 from opforge.codegen.untrusted import read_json
 
 from . import described
@@ -72,6 +74,8 @@ def load_points(path: Path) -> list[Point]:
         UserError: The file cannot be read, or has another form.
     """
     data = read_json(path, _FORM, "file of points", "correct the file")
+    if not data["points"]:
+        raise UserError(f"{path_text(path)}: got no points, expected at least one; add published times of kernels")
     return [_stated(point) for point in data["points"]]
 
 

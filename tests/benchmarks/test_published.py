@@ -197,8 +197,16 @@ ODD_ID = '{"points": [{"id": 1, "series": "a", "device": "b", "shapes": [], "til
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", '{"points": [{"id": "a"}]}', ODD_ID, "[" * 100_000, ODD_ID.replace("1,", '"\\ud800",', 1)],
-    ids=["syntax", "list", "no_fields", "id", "deep", "surrogate"],
+    [
+        "{",
+        "[]",
+        '{"points": []}',
+        '{"points": [{"id": "a"}]}',
+        ODD_ID,
+        "[" * 100_000,
+        ODD_ID.replace("1,", '"\\ud800",', 1),
+    ],
+    ids=["syntax", "list", "no_points", "no_fields", "id", "deep", "surrogate"],
 )
 def test_a_bad_file_is_one_message(tmp_path, text):
     path = tmp_path / "points.json"

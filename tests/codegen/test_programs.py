@@ -17,11 +17,10 @@ def test_an_error_in_the_block_kills_the_program(group):
 
 
 def test_the_processes_of_its_group_are_also_killed():
-    command = ["sh", "-c", "sleep 300 & echo; wait"]
-    with pytest.raises(LookupError), Program(command, process_group=0, stdout=subprocess.PIPE) as process:
-        assert process.stdout.read(1) == b"\n"
-        pipe = process.stdout
-        process.stdout = None
+    process = Program(["sh", "-c", "sleep 300 & echo; wait"], process_group=0, stdout=subprocess.PIPE)
+    pipe, process.stdout = process.stdout, None
+    assert pipe.read(1) == b"\n"
+    with pytest.raises(LookupError), process:
         raise LookupError
     with pipe:
         assert pipe.read() == b""
