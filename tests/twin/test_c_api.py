@@ -15,9 +15,11 @@ from opforge.twin import launch
 from opforge.twin.program import compile_program
 
 BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)
-I8, I16, U16, I32, U32 = (np.dtype(name) for name in ("int8", "int16", "uint16", "int32", "uint32"))
+NAMES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+I8, U8, I16, U16, I32, U32, I64 = (np.dtype(name) for name in NAMES)
 CPP = {BF16: "bfloat16_t", F16: "half", F32: "float", I8: "int8_t"}
-CPP |= {I16: "int16_t", U16: "uint16_t", I32: "int32_t", U32: "uint32_t"}
+CPP |= {U8: "uint8_t", I64: "int64_t", I16: "int16_t", U16: "uint16_t", I32: "int32_t", U32: "uint32_t"}
+BYTES = 2048  # of an argument in the file
 COUNT = 224  # three repeats and a tail of float; a multiple of 32 bytes in all types
 NUMBERS, FLOATS, BITS = (I16, F16, I32, F32), (F16, F32), (I16, U16)
 SHIFTED = (I16, U16, I32, U32)
@@ -42,6 +44,8 @@ CASES = {
     "asc_and": ("z, x, y", lambda x, y, _: x & y, _same(*BITS)),
     "asc_or": ("z, x, y", lambda x, y, _: x | y, _same(*BITS)),
     "asc_not": ("z, x", lambda x, _y, _z: ~x, _same(*BITS)),
+    "asc_add_relu": ("z, x, y", lambda x, y, _: np.maximum(x + y, x.dtype.type(0)), _same(I16, *FLOATS)),
+    "asc_sub_relu": ("z, x, y", lambda x, y, _: np.maximum(x - y, x.dtype.type(0)), _same(I16, *FLOATS)),
     "asc_mul_add": ("z, x, y", lambda x, y, z: x * z + y, _same(F32)),
     "asc_mul_add_relu": ("z, x, y", lambda x, y, z: np.maximum(x * z + y, 0), _same(F32)),
     "asc_fma": ("z, x, y", lambda x, y, z: x.astype(F32) * y + z, [(F32, F32), (F32, F16)]),
@@ -75,9 +79,34 @@ CASES = {
     "asc_half2int32_ru": ("z, x", _rounded(np.ceil, I32), [(I32, F16)]),
     "asc_float2int32_rz": ("z, x", _rounded(np.trunc, I32), [(I32, F32)]),
 }
+PLAIN = {"asc_uint82half": (F16, U8), "asc_int162float": (F32, I16), "asc_int162half": (F16, I16)}
+PLAIN |= {"asc_int322int16": (I16, I32), "asc_int322int64": (I64, I32), "asc_int642int32": (I32, I64)}
+CASES |= {name: ("z, x", lambda x, _y, _z: x, [pair]) for name, pair in PLAIN.items()}
+MODES = {
+    "_rn": np.rint,
+    "_rna": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x),
+    "_rd": np.floor,
+    "_ru": np.ceil,
+    "_rz": np.trunc,
+}
+ROUNDED = {"asc_float2int16": (I16, F32), "asc_float2int32": (I32, F32), "asc_float2int64": (I64, F32)}
+ROUNDED |= {"asc_bfloat162int32": (I32, BF16), "asc_half2int8": (I8, F16), "asc_half2int16": (I16, F16)}
+ROUNDED |= {"asc_half2int32": (I32, F16), "asc_float2float": (F32, F32)}
+ROUNDED |= {"asc_int162half": (F16, I16), "asc_int322float": (F32, I32), "asc_int642float": (F32, I64)}
+CASES |= {
+    name + mode: ("z, x", _rounded(function, pair[0]), [pair])
+    for name, pair in ROUNDED.items()
+    for mode, function in MODES.items()
+}
+CASES |= {
+    f"asc_half2uint8{mode}": ("z, y", lambda _x, y, _z, function=function: function(y.astype(F32)), [(U8, F16)])
+    for mode, function in MODES.items()
+}
+CASES["asc_half2int8"] = CASES["asc_half2int8_rn"]
+CASES["asc_half2uint8"] = CASES["asc_half2uint8_rn"]
 ROWS = [(name, z, x) for name, (_, _, pairs) in CASES.items() for z, x in pairs]
 BINARY = {"asc_add", "asc_sub", "asc_mul", "asc_div", "asc_max", "asc_min", "asc_and", "asc_or"}
-BINARY |= {"asc_mul_add", "asc_mul_add_relu", "asc_fma"}
+BINARY |= {"asc_add_relu", "asc_sub_relu", "asc_mul_add", "asc_mul_add_relu", "asc_fma"}
 
 HEAD = '#include <cstdio>\n#include <vector>\n#include "acl/acl.h"\n#include "c_api/asc_simd.h"\n'
 KERNEL = """
@@ -98,14 +127,14 @@ __vector__ __global__ __aicore__ void case{number}(__gm__ {tx}* a, __gm__ {tx}* 
     asc_copy_ub2gm(c, z, count * sizeof({tz}));
 }}
 """
-# Each argument is a run of 1024 bytes in one file, three for each kernel.
+# Each argument is a run of BYTES bytes in one file, three for each kernel.
 MAIN = """
 template <typename Kernel>
 void Run(Kernel kernel, const char* name, long number)
 {{
     std::FILE* file = std::fopen(name, "r+b");
-    std::vector<char> bytes(3 * 1024);
-    std::fseek(file, number * 3 * 1024, SEEK_SET);
+    std::vector<char> bytes(3 * {bytes});
+    std::fseek(file, number * 3 * {bytes}, SEEK_SET);
     std::fread(bytes.data(), 1, bytes.size(), file);
     char* device = nullptr;
     aclrtMalloc((void**)&device, bytes.size(), ACL_MEM_MALLOC_HUGE_FIRST);
@@ -113,7 +142,7 @@ void Run(Kernel kernel, const char* name, long number)
     kernel(device);
     aclrtSynchronizeDevice();
     aclrtMemcpy(bytes.data(), bytes.size(), device, bytes.size(), ACL_MEMCPY_DEVICE_TO_HOST);
-    std::fseek(file, number * 3 * 1024, SEEK_SET);
+    std::fseek(file, number * 3 * {bytes}, SEEK_SET);
     std::fwrite(bytes.data(), 1, bytes.size(), file);
     std::fclose(file);
     aclrtFree(device);
@@ -128,8 +157,8 @@ int main(int, char** names)
 }}
 """
 LAUNCH = (
-    "Run([](char* at) {{ case{number}<<<1, 0>>>(({tx}*)at, ({tx}*)(at + 1024), ({tz}*)(at + 2048)); }}, names[1],"
-    " {number});"
+    "Run([](char* at) {{ case{number}<<<1, 0>>>(({tx}*)at, ({tx}*)(at + {bytes}), ({tz}*)(at + 2 * {bytes})); }},"
+    " names[1], {number});"
 )
 
 
@@ -143,8 +172,10 @@ def _call(name, z, x):
     dst, src = 8 * z.itemsize // wide, 8 * x.itemsize // wide
     strides = f"1, {dst}" if name == "asc_duplicate" else f"1, 1, {dst}, {src}"
     strides = f"1, 1, 1, {dst}, {src}, {src}" if name in BINARY else strides
-    mask = "asc_set_mask_norm(); asc_set_vector_mask(~0ull, ~0ull)" if wide == 2 else ""  # else the initial mask
-    return f"{name}({first}, {rest}); {mask}; {name}({arguments}, {whole}, {strides})"
+    words = {2: "~0ull, ~0ull", 8: "0, 0xFFFFFFFFull"}.get(wide)  # else the initial mask
+    mask = f"asc_set_mask_norm(); asc_set_vector_mask({words})" if words else ""
+    reset = "asc_set_vector_mask(~0ull, ~0ull)" if words else ""
+    return f"{name}({first}, {rest}); {mask}; {name}({arguments}, {whole}, {strides}); {reset}"
 
 
 def _values(dtype, seed, positive=False):
@@ -163,11 +194,11 @@ def results(tmp_path_factory):
     for number, (name, z, x) in enumerate(ROWS):
         words = {"number": number, "tx": CPP[x], "tz": CPP[z]}
         kernels.append(KERNEL.format(**words, count=COUNT, call=_call(name, z, x)))
-        launches.append(LAUNCH.format(**words))
+        launches.append(LAUNCH.format(**words, bytes=BYTES))
         given.append((_values(x, 1), _values(x, 2, positive=True), _values(z, 3)))
-        data += b"".join(array.tobytes().ljust(1024, b"\0") for array in given[-1])
+        data += b"".join(array.tobytes().ljust(BYTES, b"\0") for array in given[-1])
     source = folder / "program.asc"
-    source.write_text(HEAD + "".join(kernels) + MAIN.format(launches="\n".join(launches)))
+    source.write_text(HEAD + "".join(kernels) + MAIN.format(launches="\n".join(launches), bytes=BYTES))
     (folder / "data.bin").write_bytes(data)
     program = compile_program([source], folder / "program")
     environment = {**os.environ, "OPFORGE_TWIN_REPORT": str(folder / "report.json")}
@@ -181,7 +212,7 @@ def results(tmp_path_factory):
 def test_a_function_agrees_with_numpy(results, number):
     given, data, reports = results
     name, z, _ = ROWS[number]
-    made = np.frombuffer(data, z, COUNT, number * 3 * 1024 + 2048).astype(z)
+    made = np.frombuffer(data, z, COUNT, (number * 3 + 2) * BYTES).astype(z)
     with np.errstate(all="ignore"):
         expected = CASES[name][1](*given[number]).astype(z)
     tolerance = 2e-6 if z == F32 and name not in ("asc_add", "asc_max") else 0
@@ -294,3 +325,68 @@ def test_declarations_that_stay(tmp_path):
 def test_a_dtype_that_does_not_exist_is_rejected(tmp_path):
     with pytest.raises(UserError, match="Add: Ascend 910B has int16_t, half, int32_t, float"):
         _run(tmp_path, ADD.replace("float a[64], b[64]", "uint8_t a[256], b[256]").replace("(sums[i], a", "(a, a"))
+
+
+BITS_KERNEL = """#include "c_api/asc_simd.h"
+using namespace AscendC;
+extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
+{
+    GlobalTensor<uint64_t> from;
+    GlobalTensor<int64_t> to;
+    from.SetGlobalBuffer((__gm__ uint64_t*)x);
+    to.SetGlobalBuffer((__gm__ int64_t*)y);
+    for (int64_t i = 0; i < 8; ++i) {
+        const uint64_t value = from.GetValue(i);
+        const int64_t results[8] = {asc_popc(value), asc_zero_bits_cnt(value), asc_clz(value), asc_ffs(value),
+                                    asc_ffz(value), asc_sflbits(static_cast<int64_t>(value)),
+                                    static_cast<int64_t>(asc_set_nthbit(value, 5 * i)),
+                                    static_cast<int64_t>(asc_clear_nthbit(value, 5 * i))};
+        for (int64_t j = 0; j < 8; ++j) {
+            to.SetValue(8 * i + j, results[j]);
+        }
+        DataCacheCleanAndInvalid<int64_t, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(to[8 * i]);
+    }
+}
+"""
+
+
+def test_bits_of_scalars():
+    numbers = [0, 1, 2**64 - 1, 2**63, 0x0F00000000000000, 0x00FF00FF, 0xFFFFFFFF00000000, 3 << 40]
+    y = np.zeros((8, 8), np.int64)
+    assert launch(BITS_KERNEL, "kernel", 1, [np.array(numbers, np.uint64), y], lint=False) == []
+    for i, (number, row) in enumerate(zip(numbers, y, strict=True)):
+        digits = f"{number:064b}"
+        expected = [digits.count("1"), digits.count("0"), len(digits) - len(digits.lstrip("0"))]
+        expected += [digits[::-1].find("1"), digits[::-1].find("0"), 63 - len(digits.lstrip(digits[0]))]
+        expected += [number | 1 << 5 * i, number & ~(1 << 5 * i)]
+        assert [int(value) % 2**64 for value in row] == [value % 2**64 for value in expected]
+
+
+@pytest.mark.parametrize("suffix", ["float", "float16", "bfloat", "int", "int16", "int8"])
+@pytest.mark.parametrize(("operation", "expected"), [("add", 8), ("max", 5), ("min", 3)])
+def test_atomic_stores(operation, expected, suffix):
+    dtype = {"float": F32, "float16": F16, "bfloat": BF16, "int": I32, "int16": I16, "int8": I8}[suffix]
+    text = f"""#include "c_api/asc_simd.h"
+using namespace AscendC;
+extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
+{{
+    GlobalTensor<{CPP[dtype]}> from, to;
+    from.SetGlobalBuffer((__gm__ {CPP[dtype]}*)x);
+    to.SetGlobalBuffer((__gm__ {CPP[dtype]}*)y);
+    TPipe pipe;
+    TBuf<> buffer;
+    pipe.InitBuffer(buffer, 256);
+    LocalTensor<{CPP[dtype]}> rows = buffer.Get<{CPP[dtype]}>();
+    DataCopy(rows, from, 32);
+    SetFlag<HardEvent::MTE2_MTE3>(EVENT_ID0);
+    WaitFlag<HardEvent::MTE2_MTE3>(EVENT_ID0);
+    asc_set_atomic_{operation}_{suffix}();
+    DataCopy(to, rows, 32);
+    asc_set_atomic_none();
+}}
+"""
+    x, y = np.full(32, 5, dtype), np.full(32, 3, dtype)
+    assert launch(text, "kernel", 1, [x, y], lint=False) == []
+    assert y.astype(np.float64).tolist() == [expected] * 32
+    left = text.replace("    asc_set_atomic_none();\n", "")
+    assert {finding.kind for finding in launch(left, "kernel", 1, [x, y], lint=False)} == {"atomic_left_on"}

@@ -64,6 +64,8 @@ OPFORGE_C_BINARY(asc_max, Max)
 OPFORGE_C_BINARY(asc_min, Min)
 OPFORGE_C_BINARY(asc_and, And)
 OPFORGE_C_BINARY(asc_or, Or)
+OPFORGE_C_BINARY(asc_add_relu, AddRelu)
+OPFORGE_C_BINARY(asc_sub_relu, SubRelu)
 OPFORGE_C_BINARY(asc_mul_add, FusedMulAdd)
 OPFORGE_C_BINARY(asc_mul_add_relu, FusedMulAddRelu)
 #undef OPFORGE_C_BINARY
@@ -127,12 +129,30 @@ OPFORGE_C_CAST(asc_half2float, float, half, CAST_NONE)
 OPFORGE_C_CAST(asc_bfloat162float, float, bfloat16_t, CAST_NONE)
 OPFORGE_C_CAST(asc_int322float, float, int32_t, CAST_NONE)
 OPFORGE_C_CAST(asc_int82half, half, int8_t, CAST_NONE)
+OPFORGE_C_CAST(asc_uint82half, half, uint8_t, CAST_NONE)
+OPFORGE_C_CAST(asc_int162float, float, int16_t, CAST_NONE)
+OPFORGE_C_CAST(asc_int162half, half, int16_t, CAST_NONE)
+OPFORGE_C_CAST(asc_int322int16, int16_t, int32_t, CAST_NONE)
+OPFORGE_C_CAST(asc_int322int64, int64_t, int32_t, CAST_NONE)
+OPFORGE_C_CAST(asc_int642int32, int32_t, int64_t, CAST_NONE)
+OPFORGE_C_CAST(asc_half2int8, int8_t, half, CAST_NONE)
+OPFORGE_C_CAST(asc_half2uint8, uint8_t, half, CAST_NONE)
 OPFORGE_C_CAST(asc_float2half, half, float, CAST_NONE)
+OPFORGE_C_CAST(asc_float2half_ro, half, float, CAST_ODD)
 OPFORGE_C_CASTS(asc_float2half, half, float)
 OPFORGE_C_CASTS(asc_float2bfloat16, bfloat16_t, float)
+OPFORGE_C_CASTS(asc_float2int16, int16_t, float)
 OPFORGE_C_CASTS(asc_float2int32, int32_t, float)
+OPFORGE_C_CASTS(asc_float2int64, int64_t, float)
 OPFORGE_C_CASTS(asc_float2float, float, float)
+OPFORGE_C_CASTS(asc_bfloat162int32, int32_t, bfloat16_t)
+OPFORGE_C_CASTS(asc_half2int8, int8_t, half)
+OPFORGE_C_CASTS(asc_half2uint8, uint8_t, half)
+OPFORGE_C_CASTS(asc_half2int16, int16_t, half)
 OPFORGE_C_CASTS(asc_half2int32, int32_t, half)
+OPFORGE_C_CASTS(asc_int162half, half, int16_t)
+OPFORGE_C_CASTS(asc_int322float, float, int32_t)
+OPFORGE_C_CASTS(asc_int642float, float, int64_t)
 #undef OPFORGE_C_CASTS
 #undef OPFORGE_C_CAST
 #undef OPFORGE_C_FUNCTION
@@ -207,12 +227,26 @@ OPFORGE_C_CALL(asc_set_mask_count, (), AscendC::SetMaskCount())
 OPFORGE_C_CALL(asc_set_mask_norm, (), AscendC::SetMaskNorm())
 OPFORGE_C_CALL(asc_set_vector_mask, (uint64_t mask1, uint64_t mask0), AscendC::SetVectorMask<half>(mask1, mask0))
 OPFORGE_C_CALL(asc_set_atomic_none, (), AscendC::SetAtomicNone())
-OPFORGE_C_CALL(asc_set_atomic_add_float, (), AscendC::SetAtomicAdd<float>())
-OPFORGE_C_CALL(asc_set_atomic_add_float16, (), AscendC::SetAtomicAdd<half>())
-OPFORGE_C_CALL(asc_set_atomic_add_bfloat, (), AscendC::SetAtomicAdd<bfloat16_t>())
-OPFORGE_C_CALL(asc_set_atomic_add_int, (), AscendC::SetAtomicAdd<int32_t>())
-OPFORGE_C_CALL(asc_set_atomic_add_int16, (), AscendC::SetAtomicAdd<int16_t>())
-OPFORGE_C_CALL(asc_set_atomic_add_int8, (), AscendC::SetAtomicAdd<int8_t>())
+#define OPFORGE_C_ATOMICS(name, function)                              \
+    OPFORGE_C_CALL(name##_float, (), AscendC::function<float>())       \
+    OPFORGE_C_CALL(name##_float16, (), AscendC::function<half>())      \
+    OPFORGE_C_CALL(name##_bfloat, (), AscendC::function<bfloat16_t>()) \
+    OPFORGE_C_CALL(name##_int, (), AscendC::function<int32_t>())       \
+    OPFORGE_C_CALL(name##_int16, (), AscendC::function<int16_t>())     \
+    OPFORGE_C_CALL(name##_int8, (), AscendC::function<int8_t>())
+OPFORGE_C_ATOMICS(asc_set_atomic_add, SetAtomicAdd)
+OPFORGE_C_ATOMICS(asc_set_atomic_max, SetAtomicMax)
+OPFORGE_C_ATOMICS(asc_set_atomic_min, SetAtomicMin)
+#undef OPFORGE_C_ATOMICS
+// The scalar unit: numbers of bits, and positions of bits.
+OPFORGE_C_CALL(asc_popc, (uint64_t value), int64_t{__builtin_popcountll(value)})
+OPFORGE_C_CALL(asc_zero_bits_cnt, (uint64_t value), int64_t{__builtin_popcountll(~value)})
+OPFORGE_C_CALL(asc_clz, (uint64_t value), int64_t{value == 0 ? 64 : __builtin_clzll(value)})
+OPFORGE_C_CALL(asc_ffs, (uint64_t value), int64_t{__builtin_ffsll(static_cast<int64_t>(value)) - 1})
+OPFORGE_C_CALL(asc_ffz, (uint64_t value), int64_t{__builtin_ffsll(static_cast<int64_t>(~value)) - 1})
+OPFORGE_C_CALL(asc_sflbits, (int64_t value), int64_t{__builtin_clrsbll(value)})
+OPFORGE_C_CALL(asc_set_nthbit, (uint64_t bits, int64_t idx), bits | (uint64_t{1} << (idx & 63)))
+OPFORGE_C_CALL(asc_clear_nthbit, (uint64_t bits, int64_t idx), bits & ~(uint64_t{1} << (idx & 63)))
 #undef OPFORGE_C_CALL
 
 #endif  // OPFORGE_TWIN_C_API_ASC_SIMD_H
