@@ -2,8 +2,10 @@
 
 import copy
 import json
+import re
 import resource
 import time
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -246,6 +248,17 @@ def one_line(text):
     return "\n" not in text and text.isprintable() and len(text) < 2000
 
 
+@pytest.fixture
+def _limited_memory():
+    """More memory is a MemoryError. The peak of the process also has the memory of earlier tests."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    used = int(re.search(r"VmData:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) << 10
+    resource.setrlimit(resource.RLIMIT_DATA, (used + BYTES_OF_MEMORY, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+@pytest.mark.usefixtures("_limited_memory")
 @pytest.mark.parametrize("cases", [50, pytest.param(5_000, marks=pytest.mark.all)])
 @pytest.mark.parametrize(
     ("mutate", "start"), [(mutate_structure, 11), (mutate_bytes, 12), (mutate_meaning, 13), (mutate_meaning, 14)]
@@ -279,11 +292,9 @@ def test_a_mutated_model_is_converted_or_refused_in_one_line(tmp_path, mutate, s
             (tmp_path / "found.onnx").write_bytes(data)
             raise AssertionError(f"case {count}: {tmp_path / 'found.onnx'}") from error
         assert time.process_time() - began < SECONDS, count
-    assert [text for text in refusals if not one_line(text)] == []
+    assert [text for text in refusals if not one_line(text) or "memory" in text] == []
     assert outcomes["mapped"] > cases // 50
     assert len(refusals) > cases // 50
-    used = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    assert used << 10 < BYTES_OF_MEMORY
 
 
 def test_an_unchanged_source_keeps_its_bytes(tmp_path):
