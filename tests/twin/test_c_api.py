@@ -73,11 +73,6 @@ CASES = {
     "asc_float2half": ("z, x", lambda x, _y, _z: x.astype(F16), [(F16, F32)]),
     "asc_float2half_rn": ("z, x", lambda x, _y, _z: x.astype(F16), [(F16, F32)]),
     "asc_float2bfloat16_rn": ("z, x", lambda x, _y, _z: x.astype(BF16), [(BF16, F32)]),
-    "asc_float2int32_rn": ("z, x", _rounded(np.rint, I32), [(I32, F32)]),
-    "asc_float2int32_rna": ("z, x", _rounded(lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), I32), [(I32, F32)]),
-    "asc_float2float_rd": ("z, x", _rounded(np.floor, F32), [(F32, F32)]),
-    "asc_half2int32_ru": ("z, x", _rounded(np.ceil, I32), [(I32, F16)]),
-    "asc_float2int32_rz": ("z, x", _rounded(np.trunc, I32), [(I32, F32)]),
 }
 PLAIN = {"asc_uint82half": (F16, U8), "asc_int162float": (F32, I16), "asc_int162half": (F16, I16)}
 PLAIN |= {"asc_int322int16": (I16, I32), "asc_int322int64": (I64, I32), "asc_int642int32": (I32, I64)}
