@@ -195,7 +195,7 @@ def results(tmp_path_factory):
     source = folder / "program.asc"
     source.write_text(HEAD + "".join(kernels) + MAIN.format(launches="\n".join(launches), bytes=BYTES))
     (folder / "data.bin").write_bytes(data)
-    program = compile_program([source], folder / "program")
+    program = compile_program([source], folder / "program", options=["-O0"])
     environment = {**os.environ, "OPFORGE_TWIN_REPORT": str(folder / "report.json")}
     command = [program.path, folder / "data.bin"]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
