@@ -83,6 +83,8 @@ void Estimate::Add(uint32_t block, const std::vector<Phase>& phases, std::deque<
         share.cycles = share.scheduled;
         AddTo(share.path, phases[index].path);
         AddTo(share.busy, phases[index].busy);
+        share.pathFirstReads += phases[index].pathFirstReads;
+        share.firstReads += phases[index].firstReads;
         ++share.blocks;
         share.waits.insert(share.waits.end(), phases[index].waits.begin(), phases[index].waits.end());
         if (share.lines == nullptr) {
@@ -154,7 +156,10 @@ void Estimate::ShortenPath(Share& share, const PathCycles& scheduled, const Pipe
     const double least = *std::max_element(share.busy.begin(), share.busy.end());
     for (size_t pipe = 0; pipe < kPipes; ++pipe) {
         const double before = share.busy[pipe] - changes[pipe];
-        const double settled = before > 0.0 ? scheduled[pipe] * share.busy[pipe] / before : 0.0;
+        double settled = before > 0.0 ? scheduled[pipe] * share.busy[pipe] / before : 0.0;
+        if (pipe == static_cast<size_t>(Pipe::kMte2) && share.firstReads > 0.0) {
+            settled = std::max(0.0, scheduled[pipe] + changes[pipe] * share.pathFirstReads / share.firstReads);
+        }
         if (changes[pipe] >= 0.0 || share.path[pipe] <= settled) {
             continue;
         }
@@ -190,7 +195,8 @@ void Estimate::SettleWaits(PhaseSum& phase) const
     const std::vector<double> settled = kernel::SettleWaits(cores, coreOf);
     for (size_t core = 0; core < cores_; ++core) {
         Share& share = phase.shares[core];
-        const double factor = share.cycles > 0.0 ? settled[core] / share.cycles : 1.0;
+        const double cycles = std::max(settled[core], *std::max_element(share.busy.begin(), share.busy.end()));
+        const double factor = share.cycles > 0.0 ? cycles / share.cycles : 1.0;
         for (double& cycles : share.path) {
             cycles *= factor;
         }
@@ -199,7 +205,7 @@ void Estimate::SettleWaits(PhaseSum& phase) const
                 step.cycles *= factor;
             }
         }
-        share.cycles = settled[core];
+        share.cycles = cycles;
     }
 }
 

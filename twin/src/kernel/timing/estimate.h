@@ -54,7 +54,9 @@ private:
         double pathChange = 0.0;  ///< of the correction, without the limit by the busiest pipe
         PathCycles path{};
         PipeCycles busy{};
-        uint64_t bytes = 0;  ///< of its DMA
+        double pathFirstReads = 0.0;  ///< cycles of reads with first touches on the path
+        double firstReads = 0.0;      ///< cycles of all these reads
+        uint64_t bytes = 0;           ///< of its DMA
         uint32_t blocks = 0;
         std::vector<CycleChange> changes;  ///< of a core that others may wait for
         std::vector<CoreWait> waits;
@@ -66,7 +68,8 @@ private:
         Transfer moved;
     };
 
-    /// Shortens the instructions of each pipe on the `scheduled` path as L2 hits shorten the pipe.
+    /// Shortens the instructions of each pipe on the `scheduled` path as L2 hits shorten the pipe. Of the reads, these
+    /// are the ones with first touches.
     static void ShortenPath(Share& share, const PathCycles& scheduled, const PipeCycles& changes);
     /// Ends the waits of cores for other cores at their corrected times.
     void SettleWaits(PhaseSum& phase) const;

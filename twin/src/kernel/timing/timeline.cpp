@@ -55,11 +55,13 @@ Moment Timeline::After(const Moment& moment, Pipe pipe, TimeCause cause, double 
     return later;
 }
 
-void Timeline::Run(Pipe pipe, double cycles, double bandwidthCycles, double latency, const Call& call)
+void Timeline::Run(Pipe pipe, double cycles, double bandwidthCycles, double latency, const Call& call,
+                   double firstReads)
 {
     const auto index = static_cast<size_t>(pipe);
     const Moment begin = Later(Free(pipe), Free(Pipe::kScalar));
     Free(pipe) = begin.After(index, cycles);
+    Free(pipe).firstReads += firstReads;
     if (lines_ != nullptr) {
         Free(pipe).chain = lines_->Run(begin.chain, pipe, cycles, bandwidthCycles);
     }
@@ -83,7 +85,10 @@ void Timeline::RunDma(DmaRecord& dma, const Call& call)
     const double latency =
         (dma.pipe == Pipe::kMte2 ? time_model::kDmaReadLatencyCycles : time_model::kDmaWriteLatencyCycles) +
         (dma.others > 0 ? time_model::kDmaCrowdedLatencyCycles : 0.0);
-    Run(dma.pipe, PipeCyclesOf(dma, dma.charged), MovingCycles(dma, dma.charged), latency, call);
+    const double cycles = PipeCyclesOf(dma, dma.charged);
+    const double firstReads = dma.pipe == Pipe::kMte2 && dma.charged.firstTouchBytes > 0 ? cycles : 0.0;
+    phase_.firstReads += firstReads;
+    Run(dma.pipe, cycles, MovingCycles(dma, dma.charged), latency, call, firstReads);
     if (lines_ != nullptr) {
         lines_->CountBytes(dma.pipe, dma.Bytes(), dma.charged.firstTouchBytes);
     }
@@ -144,7 +149,11 @@ PhaseMoment Timeline::Release(uint32_t block, Pipe from) const
 void Timeline::Acquire(const PhaseMoment& released, double delay)
 {
     if (released.phase == phases_.size()) {
-        const double begin = Free(Pipe::kScalar).at - phaseBegin_;
+        // The instructions before the wait may end after it.
+        double begin = 0.0;
+        for (const Moment& free : free_) {
+            begin = std::max(begin, free.at - phaseBegin_);
+        }
         phase_.waits.push_back({released.releases, delay, begin, std::max(begin, released.moment.at + delay)});
         Moment moment = After(released.moment, Pipe::kScalar, TimeCause::kFlag, delay);
         moment.at += phaseBegin_;
@@ -172,6 +181,7 @@ void Timeline::EndPhase()
     }
     phase_.cycles = end.at - phaseBegin_;
     phase_.path = end.path;
+    phase_.pathFirstReads = end.firstReads;
     if (lines_ != nullptr) {
         phase_.lines = lines_->EndPhase(end.chain);
     }

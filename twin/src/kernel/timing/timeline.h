@@ -28,6 +28,7 @@ struct Moment {
     PathCycles path{};
     double phaseBegin = 0.0;
     const Link* chain = nullptr;  ///< the chain by line, if lines are recorded
+    double firstReads = 0.0;      ///< cycles of the path for reads with first touches
 
     Moment After(size_t cause, double cycles) const;
 };
@@ -58,6 +59,8 @@ struct Phase {
     double cycles = 0.0;  ///< of its schedule
     PathCycles path{};    ///< the critical path: cycles by use
     PipeCycles busy{};
+    double pathFirstReads = 0.0;        ///< cycles of reads with first touches on the path
+    double firstReads = 0.0;            ///< cycles of all these reads
     Transfer charged;                   ///< of all its DMA
     std::shared_ptr<PhaseLines> lines;  ///< null if not recorded
     std::vector<CoreWait> waits;
@@ -137,8 +140,9 @@ public:
 
 private:
     /// Occupies the pipe for `cycles`; bytes limit it for `bandwidthCycles` of them. The result is available `latency`
-    /// cycles later.
-    void Run(Pipe pipe, double cycles, double bandwidthCycles, double latency, const Call& call);
+    /// cycles later. `firstReads`: cycles of a read with first touches.
+    void Run(Pipe pipe, double cycles, double bandwidthCycles, double latency, const Call& call,
+             double firstReads = 0.0);
     /// A point in time after a wait for a pipe.
     Moment After(const Moment& moment, Pipe pipe, TimeCause cause, double cycles) const;
     /// The time at which the results of all instructions of `pipe` are available.
