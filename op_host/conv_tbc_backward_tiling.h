@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -29,16 +30,18 @@ inline constexpr int64_t kCopyBuffers = 2;
 // One slot of L1 is loaded while the other one is multiplied. With more slots, all steps of a tile can stay in L1.
 inline constexpr int64_t kSlots = 2;
 
-/// How L1 is divided: slots of the left operand, slots of the right one, and sixteenths of L1 for the left one.
+/// How L1 is divided: slots of the left operand, slots of the right one, and units (1 / 32 of L1) for the left one.
 struct Division {
     int64_t windows = 0;
     int64_t panels = 0;
-    int64_t sixteenths = 0;
+    int64_t units = 0;
 };
-inline constexpr Division kDivisions[] = {{2, 2, 6},  {2, 2, 8}, {2, 2, 10}, {2, 4, 8}, {3, 3, 6}, {3, 3, 8},
-                                          {3, 3, 10}, {4, 2, 5}, {4, 2, 9},  {4, 3, 8}, {4, 4, 8}};
+inline constexpr int64_t kL1Units = 32;
+inline constexpr Division kDivisions[] = {{2, 2, 12}, {2, 2, 16}, {2, 2, 20}, {2, 4, 16}, {3, 3, 12}, {3, 3, 16},
+                                          {3, 3, 20}, {4, 2, 10}, {4, 2, 18}, {4, 3, 16}, {4, 4, 16}};
 inline constexpr int64_t kStepCycles = 32;     // flags of a step
 inline constexpr int64_t kMergeCycles = 3500;  // barrier and merge of partial sums
+inline constexpr int64_t kPackedPercent = 97;  // maximum cost with a packed copy, of the cost without it
 inline constexpr int64_t kMaxPackedElements = 2048;
 inline constexpr int64_t kFloatsPerBlock = kUbBlockBytes / kFloatBytes;
 inline constexpr int64_t kCopyAlignment = 512;
@@ -59,6 +62,7 @@ struct Shape {
     int64_t elementBytes = 0;
     cube::Operand operand = cube::Operand::kHalf;
     bool isHalved = false;  // the cube multiplies float16 copies of the operands
+    bool isPacked = false;  // grad_weight multiplies a copy of input whose rows are as long as the rows of a tile
 
     constexpr int64_t OperandBytes() const { return cube::BytesOf(operand); }
     constexpr int64_t SelfElements() const { return SaturatingMul(gradRows, outChannels); }
@@ -95,6 +99,12 @@ constexpr bool IsFetched(const Shape& shape, const Platform& platform)
     return !shape.isHalved && SaturatingMul(elements, shape.elementBytes) <= platform.l2Bytes / 2;
 }
 
+/// Returns whether grad_weight may load a packed copy of input: loads of a part of each row have short requests.
+constexpr bool MayPack(const Shape& shape, const Platform& platform)
+{
+    return IsFetched(shape, platform) && shape.inChannels * shape.elementBytes % cube::kRequestBytes != 0;
+}
+
 /// Cycles of the pipes of a cube core, which work at the same time.
 struct Pipes {
     int64_t loading = 0;
@@ -117,6 +127,7 @@ struct Tile {
     int64_t cellRows = 0;
     int64_t cells = 0;  // for grad_weight: cells per tap
     int64_t columns = 0;
+    int64_t across = 1;  // cells of grad_weight next to each other
     int64_t taps = 0;
     int64_t depth = 0;
     int64_t windows = kSlots;  // slots of the left operand in L1, and bytes of a slot that a step uses
@@ -135,6 +146,7 @@ struct Tile {
     int64_t merging = 0;  // cycles of a core for partial sums
     bool fits = false;
 
+    constexpr int64_t CellColumns() const { return RoundUp(CeilDiv(columns, across), cube::kFractal); }
     constexpr int64_t Steps() const { return SaturatingMul(tiles, tileSteps); }
     constexpr int64_t Cycles() const
     {
@@ -235,10 +247,12 @@ constexpr int64_t PanelColumns(const Tile& tile)
 /// Returns the work of a step of grad_weight with `taps` taps.
 constexpr StepWork WeightWork(const Shape& shape, const Tile& tile, int64_t taps)
 {
-    return {{1, WindowOf(shape, tile.depth, taps), WindowColumns(tile), shape.inChannels},
+    const int64_t cells = taps * tile.cells * tile.across;
+    return {{1, WindowOf(shape, tile.depth, taps), WindowColumns(tile),
+             shape.isPacked ? WindowColumns(tile) : shape.inChannels},
             {1, tile.depth, PanelColumns(tile), shape.outChannels},
-            taps * tile.cells,
-            taps * tile.cells,
+            cells,
+            cells,
             tile.depth};
 }
 
@@ -249,7 +263,7 @@ constexpr bool Fits(const Shape& shape, const Platform& platform, const Tile& ti
     return work.left.rows <= cube::kMaxPitch && work.right.rows <= cube::kMaxPitch &&
            SlotBytes(work.left, bytes) <= tile.windowLimit && SlotBytes(work.right, bytes) <= tile.panelLimit &&
            tile.cellRows * fractalBytes <= platform.l0aBytes / 2 &&
-           tile.columns * fractalBytes <= platform.l0bBytes / 2;
+           tile.CellColumns() * fractalBytes <= platform.l0bBytes / 2;
 }
 
 /// Returns the cycles of a step, without its stores.
@@ -261,15 +275,16 @@ constexpr Pipes CyclesOf(const Shape& shape, const Platform& platform, const Til
         cube::FirstTouchCycles(work.firstBytes) / std::max<int64_t>(tile.Steps(), 1);
     // A slice of a product fits into a half of L0A. The right operand stays in L0B if it fits into a half.
     const int64_t half = platform.l0aBytes / 2;
-    const bool isHeld = work.rightDepth * tile.columns * bytes <= half;
-    const int64_t widest = (isHeld ? tile.cellRows : std::max(tile.cellRows, tile.columns)) * bytes;
+    const int64_t columns = tile.CellColumns();
+    const bool isHeld = work.rightDepth * columns * bytes <= half;
+    const int64_t widest = (isHeld ? tile.cellRows : std::max(tile.cellRows, columns)) * bytes;
     const int64_t slices = work.products * CeilDiv(tile.depth * widest, half);
     const int64_t depthBytes = work.products * tile.depth * bytes;
-    const int64_t rightBytes = (isHeld ? work.rightDepth * bytes : depthBytes) * tile.columns;
+    const int64_t rightBytes = (isHeld ? work.rightDepth * tile.across * bytes : depthBytes) * columns;
     const int64_t feeding = (isHeld ? slices + 1 : 2 * slices) * cube::kFeedCycles +
                             depthBytes * tile.cellRows / cube::kL0aRate + rightBytes / cube::kL0bRate;
     const int64_t multiplying = slices * cube::kProductCycles +
-                                work.products * cube::CyclesOf(shape.operand, tile.cellRows, tile.columns, tile.depth);
+                                work.products * cube::CyclesOf(shape.operand, tile.cellRows, columns, tile.depth);
     // The halves of L0 alternate: one is loaded while the other one is multiplied, with a flag in between.
     const int64_t alternating = (feeding + multiplying + 2 * cube::kFlagCycles * slices) / 2;
     return {loading, std::max({feeding, multiplying, alternating}) + kStepCycles};
@@ -293,9 +308,9 @@ constexpr Tile Rated(Tile tile, const Shape& shape, const Platform& platform, co
     const int64_t bytes = shape.OperandBytes();
     tile.windowBytes = SlotBytes(full.left, bytes);
     tile.panelBytes = SlotBytes(full.right, bytes);
-    tile.tileFloats = full.cells * tile.cellRows * tile.columns;
+    tile.tileFloats = full.cells * tile.cellRows * tile.CellColumns();
     const int64_t groups = std::max<int64_t>(CeilDiv(shape.taps, tile.taps), 1);
-    const int64_t storing = cube::StoreCycles(full.cells * tile.cellRows, tile.columns * shape.elementBytes,
+    const int64_t storing = cube::StoreCycles(full.cells * tile.cellRows, tile.CellColumns() * shape.elementBytes,
                                               resultColumns * shape.elementBytes);
     const Pipes most = CyclesOf(shape, platform, tile, full);
     const Pipes rest = CyclesOf(shape, platform, tile, last);
@@ -380,7 +395,7 @@ constexpr Tile WeightTile(const Shape& shape, const Platform& platform, Tile til
     };
     int64_t deepest =
         deepestFor(GranuleOf(rows, shape.inChannels, bytes), GranuleOf(tile.columns, shape.outChannels, bytes));
-    if (deepest < cube::kFractal) {
+    if (deepest < cube::kFractal || shape.isPacked) {
         deepest = deepestFor(1, 1);
     }
     const int64_t across = CeilDiv(shape.outChannels, tile.columns);
@@ -401,6 +416,7 @@ constexpr Tile WeightTile(const Shape& shape, const Platform& platform, Tile til
 inline constexpr int64_t kSides[] = {256, 192, 176, 160, 144, 128, 112, 96, 80, 64, 32, 16};
 inline constexpr int64_t kCells[] = {1, 2, 4};
 inline constexpr int64_t kTaps[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 24, 32};
+inline constexpr int64_t kMaxAcross = 2;
 inline constexpr int64_t kParts[] = {1, 2, 4, kEven};
 
 /// Returns the cycles of an average core for a product, with its first load and the imbalance from whole steps. Half of
@@ -438,7 +454,7 @@ constexpr Tile Cheapest(const Shape& shape, const Platform& platform, const Divi
                         int64_t columns, bool isWeight, Rate rate)
 {
     Tile best;
-    const int64_t left = platform.l1Bytes / 16 * division.sixteenths;
+    const int64_t left = platform.l1Bytes / kL1Units * division.units;
     Tile tile;
     tile.windows = division.windows;
     tile.panels = division.panels;
@@ -452,15 +468,18 @@ constexpr Tile Cheapest(const Shape& shape, const Platform& platform, const Divi
             }
             ForSizes(CeilDiv(rows, cells), [&](int64_t cellRows) {
                 ForSizes(columns, [&](int64_t width) {
-                    if (allCells * cellRows * width * kFloatBytes > platform.l0cBytes) {
-                        return;
-                    }
                     tile.cells = cells;
                     tile.cellRows = cellRows;
                     tile.columns = width;
                     tile.taps = taps;
-                    for (const int64_t part : kParts) {
-                        best = Cheaper(best, rate(shape, platform, tile, part), platform);
+                    for (tile.across = 1; tile.across <= (shape.isPacked ? kMaxAcross : 1); ++tile.across) {
+                        const int64_t count = allCells * tile.across;
+                        const int64_t bytes = count * cellRows * tile.CellColumns() * kFloatBytes;
+                        for (const int64_t part : kParts) {
+                            if (count <= cube::kMaxCells && bytes <= platform.l0cBytes) {
+                                best = Cheaper(best, rate(shape, platform, tile, part), platform);
+                            }
+                        }
                     }
                 });
             });
@@ -477,30 +496,46 @@ struct Split {
     bool hasSameSlots = true;
     bool isWeightFirst = false;
     int64_t cost = 0;
+    bool isPacked = false;
+    bool isSwapped = false;
 
     constexpr bool Fits() const { return input.fits && weight.fits; }
 };
 
+/// Returns the cycles of a core with the most tiles of the second product.
+constexpr int64_t MostCycles(const Tile& tile, const Platform& platform)
+{
+    const int64_t cycles = SaturatingAdd(SaturatingMul(tile.tileSteps, tile.step.Cycles()), tile.waiting);
+    return SaturatingMul(CeilDiv(tile.tiles, platform.cubeCoreNum), cycles);
+}
+
 constexpr Split SplitOf(const Tile& input, const Tile& weight, const Platform& platform, bool hasSameSlots,
                         bool isWeightFirst)
 {
-    Split split{input, weight, hasSameSlots, isWeightFirst, 0};
+    Split split{input, weight, hasSameSlots, isWeightFirst};
     if (split.Fits()) {
         const Tile& first = isWeightFirst ? weight : input;
         const Tile& second = isWeightFirst ? input : weight;
         const int64_t firstCycles = first.Cycles() / platform.cubeCoreNum;
-        const int64_t tileCycles = SaturatingAdd(SaturatingMul(second.tileSteps, second.step.Cycles()), second.waiting);
-        const int64_t most = SaturatingMul(CeilDiv(second.tiles, platform.cubeCoreNum), tileCycles);
         const int64_t both =
             SaturatingAdd(SaturatingAdd(firstCycles, second.Cycles() / platform.cubeCoreNum), first.step.Cycles());
         // With other slots, the second product is loaded after the last multiplication of the first one.
         const int64_t restart = hasSameSlots ? 0 : SaturatingAdd(second.step.loading, cube::kLatencyCycles);
         const int64_t storing = SaturatingMul(second.step.storing, second.tileSteps);
-        const int64_t products = SaturatingAdd(std::max(both, most), SaturatingAdd(restart, storing));
+        const int64_t products =
+            SaturatingAdd(std::max(both, MostCycles(second, platform)), SaturatingAdd(restart, storing));
         const int64_t merges = SaturatingAdd(firstCycles, SaturatingAdd(first.merging, kMergeCycles));
         split.cost = SaturatingAdd(std::max(products, merges), first.step.loading);
     }
     return split;
+}
+
+/// Returns the cycles of a vector core until input is packed: it reads weight and self before.
+constexpr int64_t PackingCycles(const Shape& shape, const Platform& platform)
+{
+    const int64_t elements = SaturatingAdd(SaturatingAdd(shape.WeightElements(), shape.SelfElements()),
+                                           SaturatingMul(shape.InputElements(), 2));
+    return SaturatingMul(elements, shape.elementBytes) / cube::kFirstRate / platform.coreNum + kMergeCycles;
 }
 
 constexpr Split Cheaper(const Split& known, const Split& split)
@@ -508,11 +543,43 @@ constexpr Split Cheaper(const Split& known, const Split& split)
     return split.Fits() && (!known.Fits() || split.cost < known.cost) ? split : known;
 }
 
+/// Returns the split whose second product is grad_weight with a packed copy of input, which the vector cores write
+/// during the first product. `inputs` has the tiles of grad_input of all divisions. A division with other shares of L1
+/// fits if both operands swap their slots.
+constexpr Split PackedSplit(Shape shape, const Tile* inputs, const Platform& platform)
+{
+    Split best;
+    shape.isPacked = true;
+    for (const Division& division : kDivisions) {
+        if (division.windows != kSlots || division.panels != kSlots) {
+            continue;
+        }
+        const Tile weight = Cheapest(shape, platform, division, shape.inChannels, shape.outChannels, true, WeightTile);
+        const Tile* input = inputs;
+        for (const Division& other : kDivisions) {
+            const bool isSwapped = other.units != division.units;
+            const bool fits = !isSwapped || other.units == kL1Units - division.units;
+            if (fits && other.windows == division.windows && other.panels == division.panels) {
+                Split split = SplitOf(*input, weight, platform, true, false);
+                split.cost =
+                    std::max(split.cost, SaturatingAdd(PackingCycles(shape, platform), MostCycles(weight, platform)));
+                split.isPacked = true;
+                split.isSwapped = isSwapped;
+                best = Cheaper(best, split);
+            }
+            ++input;
+        }
+    }
+    return best;
+}
+
 /// Returns the cheapest tiles of both products. If they divide L1 in the same way, the second product is loaded while
 /// the first one is multiplied.
 constexpr Split CheapestSplit(const Shape& shape, const Platform& platform)
 {
     Split best;
+    Tile inputs[std::size(kDivisions)];
+    Tile* next = inputs;
     Tile bestInput;
     Tile bestWeight;
     for (const Division& division : kDivisions) {
@@ -521,19 +588,21 @@ constexpr Split CheapestSplit(const Shape& shape, const Platform& platform)
         for (const bool isWeightFirst : {false, true}) {
             best = Cheaper(best, SplitOf(input, weight, platform, true, isWeightFirst));
         }
+        *next++ = input;
         bestInput = Cheaper(bestInput, input, platform);
         bestWeight = Cheaper(bestWeight, weight, platform);
     }
     for (const bool isWeightFirst : {false, true}) {
         best = Cheaper(best, SplitOf(bestInput, bestWeight, platform, false, isWeightFirst));
     }
-    return best;
+    const Split packed = MayPack(shape, platform) ? PackedSplit(shape, inputs, platform) : Split();
+    return packed.Fits() && packed.cost / kPackedPercent < best.cost / 100 ? packed : best;
 }
 
 /// Returns whether the tiles of a product alternate in slots of L0C with `floats` floats.
 constexpr bool AlternatesIn(int64_t floats, const Tile& tile, const Platform& platform)
 {
-    const int64_t cellFloats = tile.cellRows * tile.columns;
+    const int64_t cellFloats = tile.cellRows * tile.CellColumns();
     const int64_t fitting = std::min(cube::kMaxCells, platform.l0cBytes / kFloatBytes / floats);
     return fitting >= 2 * CeilDiv(tile.tileFloats / cellFloats, std::max<int64_t>(floats / cellFloats, 1));
 }
@@ -544,13 +613,13 @@ constexpr int64_t SlotFloatsOf(const Tile& tile, const Split& split, const Platf
 {
     const Tile& input = split.input;
     const Tile& weight = split.weight;
-    for (const int64_t floats : {std::max(input.cellRows * input.columns, weight.cellRows * weight.columns),
+    for (const int64_t floats : {std::max(input.cellRows * input.columns, weight.cellRows * weight.CellColumns()),
                                  std::max(input.tileFloats, weight.tileFloats)}) {
         if (AlternatesIn(floats, input, platform) && AlternatesIn(floats, weight, platform)) {
             return floats;
         }
     }
-    return tile.cellRows * tile.columns;
+    return tile.cellRows * tile.CellColumns();
 }
 
 /// The sums of the columns of self on a vector core: grid, tiles and packed rows.
@@ -708,8 +777,10 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     self::Tile input = split.input;
     self::Tile weight = split.weight;
     if (split.hasSameSlots) {
-        input.windowBytes = weight.windowBytes = std::max(input.windowBytes, weight.windowBytes);
-        input.panelBytes = weight.panelBytes = std::max(input.panelBytes, weight.panelBytes);
+        int64_t& first = split.isSwapped ? weight.panelBytes : weight.windowBytes;
+        int64_t& second = split.isSwapped ? weight.windowBytes : weight.panelBytes;
+        input.windowBytes = first = std::max(input.windowBytes, first);
+        input.panelBytes = second = std::max(input.panelBytes, second);
     }
     plan.refusal = self::RefusalOf(shape, split, platform);
     if (plan.refusal.limit != nullptr) {
@@ -738,8 +809,9 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.outChannels = shape.outChannels;
     data.inputSteps = input.Steps();
     data.weightSteps = weight.Steps();
-    data.inputStepCost = input.step.Cycles();
-    data.weightStepCost = weight.step.Cycles();
+    // With a packed copy, the weight of a step is for each fractal of input channels.
+    data.inputStepCost = input.step.Cycles() / (split.isPacked ? input.columns / cube::kFractal : 1);
+    data.weightStepCost = weight.step.Cycles() / (split.isPacked ? weight.cells * weight.cellRows / cube::kFractal : 1);
     data.partFloats = split.isWeightFirst ? weight.tileFloats : input.tileFloats;
     data.inputCellRows = static_cast<int32_t>(input.cellRows);
     data.inputCells = static_cast<int32_t>(input.cells);
@@ -750,6 +822,7 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.weightCellRows = static_cast<int32_t>(weight.cellRows);
     data.weightCells = static_cast<int32_t>(weight.cells);
     data.weightColumns = static_cast<int32_t>(weight.columns);
+    data.weightCellColumns = static_cast<int32_t>(weight.CellColumns());
     data.weightTaps = static_cast<int32_t>(weight.taps);
     data.weightDepth = static_cast<int32_t>(weight.depth);
     data.weightSlotFloats = static_cast<int32_t>(self::SlotFloatsOf(weight, split, platform));
@@ -764,6 +837,7 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.weightPanel = static_cast<int32_t>(weight.panelBytes / bytes);
     data.weightWindowGranule = static_cast<int32_t>(weight.windowGranule);
     data.weightPanelGranule = static_cast<int32_t>(weight.panelGranule);
+    data.isPacked = split.isPacked ? 1 : 0;
     data.isFetched = isFetched ? 1 : 0;
     data.biasSliceWidth = sums.grid.sliceWidth;
     data.biasRowBlocks = static_cast<int32_t>(sums.grid.rowBlocks);
@@ -771,6 +845,7 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
     data.biasTileWidth = static_cast<int32_t>(sums.tileWidth);
     data.biasPackedRows = static_cast<int32_t>(sums.packedRows);
     data.biasMaskBytes = static_cast<int32_t>(sums.maskBytes);
+    data.isSwapped = split.isSwapped ? 1 : 0;
     data.isWeightFirst = split.isWeightFirst ? 1 : 0;
     data.hf32 = shape.operand == cube::Operand::kHf32 ? 1 : 0;
     data.burstBuffers = self::kBurstBuffers;
@@ -787,6 +862,9 @@ constexpr Plan<ConvTbcBackwardTilingData> PlanConvTbcBackward(const ConvTbcBackw
         data.inputOffset = RoundUp(shape.SelfElements() * bytes, self::kCopyAlignment);
         data.weightOffset = data.inputOffset + RoundUp(shape.InputElements() * bytes, self::kCopyAlignment);
         data.partOffset = data.weightOffset + RoundUp(shape.WeightElements() * bytes, self::kCopyAlignment);
+    }
+    if (split.isPacked) {
+        data.partOffset = RoundUp(shape.InputElements() * bytes, self::kCopyAlignment);
     }
     // A core stores at most two partial sums of tiles: of its first and of its last tile of the first product.
     data.biasOffset = data.partOffset + 2 * plan.blockNum * data.partFloats * kFloatBytes;

@@ -60,7 +60,8 @@ public:
         SetBuffer(gradWeight_, gradWeight, WeightElements());
         SetBuffer(gradBias_, gradBias, tiling.outChannels);
         SetBuffer(grads_, Operand::kIsCopy ? userWorkspace : self, SelfElements());
-        SetBuffer(rows_, Operand::kIsCopy ? userWorkspace + tiling.inputOffset : input, InputElements());
+        const bool isRowCopy = Operand::kIsCopy || tiling.isPacked != 0;
+        SetBuffer(rows_, isRowCopy ? userWorkspace + tiling.inputOffset : input, InputElements());
         SetBuffer(matrices_, Operand::kIsCopy ? userWorkspace + tiling.weightOffset : weight, WeightElements());
         SetBuffer(parts_, userWorkspace + tiling.partOffset, 2 * AscendC::GetBlockNum() * tiling.partFloats);
         SetBuffer(sums_, userWorkspace + tiling.biasOffset, tiling.biasRowBlocks * tiling.biasPitch);
@@ -96,7 +97,11 @@ public:
                 FetchOperand(true);
             }
             SumColumns();
-            FetchOperand(false);
+            if (tiling_.isPacked != 0) {
+                PackInput();
+            } else {
+                FetchOperand(false);
+            }
             if (!steps_.IsInputFirst()) {
                 FetchOperand(true);
             }
@@ -161,7 +166,7 @@ private:
                 core_.SetCells(tiling_.inputSlotFloats, tiling_.inputCellRows * tiling_.inputColumns);
                 MultiplyInput(step, WindowOf(number), PanelOf(number));
             } else {
-                core_.SetCells(tiling_.weightSlotFloats, tiling_.weightCellRows * tiling_.weightColumns);
+                core_.SetCells(tiling_.weightSlotFloats, tiling_.weightCellRows * tiling_.weightCellColumns);
                 MultiplyWeight(step, WindowOf(number), PanelOf(number));
             }
             if (IsUsed(number)) {
@@ -228,6 +233,9 @@ private:
 
     __aicore__ inline void Load(int64_t number)
     {
+        if (tiling_.isPacked != 0 && number == kernel::Size(firstShare_)) {
+            AscendC::CrossCoreWaitFlag(kPacked);
+        }
         if (!IsUsed(number)) {
             return;
         }
@@ -248,17 +256,21 @@ private:
         }
     }
 
-    /// Returns the first elements of the operands of a step in L1: the windows of the steps are before the panels.
+    /// Returns the first elements of the operands of a step in L1: the windows of the steps are before the panels, or
+    /// after them if grad_weight swaps the slots. Both operands then have the same number of slots: the last step that
+    /// used a slot has used both slots with its index, and releases them together.
     __aicore__ inline int64_t WindowOf(int64_t number) const
     {
         const int64_t slot = SlotOf(kernel::Operand::kLeft, number);
-        return slot * (IsInput(number) ? tiling_.inputWindow : tiling_.weightWindow);
+        const int64_t before = tiling_.isSwapped != 0 ? tiling_.weightPanels * tiling_.weightPanel : 0;
+        return IsInput(number) ? slot * tiling_.inputWindow : before + slot * tiling_.weightWindow;
     }
     __aicore__ inline int64_t PanelOf(int64_t number) const
     {
         const int64_t slot = SlotOf(kernel::Operand::kRight, number);
+        const int64_t before = tiling_.isSwapped != 0 ? 0 : tiling_.weightWindows * tiling_.weightWindow;
         return IsInput(number) ? tiling_.inputWindows * tiling_.inputWindow + slot * tiling_.inputPanel
-                               : tiling_.weightWindows * tiling_.weightWindow + slot * tiling_.weightPanel;
+                               : before + slot * tiling_.weightPanel;
     }
 
     /// Loads the rows that the taps of a step need: rows of self with zeros as padding for grad_input; rows of input
@@ -275,9 +287,19 @@ private:
             core_.ZeroRows(window.From(step.rows.end - step.window.begin, 0), step.window.end - step.rows.end, depth);
         } else {
             const Span columns = WindowColumns(step.tile);
-            core_.LoadRows(window.From(above, 0), rows_[At(step.rows.begin, tiling_.inChannels, columns.begin)],
-                           kernel::Size(step.rows), kernel::Size(columns), tiling_.inChannels);
+            const bool isPacked = tiling_.isPacked != 0;
+            core_.LoadRows(window.From(above, 0),
+                           rows_[isPacked ? PackedAt(step.rows.begin, columns)
+                                          : At(step.rows.begin, tiling_.inChannels, columns.begin)],
+                           kernel::Size(step.rows), kernel::Size(columns),
+                           isPacked ? kernel::Size(columns) : tiling_.inChannels);
         }
+    }
+
+    /// Returns the element of the packed copy of input: all rows of the columns of a tile, then those of the next ones.
+    __aicore__ inline uint64_t PackedAt(int64_t row, const Span& columns) const
+    {
+        return static_cast<uint64_t>(columns.begin * tiling_.inputRows + row * kernel::Size(columns));
     }
 
     __aicore__ inline int32_t PitchOf(const Span& rows) const
@@ -342,7 +364,7 @@ private:
             }
             if (step.isLast) {
                 core_.FillUp(cell, m, n);
-                StoreCell(step, cell, inCell, m,
+                StoreCell(step, cell, inCell, {0, kernel::Size(step.tile.columns)}, m,
                           gradInput_[At(rows.begin + inCell.begin, tiling_.inChannels, step.tile.columns.begin)],
                           inCell.begin, tiling_.inChannels);
             }
@@ -377,37 +399,50 @@ private:
     __aicore__ inline void MultiplyWeight(const Step& step, int64_t slot, int64_t panel)
     {
         if (step.isFirst) {
-            core_.OpenCells(tiling_.weightTaps * tiling_.weightCells);
+            core_.OpenCells(tiling_.weightTaps * CellsPerTap());
         }
         const Matrix window = core_.Matrix(slot, PitchOf(step.window));
         const Matrix gradRows = core_.Matrix(panel, PitchOf(step.depth));
         const int64_t firstRow = step.tile.rows.begin - WindowColumns(step.tile).begin;
         const int64_t firstColumn = step.tile.columns.begin - PanelColumns(step.tile).begin;
-        const int32_t n = PaddedColumns(step.tile);
+        const int32_t across = CellsPerTap() / tiling_.weightCells;
         for (int64_t tap = step.taps.begin; tap < step.taps.end; ++tap) {
             const Span met = steps_.ProductRows(step, tap);
-            for (int32_t block = 0; block < tiling_.weightCells; ++block) {
-                const Span inCell = kernel::PieceOf(kernel::Size(step.tile.rows), tiling_.weightCellRows, block);
-                if (kernel::Size(inCell) == 0) {
-                    break;
+            for (int32_t block = 0; block < CellsPerTap(); ++block) {
+                const int64_t rowBlock = block / across;
+                const Span inCell = kernel::PieceOf(kernel::Size(step.tile.rows), tiling_.weightCellRows, rowBlock);
+                const Span columns =
+                    kernel::PieceOf(kernel::Size(step.tile.columns), tiling_.weightCellColumns, block % across);
+                if (kernel::Size(inCell) == 0 || kernel::Size(columns) == 0) {
+                    continue;
                 }
-                const int32_t cell = static_cast<int32_t>(tap - step.taps.begin) * tiling_.weightCells + block;
+                const int64_t index = tap - step.taps.begin;
+                const int32_t cell = static_cast<int32_t>(index) * CellsPerTap() + block;
                 const int32_t m = PaddedRows(inCell);
+                const int32_t n = static_cast<int32_t>(kernel::RoundUp(kernel::Size(columns), Matrix::kUnit));
                 if (kernel::Size(met) > 0) {
                     core_.template Multiply<kernel::Operands::kDepthOutside>(
                         cell, window.From(met.begin + steps_.ShiftOf(tap) - step.window.begin, firstRow + inCell.begin),
-                        gradRows.From(0, firstColumn), m, n, static_cast<int32_t>(kernel::Size(met)),
+                        gradRows.From(0, firstColumn + columns.begin), m, n, static_cast<int32_t>(kernel::Size(met)),
                         static_cast<int32_t>(met.begin - step.depth.begin),
                         static_cast<int32_t>(kernel::Size(step.depth)));
                 }
                 if (step.isLast) {
                     core_.FillUp(cell, m, n);
                     const int64_t row = tap * tiling_.inChannels + step.tile.rows.begin + inCell.begin;
-                    StoreCell(step, cell, inCell, m, gradWeight_[At(row, tiling_.outChannels, step.tile.columns.begin)],
-                              cell * tiling_.weightCellRows, tiling_.outChannels);
+                    StoreCell(step, cell, inCell, columns, m,
+                              gradWeight_[At(row, tiling_.outChannels, step.tile.columns.begin)],
+                              (index * tiling_.weightCells + rowBlock) * tiling_.weightCellRows, tiling_.outChannels);
                 }
             }
         }
+    }
+
+    /// Returns the cells of a tile of grad_weight for each of its taps: blocks of rows and of columns.
+    __aicore__ inline int32_t CellsPerTap() const
+    {
+        return tiling_.weightCells *
+               static_cast<int32_t>(kernel::CeilDiv(tiling_.weightColumns, tiling_.weightCellColumns));
     }
 
     // Results, and partial sums of tiles that are split over several cores.
@@ -428,20 +463,22 @@ private:
     __aicore__ inline static int64_t HeadPart(int64_t block) { return block; }
     __aicore__ inline static int64_t TailPart(int64_t block) { return AscendC::GetBlockNum() + block; }
 
-    /// Stores a cell in the result, or in the partial sum of this core starting at `partRow`.
-    __aicore__ inline void StoreCell(const Step& step, int32_t cell, const Span& rows, int32_t m,
+    /// Stores a cell with these rows and columns of the tile in the result, where the columns of the tile begin at
+    /// `destination`, or in the partial sum of this core starting at `partRow`.
+    __aicore__ inline void StoreCell(const Step& step, int32_t cell, const Span& rows, const Span& columns, int32_t m,
                                      const AscendC::GlobalTensor<T>& destination, int64_t partRow, int64_t stride)
     {
         const int64_t count = kernel::Size(rows);
         if (step.hasWholeTile) {
-            core_.Store(cell, destination, count, kernel::Size(step.tile.columns), m, stride);
+            core_.Store(cell, destination[static_cast<uint64_t>(columns.begin)], count, kernel::Size(columns), m,
+                        stride);
             return;
         }
         const int64_t block = AscendC::GetBlockIdx();
         const int64_t part = step.isHead ? HeadPart(block) : TailPart(block);
-        const int32_t columns = PaddedColumns(step.tile);
-        core_.Store(cell, parts_[static_cast<uint64_t>(part * tiling_.partFloats + partRow * columns)], count, columns,
-                    m, columns);
+        const int64_t pitch = PaddedColumns(step.tile);
+        core_.Store(cell, parts_[static_cast<uint64_t>(part * tiling_.partFloats + partRow * pitch + columns.begin)],
+                    count, kernel::RoundUp(kernel::Size(columns), Matrix::kUnit), m, pitch);
     }
 
     // Functions of the vector cores.
@@ -507,6 +544,43 @@ private:
             copies_.EnQue(tile);
             tile = copies_.DeQue<T>();
             copies_.FreeTensor(tile);
+        }
+    }
+
+    /// Packs input by the tiles of grad_weight, so that the cube cores load rows of a tile without gaps.
+    __aicore__ inline void PackInput()
+    {
+        if constexpr (!Operand::kIsCopy) {
+            const int64_t most = tiling_.burstBytes / static_cast<int64_t>(sizeof(T)) / steps_.WeightTileRows();
+            const int64_t across = kernel::CeilDiv(tiling_.inChannels, steps_.WeightTileRows());
+            const int64_t bursts = kernel::CeilDiv(tiling_.inputRows, most) * across;
+            for (int64_t burst = AscendC::GetBlockIdx(); burst < bursts; burst += VectorCores()) {
+                const Span rows = kernel::PieceOf(tiling_.inputRows, most, burst / across);
+                const Span columns = steps_.Channels(false, burst % across);
+                const int64_t width = kernel::Size(columns);
+                const int64_t pitch = kernel::RoundUp(width, kernel::kUbBlockBytes / static_cast<int64_t>(sizeof(T)));
+                AscendC::LocalTensor<T> tile = copies_.AllocTensor<T>();
+                AscendC::DataCopyExtParams load;
+                load.blockCount = static_cast<uint16_t>(kernel::Size(rows));
+                load.blockLen = static_cast<uint32_t>(width * sizeof(T));
+                load.srcStride = static_cast<uint32_t>((tiling_.inChannels - width) * sizeof(T));
+                AscendC::DataCopyPadExtParams<T> padding;
+                padding.isPad = pitch > width;
+                padding.rightPadding = static_cast<uint8_t>(pitch - width);
+                AscendC::DataCopyPad(tile, input_[At(rows.begin, tiling_.inChannels, columns.begin)], load, padding);
+                copies_.EnQue(tile);
+                tile = copies_.DeQue<T>();
+                AscendC::LocalTensor<T> packed = stores_.AllocTensor<T>();
+                AscendC::DataCopy(packed, tile, static_cast<uint32_t>(kernel::Size(rows) * pitch));
+                AscendC::PipeBarrier<PIPE_V>();
+                copies_.FreeTensor(tile);
+                stores_.EnQue(packed);
+                packed = stores_.DeQue<T>();
+                CopyOut(rows_[PackedAt(rows.begin, columns)], packed, kernel::Size(rows), width, width, pitch);
+                stores_.FreeTensor(packed);
+            }
+            AscendC::SyncAll<true>();
+            AscendC::CrossCoreSetFlag<2, PIPE_MTE3>(kPacked);
         }
     }
 
@@ -658,6 +732,7 @@ private:
     }
 
     static constexpr uint16_t kFirstProduct = 0;  // flag of a cube core for its vector cores
+    static constexpr uint16_t kPacked = 1;        // flag of the vector cores for their cube core
     static constexpr int64_t kFractal = 16;
     static constexpr int64_t kFloatsPerBlock = 8;
     static constexpr int64_t kMergeColumns = 64;

@@ -81,15 +81,13 @@ public:
         if (IsInput(step)) {
             const int64_t tile = step / InputTileSteps();
             const int64_t down = CeilDiv(tiling_->inputRows, InputTileRows());
-            return {{0, 1},
-                    PieceOf(tiling_->inputRows, InputTileRows(), tile % down),
-                    PieceOf(tiling_->inChannels, tiling_->inputColumns, tile / down)};
+            return {{0, 1}, PieceOf(tiling_->inputRows, InputTileRows(), tile % down), Channels(true, tile / down)};
         }
         const int64_t tile = (step - tiling_->inputSteps) / WeightTileSteps();
         const int64_t across = CeilDiv(tiling_->outChannels, tiling_->weightColumns);
         const int64_t down = CeilDiv(tiling_->inChannels, WeightTileRows());
         return {PieceOf(tiling_->taps, tiling_->weightTaps, TapGroup(tile / across / down)),
-                PieceOf(tiling_->inChannels, WeightTileRows(), tile / across % down),
+                Channels(false, tile / across % down),
                 PieceOf(tiling_->outChannels, tiling_->weightColumns, tile % across)};
     }
 
@@ -116,6 +114,18 @@ public:
         at.rows = Overlap(at.window, {0, at.isInput ? tiling_->gradRows : tiling_->inputRows});
         at.isEmpty = Size(at.taps) == 0 || Size(at.rows) == 0;
         return at;
+    }
+
+    /// Returns the input channels of all tiles of a product with this index. If grad_weight loads a packed copy, the
+    /// pieces have equal numbers of units, or one less. Otherwise they begin at multiples of the longest one, so that
+    /// loads have few requests.
+    __aicore__ inline Span Channels(bool isInput, int64_t index) const
+    {
+        if (tiling_->isPacked == 0) {
+            return PieceOf(tiling_->inChannels, LongestPiece(isInput), index);
+        }
+        const Span units = UnitsOf(isInput, index);
+        return {units.begin * kFractal, Smaller(units.end * kFractal, tiling_->inChannels)};
     }
 
     __aicore__ inline int64_t InputTileRows() const { return tiling_->inputCells * tiling_->inputCellRows; }
@@ -160,14 +170,66 @@ private:
             const int64_t tileSteps = isInput ? InputTileSteps() : WeightTileSteps();
             return steps.begin + PartOf(Size(steps) / tileSteps, cores_, core).begin * tileSteps;
         }
-        // Cores with fewer tiles of the second product have more steps of the first one.
-        const int64_t cost =
-            Size(StepsOf(true)) * tiling_->inputStepCost + Size(StepsOf(false)) * tiling_->weightStepCost;
-        const int64_t others = FirstOf(!isInput, core) - StepsOf(!isInput).begin;
-        const int64_t mine = PartOf(cost, cores_, core).begin - others * StepCost(!isInput);
-        return steps.begin + Smaller(CeilDiv(Larger(mine, 0), StepCost(isInput)), Size(steps));
+        // Cores with less work in the second product have more steps of the first one.
+        const int64_t cost = CostBefore(true, Size(StepsOf(true))) + CostBefore(false, Size(StepsOf(false)));
+        const int64_t others = CostBefore(!isInput, FirstOf(!isInput, core) - StepsOf(!isInput).begin);
+        const int64_t mine = PartOf(cost, cores_, core).begin - others;
+        return steps.begin + Smaller(StepsFor(isInput, Larger(mine, 0)), Size(steps));
     }
 
+    // A product has the same number of steps for each piece of input channels. Tiles with a packed copy have different
+    // numbers of input channels, and the costs of their steps are proportional to them.
+
+    __aicore__ inline int64_t LongestPiece(bool isInput) const
+    {
+        return isInput ? tiling_->inputColumns : WeightTileRows();
+    }
+    __aicore__ inline int64_t Pieces(bool isInput) const { return CeilDiv(tiling_->inChannels, LongestPiece(isInput)); }
+    __aicore__ inline int64_t PieceSteps(bool isInput) const
+    {
+        return isInput ? CeilDiv(tiling_->inputRows, InputTileRows()) * InputTileSteps()
+                       : CeilDiv(tiling_->outChannels, tiling_->weightColumns) * WeightTileSteps();
+    }
+    /// Returns the units of all pieces, and those of one piece.
+    __aicore__ inline int64_t Units(bool isInput) const
+    {
+        return tiling_->isPacked != 0 ? CeilDiv(tiling_->inChannels, kFractal) : Pieces(isInput);
+    }
+    __aicore__ inline Span UnitsOf(bool isInput, int64_t piece) const
+    {
+        return {CeilDiv(piece * Units(isInput), Pieces(isInput)),
+                CeilDiv((piece + 1) * Units(isInput), Pieces(isInput))};
+    }
+
+    /// Returns the cost of the first `steps` steps of a product. grad_weight has all pieces for each group of taps.
+    __aicore__ inline int64_t CostBefore(bool isInput, int64_t steps) const
+    {
+        const int64_t inPiece = PieceSteps(isInput);
+        const int64_t inGroup = Pieces(isInput) * inPiece;
+        if (inGroup == 0) {
+            return 0;
+        }
+        const Span units = UnitsOf(isInput, steps % inGroup / inPiece);
+        const int64_t before = steps / inGroup * Units(isInput) + units.begin;
+        return StepCost(isInput) * (before * inPiece + Size(units) * (steps % inPiece));
+    }
+
+    /// Returns the least number of steps of a product that have at least this cost.
+    __aicore__ inline int64_t StepsFor(bool isInput, int64_t cost) const
+    {
+        const int64_t inPiece = PieceSteps(isInput);
+        const int64_t inGroup = Units(isInput) * inPiece;
+        if (inGroup == 0) {
+            return 0;
+        }
+        const int64_t work = CeilDiv(cost, StepCost(isInput));
+        const int64_t piece = work % inGroup / inPiece * Pieces(isInput) / Units(isInput);
+        const Span units = UnitsOf(isInput, piece);
+        return (work / inGroup * Pieces(isInput) + piece) * inPiece +
+               CeilDiv(work % inGroup - units.begin * inPiece, Size(units));
+    }
+
+    /// Returns the cost of a step for each unit of its piece.
     __aicore__ inline int64_t StepCost(bool isInput) const
     {
         return isInput ? tiling_->inputStepCost : tiling_->weightStepCost;
@@ -190,6 +252,8 @@ private:
     {
         return tiling_->inputRows == 0 ? 1 : CeilDiv(tiling_->gradRows, tiling_->weightDepth);
     }
+
+    static constexpr int64_t kFractal = 16;
 
     const ConvTbcBackwardTilingData* tiling_ = nullptr;
     int64_t cores_ = 0;

@@ -136,6 +136,9 @@ void CheckCover(const Drawn& drawn, const ConvTbcBackwardTilingData& data, const
         const TbcStep at = steps.At(all.begin, {0, steps.StepsOf(false).end});
         const int64_t block = Size(at.tile.rows) * Size(at.tile.columns);
         Expect(block > 0 && Size(at.tile.taps) > 0, "a tile has elements", drawn);
+        Expect(Size(at.tile.rows) <= (isInput ? steps.InputTileRows() : steps.WeightTileRows()) &&
+                   Size(at.tile.columns) <= (isInput ? data.inputColumns : data.weightColumns),
+               "a tile fits into its cells", drawn);
         (isInput ? inputBlock : weightBlock) += block * Size(at.tile.taps);
         step = all.end;
     }
@@ -191,7 +194,22 @@ void CheckCells(const Drawn& drawn, int64_t rows, int64_t columns, int64_t cells
     Expect(cells >= 1 && cells <= 8 && cells * rows * columns * 4 <= data.l0cBytes, "the cells of a tile fit into L0C",
            drawn);
     Expect(std::max(rows, columns) * 16 * bytes <= data.l0Half, "a slice fits into half of L0", drawn);
-    Expect(columns * 4 <= data.burstBytes, "a burst holds a row of a tile", drawn);
+}
+
+/// The vector cores write the packed copy of input before the workspace of the partial sums.
+void CheckPacked(const Drawn& drawn, const ConvTbcBackwardTilingData& data, int64_t bytes)
+{
+    Expect(data.isSwapped == 0 || (data.isPacked != 0 && data.inputWindows == data.inputPanels),
+           "only packed plans swap slots, of equal numbers", drawn);
+    if (data.isPacked == 0) {
+        return;
+    }
+    Expect(data.hasSameSlots != 0 && data.isWeightFirst == 0 && data.isFetched != 0,
+           "input is packed during the first product", drawn);
+    Expect(data.inputOffset == 0 && data.partOffset >= data.inputRows * data.inChannels * bytes,
+           "the workspace holds the copy", drawn);
+    Expect(int64_t{data.weightCells} * data.weightCellRows * bytes <= data.burstBytes, "a burst holds a row to pack",
+           drawn);
 }
 
 void CheckSlotSize(const Drawn& drawn, int64_t floats, int64_t cellFloats, int64_t cells,
@@ -256,19 +274,25 @@ void CheckPlan(const Drawn& drawn, Dice& dice)
                "the workspace holds the copies", drawn);
     }
     CheckColumnSums(drawn, data, 2 * plan.blockNum);
-    Expect(
-        data.hasSameSlots == 0 || (data.inputWindows == data.weightWindows && data.inputWindow == data.weightWindow &&
-                                   data.inputPanels == data.weightPanels && data.inputPanel == data.weightPanel),
-        "both products have the same slots", drawn);
+    const bool isSwapped = data.isSwapped != 0;
+    Expect(data.hasSameSlots == 0 || (data.inputWindows == (isSwapped ? data.weightPanels : data.weightWindows) &&
+                                      data.inputWindow == (isSwapped ? data.weightPanel : data.weightWindow) &&
+                                      data.inputPanels == (isSwapped ? data.weightWindows : data.weightPanels) &&
+                                      data.inputPanel == (isSwapped ? data.weightWindow : data.weightPanel)),
+           "both products have the same slots", drawn);
+    CheckPacked(drawn, data, bytes);
     CheckSlotSize(drawn, data.inputSlotFloats, data.inputCellRows * data.inputColumns, data.inputCells, data);
-    CheckSlotSize(drawn, data.weightSlotFloats, data.weightCellRows * data.weightColumns,
-                  data.weightCells * data.weightTaps, data);
+    const int64_t across = opforge::CeilDiv(data.weightColumns, data.weightCellColumns);
+    const int64_t weightCells = data.weightCells * data.weightTaps * across;
+    CheckSlotSize(drawn, data.weightSlotFloats, data.weightCellRows * data.weightCellColumns, weightCells, data);
     const int64_t inputFloats = data.inputCells * data.inputCellRows * data.inputColumns;
-    const int64_t weightFloats = int64_t{data.weightTaps} * data.weightCells * data.weightCellRows * data.weightColumns;
+    const int64_t weightFloats = weightCells * data.weightCellRows * data.weightCellColumns;
     Expect((data.isWeightFirst != 0 ? weightFloats : inputFloats) <= data.partFloats, "a parked part holds a tile",
            drawn);
     CheckCells(drawn, data.inputCellRows, data.inputColumns, data.inputCells, bytes, data);
-    CheckCells(drawn, data.weightCellRows, data.weightColumns, data.weightCells * data.weightTaps, bytes, data);
+    CheckCells(drawn, data.weightCellRows, data.weightCellColumns, weightCells, bytes, data);
+    Expect(std::max(data.inputColumns, data.weightColumns) * 4 <= data.burstBytes, "a burst holds a row of a tile",
+           drawn);
     Expect(data.copyBuffers > 0 || (!isHalved && data.isFetched == 0), "copies and fetches have buffers", drawn);
     CheckL1(drawn, data.inputWindows, data.inputWindow, data.inputPanels, data.inputPanel, bytes);
     CheckL1(drawn, data.weightWindows, data.weightWindow, data.weightPanels, data.weightPanel, bytes);

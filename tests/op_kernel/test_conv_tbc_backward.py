@@ -291,6 +291,25 @@ def test_sums_that_several_cores_share(time, batch, channels, taps, dtype):
     assert agree(*problem(time, batch, channels, taps, dtype=dtype)).report.blocks > 1
 
 
+# grad_weight loads a packed copy of input; both products use the same slots in L1, or swap them; cells of a tile are
+# next to each other; tiles have different numbers of channels.
+@pytest.mark.parametrize(
+    ("time", "batch", "channels", "taps", "dtype"),
+    [
+        (8, 16, (400, 256), 3, F16),
+        (8, 16, (403, 1024), 1, F16),
+        (16, 16, (304, 2048), 1, BF16),
+        (16, 16, (608, 256), 1, F32),
+    ],
+)
+def test_packed_rows_of_input(time, batch, channels, taps, dtype):
+    result = agree(*problem(time, batch, channels, taps, taps // 2, dtype=dtype, draw=small_integers))
+    # Without the copy, vector cores only write sums.
+    assert (
+        result.report.gm_bytes_written > sum(result[name].nbytes for name in COUNTERPARTS) + time * batch * channels[0]
+    )
+
+
 def test_loads_of_whole_requests():
     # The tiles have 64 columns. A load covers 128 columns: 512 bytes.
     agree(*problem(16, 8, (256, 384), 3, dtype=F32))
