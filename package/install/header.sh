@@ -43,13 +43,12 @@ else
 fi
 
 damaged='the package is damaged'
-got_bytes="$(payload | wc -c | tr -d ' ')"
+got_bytes="$(($(payload | wc -c)))"
 [ "$got_bytes" = "$payload_bytes" ] || fail 2 "$damaged: got $got_bytes bytes, expected $payload_bytes; get it again"
-got_sha256="$(payload | $sha256 | cut -c1-64)"
+got_sha256="$(payload | $sha256)"
+got_sha256="${got_sha256%% *}"
 [ "$got_sha256" = "$payload_sha256" ] ||
     fail 2 "$damaged: got SHA-256 $got_sha256, expected $payload_sha256; get it again"
-payload | gzip -dc 2>/dev/null | tar -tf - >/dev/null 2>&1 ||
-    fail 2 "$damaged: the payload is no archive, expected one that gzip and tar read; get it again"
 
 users_umask="$(umask)"
 umask 077
@@ -62,7 +61,7 @@ if mkfifo "$work/alive" 2>/dev/null; then
     session=
     ! command -v setsid >/dev/null || session=setsid
     exec 8<>"$work/alive" 7<"$work/alive"
-    $session sh -c 'trap "" HUP INT TERM; cat >/dev/null; rm -rf -- "$1"' - "$work" <&7 7<&- 8<&- >/dev/null 2>&1 &
+    $session sh -c 'trap "" HUP INT TERM; while read -r _; do :; done; rm -rf -- "$1"' - "$work" <&7 7<&- 8<&- >/dev/null 2>&1 &
     watcher=$!
     exec 7<&-
 fi
@@ -84,9 +83,12 @@ trap clean EXIT
 trap 'stop 129' HUP
 trap 'stop 130' INT
 trap 'stop 143' TERM
-problem="$(mkdir "$work/package" 2>&1 && payload | gzip -dc | (cd "$work/package" && tar -xof - 2>&1))" ||
+problem="$(mkdir "$work/package" 2>&1 && payload | gzip -dc 2>/dev/null | (cd "$work/package" && tar -xof - 2>&1))" || {
+    payload | gzip -dc 2>/dev/null | tar -tf - >/dev/null 2>&1 ||
+        fail 2 "$damaged: the payload is no archive, expected one that gzip and tar read; get it again"
     fail 3 "cannot be unpacked in ${TMPDIR:-/tmp}: ${problem%%
 *}; set TMPDIR to a folder with free space"
+}
 umask "$users_umask"
 
 # Headers of other packages require their own options before a '--'.

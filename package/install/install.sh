@@ -6,19 +6,35 @@ export LC_ALL=C
 # A closed stdout means that no output is wanted.
 (: 3>&1) 2>/dev/null || exec >/dev/null
 
-here="$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd -P)"
+case "$0" in
+    */*) here="${0%/*}" ;;
+    *) here=. ;;
+esac
+here="$(CDPATH='' cd -- "${here:-/}" && pwd -P)"
 for package in "$here"/packages/vendors/*; do :; done
 
-# load NAME: sources a script of the package. No other file is sourced.
+line_break='
+'
+listed="$line_break$(grep '  scripts/' "$package/SHA256SUMS" 2>/dev/null)$line_break" || :
+
+# load NAME...: sources scripts of the package. No other file is sourced.
 load() {
-    listed="$(sed -n "s|  scripts/$1\$||p" "$package/SHA256SUMS" 2>/dev/null)" || :
-    found="$({ sha256sum || shasum -a 256; } 2>/dev/null <"$package/scripts/$1" | cut -c1-64)" || :
-    [ -n "$listed" ] && [ "$found" = "$listed" ] || {
-        printf '%s\n' "the package is damaged: scripts/$1 is missing or differs from SHA256SUMS; get it again" >&2
-        exit 2
-    }
-    # shellcheck source=/dev/null
-    . "$package/scripts/$1"
+    found="$({ cd -- "$package/scripts" && { sha256sum "$@" || shasum -a 256 "$@"; }; } 2>/dev/null)" || :
+    for script in "$@"; do
+        sum="${found%%"  $script"*}"
+        sum="${sum##*"$line_break"}"
+        case "${#sum}$listed" in
+            64*"$line_break$sum  scripts/$script$line_break"*) ;;
+            *)
+                printf '%s\n' "the package is damaged: scripts/$script is missing or differs from SHA256SUMS; get it again" >&2
+                exit 2
+                ;;
+        esac
+    done
+    for script in "$@"; do
+        # shellcheck source=/dev/null
+        . "$package/scripts/$script"
+    done
 }
 load vendor_tree.sh
 
@@ -64,7 +80,12 @@ say() { [ "$quiet" = 1 ] || lines "$@" 2>/dev/null || :; }
 say_lines() { [ "$quiet" = 1 ] || [ -z "$1" ] || printf '%s\n' "$1" | printable 2>/dev/null || :; }
 
 # in_quotes TEXT: prints TEXT as one word of a shell command.
-in_quotes() { printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")"; }
+in_quotes() {
+    case "$1" in
+        *\'*) printf "'%s'" "$(printf '%s' "$1" | sed "s/'/'\\\\''/g")" ;;
+        *) printf "'%s'" "$1" ;;
+    esac
+}
 
 # stop CODE: handles a signal. The build has a separate session, so that its compilers end with it.
 builder=
@@ -138,6 +159,7 @@ if [ "$action" != install ] && [ "$allow_downgrade$for_all$force$upgrade$replace
 fi
 [ "$no_build" = 0 ] || [ -z "$cann" ] || refuse "--no-build: got --cann also, expected one of them; omit one"
 
+read_info "$package"
 vendor="$(info "$package" vendor)"
 case "$vendor" in
     "${package##*/}") ;;
@@ -147,10 +169,8 @@ case "$vendor" in *[!a-z0-9_]*) refuse "the package is damaged: its vendor is '$
 version="$(info "$package" version)"
 operators="$(info "$package" operators)"
 
-load actions/payload.sh
 case "$action" in
-    list | extract) ;;
-    *) load actions/target.sh ;;
+    list | extract) load actions/payload.sh "actions/$action.sh" ;;
+    install) load actions/payload.sh actions/target.sh actions/checks.sh actions/install.sh ;;
+    *) load actions/payload.sh actions/target.sh "actions/$action.sh" ;;
 esac
-[ "$action" != install ] || load actions/checks.sh
-load "actions/$action.sh"

@@ -13,8 +13,10 @@ printable() { tr '\000-\011\013-\037\177' '[?*]' | sed "$invisible"; }
 # lines TEXT...: prints one line per TEXT.
 lines() {
     for text in "$@"; do
-        printf '%s' "$text" | tr '\n' '?' | printable
-        printf '\n'
+        case "$text" in
+            *[!\ -~]*) printf '%s' "$text" | tr '\n' '?' | printable && printf '\n' ;;
+            *) printf '%s\n' "$text" ;; # only ASCII without control characters
+        esac
     done
 }
 
@@ -54,18 +56,41 @@ writable() {
     done
 }
 
+# read_info TREE: reads the properties of the package. The next calls of `info` use them without a process.
+read_info() {
+    info_of="$1" properties=
+    [ ! -f "$1/package.info" ] || properties="$(tr -d '\000' <"$1/package.info")" || :
+}
+
 # info TREE KEY: prints a property of the package; the words of a list are separated by spaces.
-info() { [ ! -f "$1/package.info" ] || sed -n "s/^$2=//p" "$1/package.info" | head -n 1; }
+info() {
+    [ "${info_of:-}" = "$1" ] || read_info "$1"
+    # Each line begins after a line break.
+    value="
+$properties"
+    case "$value" in *"
+$2="*) ;; *) return 0 ;; esac
+    value="${value#*"
+$2="}"
+    printf '%s\n' "${value%%
+*}"
+}
 
 # info_lines TREE KEY: prints the words of a list, one per line.
-info_lines() { info "$1" "$2" | tr ' ' '\n' | sed '/^$/d'; }
+info_lines() (
+    set -f
+    IFS=' '
+    # shellcheck disable=SC2046
+    set -- $(info "$1" "$2")
+    [ $# = 0 ] || printf '%s\n' "$@"
+)
 
 # is_list FILE: tests for a complete list for `sha256sum -c` without paths outside the tree. The manifest is in its last
 # line.
 is_list() {
     [ -f "$1" ] && [ ! -h "$1" ] && [ -r "$1" ] &&
         ! grep -qvxE '[0-9a-f]{64}  [A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*' "$1" &&
-        [ "$(tail -n 1 "$1" | tr -d '\000' | cut -c65-)" = '  manifest.json' ]
+        case "$(tail -n 1 "$1")" in *'  manifest.json') ;; *) false ;; esac
 }
 
 # listed_files TREE: prints the files of the package, one per line.
@@ -100,7 +125,13 @@ no_toolkit() {
 }
 
 # release VERSION: prints the release: 8.1.RC1 -> 8.1
-release() { printf '%s\n' "$1" | sed 's/^\([0-9]*\.[0-9]*\).*/\1/'; }
+release() {
+    after="${1#*.}"
+    case "$1" in
+        [0-9]*.[0-9]*) printf '%s\n' "${1%%.*}.${after%%[!0-9]*}" ;;
+        *) printf '%s\n' "$1" ;;
+    esac
+}
 
 # is_older VERSION OTHER: 1.9 is older than 1.10; so are, in this order, 1.10.dev1, 1.10.alpha1, 1.10.beta1 and 1.10.rc1.
 is_older() {
@@ -111,8 +142,9 @@ is_older() {
 
 # is_earlier_release VERSION OTHER: compares releases; RC and patch do not count.
 is_earlier_release() {
-    releases="$(printf '%s\n' "$(release "$1")" "$(release "$2")")"
-    [ "$(release "$1")" != "$(release "$2")" ] && [ "$releases" = "$(printf '%s\n' "$releases" | sort -V)" ]
+    set -- "$(release "$1")" "$(release "$2")"
+    [ "$1" != "$2" ] && [ "$(printf '%s\n' "$@" | sort -V)" = "$1
+$2" ]
 }
 
 sha256_of() {
@@ -123,16 +155,19 @@ sha256_of() {
     fi
 }
 
+# strange_files: prints the links, pipes and devices below the current folder, one per line.
+strange_files() { [ -z "$(find . ! -type f ! -type d)" ] || names . ! -type f ! -type d; }
+
 # verify_tree TREE: prints each link and each file that differs from SHA256SUMS; fails if there are any.
 verify_tree() (
     cd -- "$1" || exit 1
     # A pipe would block a reader.
-    strange="$(names . ! -type f ! -type d)"
+    strange="$(strange_files)"
     if [ -z "$strange" ]; then
         is_list SHA256SUMS || { printf '  missing or damaged: SHA256SUMS\n' && exit 1; }
         answers="$(sha256_of -c SHA256SUMS 2>/dev/null)" || :
         same="$(printf '%s\n' "$answers" | grep -c ': OK$')" || :
-        [ "$same" != "$(wc -l <SHA256SUMS | tr -d ' ')" ] || exit 0
+        [ "$same" -ne "$(wc -l <SHA256SUMS)" ] || exit 0
         strange="$(printf '%s\n' "$answers" | sed -n 's/: FAILED.*//p')"
     fi
     printf '%s\n' "${strange:-every file: sha256sum failed}" | sed 's/^/  missing, changed or a link: /' | printable
@@ -153,7 +188,7 @@ unlisted_files() (
 without_bom() { sed "1s/^$(printf '\357\273\277')//"; }
 
 # config_vendors FILE: prints the vendors of load_priority, one per line, highest priority first.
-config_vendors() { tr -d '\r' <"$1" | without_bom | sed -n 's/^ *load_priority *= *//p' | head -n 1 | tr ',' '\n' | sed -n 's/^ *\([^ ]\{1,\}\) *$/\1/p'; }
+config_vendors() { tr -d '\r' <"$1" | without_bom | sed -n '/^ *load_priority *= */{s///;y/,/\n/;p;q;}' | sed -n 's/^ *\([^ ]\{1,\}\) *$/\1/p'; }
 
 # write_config FILE LIST WORK: sets load_priority to LIST (comma separated) unless LIST is empty; all other lines stay
 # unchanged. The new content is in the folder WORK until it replaces FILE.
@@ -209,8 +244,11 @@ kept_version() { printf '%s\n' "$1/.$2.previous"; }
 build_folder() { printf '%s\n' "$1/.$2.build"; }
 
 # inode_of FOLDER: its number, which it keeps when it is renamed.
-# shellcheck disable=SC2012
-inode_of() { ls -di -- "$1" | sed 's/^ *\([0-9]*\) .*/\1/'; }
+inode_of() {
+    inode="$(ls -di -- "$1")"
+    inode="${inode#"${inode%%[0-9]*}"}"
+    printf '%s\n' "${inode%% *}"
+}
 
 # work_folder VENDORS VENDOR: prints the folder for unfinished work. Its content has fixed names:
 #   new           an incomplete copy
@@ -227,7 +265,7 @@ is_own_work() { [ ! -h "$1" ] && [ -d "$1" ] && [ -d "$1/$(inode_of "$1")" ]; }
 # begin_work FOLDER: creates the work folder; fails if the folder was not created by an installer.
 begin_work() {
     ! is_own_work "$1" || return 0
-    [ -h "$1" ] || rmdir -- "$1" 2>/dev/null || : # created by an installer that was killed before it marked the folder
+    [ -h "$1" ] || [ ! -d "$1" ] || rmdir -- "$1" 2>/dev/null || : # created by an installer that was killed before it marked the folder
     [ ! -e "$1" ] && [ ! -h "$1" ] || refuse "$1 exists, but no installer made it; nothing was done; rename it"
     mkdir -- "$1" 2>/dev/null || refuse "${1%/*} cannot be written; choose another folder with --install-path=FOLDER"
     mkdir -- "$1/$(inode_of "$1")"
@@ -237,8 +275,8 @@ begin_work() {
 end_work() {
     is_own_work "$1" || return 0
     rm -rf -- "$1/new" "$1/config.ini"
-    # shellcheck disable=SC2012
-    [ "$(ls -A -- "$1" | wc -l)" -gt 1 ] || { rmdir -- "$1/$(inode_of "$1")" && rmdir -- "$1"; }
+    mark="$(inode_of "$1")"
+    [ "$(ls -A -- "$1")" != "$mark" ] || { rmdir -- "$1/$mark" && rmdir -- "$1"; }
 }
 
 # keep_version VENDORS VENDOR TREE: replaces the kept previous version by TREE.
@@ -323,7 +361,7 @@ finish_removal() {
 remove_listed() (
     cd -- "$1" || exit 0
     if is_list SHA256SUMS; then
-        names . -type l | sed "s/^\.\///" | while IFS= read -r link; do
+        [ -z "$(find . -type l)" ] || names . -type l | sed "s/^\.\///" | while IFS= read -r link; do
             listed_files . | cut -c"1-$((${#link} + 1))" | grep -Fqx -e "$link/" || continue
             complain "left alone, a link leads out of the package: $2/$link"
         done

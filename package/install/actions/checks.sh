@@ -15,8 +15,10 @@ config="$vendors/config.ini"
 if [ "$machine_wide" = 1 ] && [ -e "$config" ] && { [ ! -f "$config" ] || [ ! -r "$config" ]; }; then
     refuse "$config is not a file that $(user) may read, expected the list of vendors; nothing was done; repair it, or give --install-path=FOLDER"
 fi
-hidden="$(info_lines "$package" builtin_op_types | sed 's/^/  op type /' && info_lines "$package" builtin_aclnn | sed 's/^/  aclnn symbol /')"
-if [ "$machine_wide" = 1 ] && [ "$replace_builtin" = 0 ] && [ -n "$hidden" ]; then
+hidden=
+[ "$machine_wide$replace_builtin" != 10 ] ||
+    hidden="$(info_lines "$package" builtin_op_types | sed 's/^/  op type /' && info_lines "$package" builtin_aclnn | sed 's/^/  aclnn symbol /')"
+if [ -n "$hidden" ]; then
     complain "$target belongs to CANN; every process that uses it would get these from $vendor instead of from CANN:"
     printf '%s\n' "$hidden" | printable >&2 || :
     refuse 'use --replace-builtin to allow this, or --install-path=FOLDER to install for selected processes only'
@@ -40,8 +42,8 @@ for folder in "$home" "${ASCEND_OPP_PATH:+${ASCEND_OPP_PATH%/}/..}" \
 done
 if [ -n "$toolkit" ]; then
     toolkit_is="$(toolkit_version "$toolkit")"
-    first="$(info_lines "$package" cann | head -n 1)"
-    last="$(info_lines "$package" cann | tail -n 1)"
+    last="$(info "$package" cann)"
+    first="${last%% *}" last="${last##* }"
     if is_earlier_release "$toolkit_is" "$first"; then
         [ "$force" = 1 ] ||
             refuse "the CANN in $toolkit is $toolkit_is, expected $first to $last, the range of this package; nothing was done; use a newer toolkit, or give --force"

@@ -50,7 +50,7 @@ fi
 # library. If the system has no hard links, the second file stays a copy.
 tiling="$stage/op_impl/ai_core/tbe/op_tiling"
 for library in "$tiling"/lib/linux/*/libcust_opmaster_rt2.0.so; do
-    ! cmp -s "$library" "$tiling/liboptiling.so" || ln -f -- "$library" "$tiling/liboptiling.so" 2>/dev/null || :
+    [ ! -f "$library" ] || ! cmp -s "$library" "$tiling/liboptiling.so" || ln -f -- "$library" "$tiling/liboptiling.so" 2>/dev/null || :
 done
 if [ "$machine_wide" = 0 ]; then
     # Works in every POSIX shell. It adds each entry once and no empty entry.

@@ -5,21 +5,22 @@
 # differences.
 verify_payload() (
     cd -- "$here" || exit 1
-    strange="$(names . ! -type f ! -type d | sed 's/^\.\//  a link or no file: /')"
+    strange="$(strange_files)" reason='a link or no file'
     if [ -z "$strange" ]; then
         is_list "$package/SHA256SUMS" || { printf '  missing or damaged: SHA256SUMS\n' && exit 1; }
-        # Each path, then its parent folders.
-        expected="$({ listed_files "$package" && echo SHA256SUMS; } | sed "s/^/packages\/vendors\/$vendor\//")"
+        root="./packages/vendors/$vendor/"
         signature=install.sh
         [ ! -f SHA256SUMS.sig ] || signature=SHA256SUMS.sig
-        expected="$(printf '%s\n' install.sh "$signature" "$expected" | sed -n ':up
+        # Each path, then its parent folders.
+        expected="$({ listed_files "$package" && printf '%s\n' SHA256SUMS; } | sed -n "s|^|$root|
+:up
 p
 s/\/[^/]*$//
-t up' | sort -u)"
-        strange="$({ printf '%s\n' "$expected" && names . ! -name . | sed 's/^\.\///'; } | sort | uniq -u |
-            sed 's/^/  missing or not listed: /')"
+t up" | sort -u)"
+        strange="$({ printf '%s\n' ./install.sh "./$signature" "$expected" | sort -u && names .; } | sort | uniq -u)"
+        reason='missing or not listed'
     fi
-    [ -z "$strange" ] || { printf '%s\n' "$strange" | printable && exit 1; }
+    [ -z "$strange" ] || { printf '%s\n' "$strange" | sed "s/^\.\//  $reason: /" | printable && exit 1; }
     verify_tree "$package"
 )
 

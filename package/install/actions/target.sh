@@ -25,7 +25,8 @@ else
         *) refuse "$origin: got '$target', expected an absolute path; give --install-path=FOLDER" ;;
     esac
     target="${target%/}"
-    if [ "${#target}" -gt 3000 ] || printf '%s\n' "$target" | tr '/' '\n' | grep -q '.\{256\}'; then
+    if [ "${#target}" -gt 3000 ] ||
+        { [ "${#target}" -gt 255 ] && printf '%s\n' "$target" | tr '/' '\n' | grep -q '.\{256\}'; }; then
         refuse "$origin: got a path of ${#target} bytes, expected at most 3000, 255 between two '/'; choose another folder"
     fi
     # set_env.bash adds the vendor folder to ASCEND_CUSTOM_OPP_PATH; install the package beside that folder, not inside
