@@ -5,6 +5,7 @@ from __future__ import annotations
 import compileall
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -216,119 +217,165 @@ def test_lock_on_a_removed_folder_is_not_held(versions, vendors, tmp_path):
     assert list(vendors.iterdir()) == []
 
 
-def content_name(vendors):
-    """Return the content that a reader finds now in the vendor folder."""
-    return version_of(vendors / "opforge") if (vendors / "opforge").exists() else "set aside, the next run restores it"
+def everything(vendors):
+    """Return mode and content of every file and folder; the inode numbers in the work folder are replaced by N."""
+    return {
+        re.sub(r"^(\.opforge\.work/(next\.)?)\d+", r"\1N", str(path.relative_to(vendors))): (
+            path.stat().st_mode,
+            path.read_bytes() if path.is_file() else None,
+        )
+        for path in vendors.rglob("*")
+    }
 
 
-def interrupted(package, vendors, tools, number, moment, *options):
-    """Run a package that is killed before or after command `number`; return True if it finished."""
-    count = tools / "count"
-    count.write_text("0")
-    for name in COMMANDS:
-        # Only commands that change the target count; the payload is unpacked elsewhere.
-        (tools / name).write_text(
-            f"""#!/bin/sh
-case "$*" in *"{vendors}"*) ;; *) exec /bin/{name} "$@" ;; esac
-number=$(($(cat "{count}") + 1))
-echo $number >"{count}"
-[ $number != {number} ] || [ {moment} != before ] || kill -KILL 0
+def below(tree, name):
+    return {path.removeprefix(f"{name}/"): found for path, found in tree.items() if path.startswith(f"{name}/")}
+
+
+class Recorder:
+    """Runs a package once and copies the vendor folder before and after each command that changes it.
+
+    A run that is killed there leaves exactly this state. Consecutive equal states are copied once.
+    """
+
+    def __init__(self, vendors, folder, *, can_exchange=True):
+        self.vendors, self.tools, self.states = vendors, folder / "tools", folder / "states"
+        self.tools.mkdir()
+        self.states.mkdir()
+        if not can_exchange:  # simulates a system without python3
+            (self.tools / "python3").write_text("#!/bin/sh\nexit 1\n")
+            (self.tools / "python3").chmod(0o755)
+
+    def _run(self, package, options, kill):
+        """Run the package; if `kill` is not empty, kill it in that state instead of copying states."""
+        (self.states / "count").write_text("0")
+        (self.states / "last").write_text("")
+        for name in COMMANDS:
+            # Only commands that change the target are recorded; the payload is unpacked elsewhere.
+            (self.tools / name).write_text(
+                f"""#!/bin/sh
+keep() {{
+    cd "{self.states}"
+    find "{self.vendors}" -printf '%i %M %s %T@ %P\\n' >now
+    ! cmp -s now last || return 0
+    number="$(cat count)"
+    [ "$number" != "{kill}" ] || kill -KILL 0
+    [ "{kill}" ] || {{ /bin/cp -a "{self.vendors}" "$number" && cat now >"$number.list"; }}
+    cat now >last
+    echo $((number + 1)) >count
+}}
+case "$PWD $*" in *"{self.vendors}"*) ;; *) exec /bin/{name} "$@" ;; esac
+(keep)
 /bin/{name} "$@" && status=0 || status=$?
-[ $number != {number} ] || [ {moment} != after ] || kill -KILL 0
+(keep)
 exit $status
 """
-        )
-        (tools / name).chmod(0o755)
-    environment = {"PATH": f"{tools}:/usr/bin:/bin", "TMPDIR": str(tools), "ASCEND_OPP_PATH": str(vendors.parent)}
-    command = [str(package), *(options or ("--replace-builtin", "--force"))]
-    result = subprocess.run(command, env=environment, start_new_session=True, capture_output=True, check=False)
-    assert result.returncode in {0, -9}, result.stderr
-    return result.returncode == 0
+            )
+            (self.tools / name).chmod(0o755)
+        variables = {"TMPDIR": str(self.tools), "ASCEND_OPP_PATH": str(self.vendors.parent)}
+        environment = {"PATH": f"{self.tools}:/usr/bin:/bin"} | variables
+        command = [str(package), *options]
+        return subprocess.run(command, env=environment, start_new_session=True, capture_output=True, check=False)
+
+    def record(self, package, *options):
+        """Run the package and return the states in their order; check that a run killed in one leaves it."""
+        recorded = self._run(package, options, "")
+        assert recorded.returncode == 0, recorded.stderr
+        end = everything(self.vendors)
+        states = [self.states / str(number) for number in range(int((self.states / "count").read_text()))]
+        middle = len(states) // 2
+        self.restore(states[0])
+        assert self._run(package, options, middle).returncode == -9
+        assert everything(self.vendors) == everything(states[middle])
+        return states, end
+
+    def restore(self, state):
+        """Make the vendor folder equal to a state; names that are inode numbers become those of the copies."""
+        shutil.rmtree(self.vendors)
+        subprocess.run(["cp", "-a", state, self.vendors], check=True)
+        lines = state.with_name(f"{state.name}.list").read_text().splitlines()
+        paths = {line.split(" ", 1)[0]: line.split(" ", 4)[4] for line in lines}
+        work = self.vendors / ".opforge.work"
+        for path in list(work.iterdir()) if work.is_dir() else []:
+            start, number = re.fullmatch(r"(.*?)(\d*)", path.name).groups()
+            if number:
+                path.rename(work / f"{start}{(self.vendors / paths[number]).stat().st_ino}")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("moment", "can_exchange", "following"),
-    [
-        ("before", True, "--upgrade"),
-        ("after", False, "--rollback"),
-        pytest.param("before", True, "--rollback", marks=pytest.mark.all),
-    ],
+    ("can_exchange", "following"),
+    [(True, "--upgrade"), (False, "--rollback"), pytest.param(True, "--rollback", marks=pytest.mark.all)],
 )
-def test_killed_at_every_step(versions, run, vendors, tmp_path, moment, can_exchange, following):
+def test_killed_at_every_step(versions, run, vendors, tmp_path, can_exchange, following):
     vendors.mkdir(parents=True)
-    config = vendors / "config.ini"
-    config.write_text("load_priority=other\n")
-    tools = tmp_path / "tools"
-    tools.mkdir()
+    (vendors / "config.ini").write_text("load_priority=other\n")
     opp = {"ASCEND_OPP_PATH": str(vendors.parent)}
-    if not can_exchange:  # simulates a system without python3
-        (tools / "python3").write_text("#!/bin/sh\nexit 1\n")
-        (tools / "python3").chmod(0o755)
-    complete = {}
+    complete, ends = {}, {}
     for version in ("1.9", "1.10"):
         assert run(versions[version], "--replace-builtin", "--force", **opp).returncode == 0
-        complete[version] = content(vendors / "opforge")
+        complete[version] = below(everything(vendors), "opforge")
+        assert version_of(vendors / "opforge") == version
 
-    def rolled_back(version, number):
+    def rolled_back(version, kept):
         back = run(versions["1.10"], "--rollback", **opp)
-        assert back.returncode == 0, f"step {number}: {back.stderr}"
-        assert content(vendors / "opforge") == complete[version], f"step {number}: another version came back"
+        assert back.returncode == 0, back.stderr
+        ends[version] = everything(vendors)
+        assert below(ends[version], "opforge") == complete[version]
+        assert below(ends[version], ".opforge.previous") == complete[kept]
+        assert {path.name for path in vendors.iterdir()} == {"opforge", ".opforge.previous", "config.ini"}
+        assert (vendors / "config.ini").read_text() == "load_priority=opforge,other\n"
 
-    rolled_back("1.9", 0)
-    number, done, steps, table = 0, False, [], []
-    while not done:
-        number += 1
-        # 1.9 is installed; 1.10 is the kept version.
-        done = interrupted(versions["1.10"], vendors, tools, number, moment)
-        if (vendors / "opforge").exists():
-            found = content(vendors / "opforge")
-            assert found in complete.values(), f"step {number}: a mix"
+    for version, kept in (("1.9", "1.10"), ("1.10", "1.9"), ("1.9", "1.10")):
+        rolled_back(version, kept)
+    recorder = Recorder(vendors, tmp_path, can_exchange=can_exchange)
+    states, end = recorder.record(versions["1.10"], "--replace-builtin", "--force")
+    assert end == ends["1.10"]
+    steps = []
+    for number, state in enumerate(states):
+        recorder.restore(state)
+        found = everything(vendors)
+        installed = below(found, "opforge")
+        if installed:
+            assert installed in complete.values(), f"state {number}: a mix"
             steps.append(version_of(vendors / "opforge"))
         else:
-            assert not can_exchange, f"step {number}: neither the old state nor the new"
-        table.append((number, "ran to its end" if done else "killed", content_name(vendors)))
-        assert config.read_text() == "load_priority=opforge,other\n"
-        # Any later run recovers from this state.
-        if following == "--upgrade":
-            after = run(versions["1.10"], "--replace-builtin", "--upgrade", **opp)
-            assert after.returncode == 0, after.stderr
-            assert content(vendors / "opforge") == complete["1.10"]
-        elif content_name(vendors) != "1.10":
-            rolled_back("1.10", number)
-        rolled_back("1.9", number)
-        left = {path.name for path in vendors.iterdir()}
-        assert left <= {"opforge", ".opforge.previous", "config.ini"}, f"step {number}: {left}"
-    print(f"\nkilled {moment} command number, outcome, what is installed:", *table, sep="\n")  # noqa: T201  # for -s
+            assert not can_exchange, f"state {number}: neither the old version nor the new"
+        assert found["config.ini"] == end["config.ini"]
+        # Any later run recovers from this state, and its end is one from which a rollback was tested above.
+        options = ["--rollback"] if following == "--rollback" else ["--replace-builtin", "--upgrade"]
+        after = run(versions["1.10"], *options, **opp)
+        assert after.returncode == 0, f"state {number}: {after.stderr}"
+        expected = "1.9" if following == "--rollback" and installed == complete["1.10"] else "1.10"
+        assert everything(vendors) == ends[expected], f"state {number}"
+    print("\nversion that is installed in each state:", *steps)  # noqa: T201  # for -s
     assert steps == sorted(steps, reverse=True), "once the new version is there, it stays"
     assert {"1.9", "1.10"} == set(steps)
-    assert number > 6
+    assert len(states) > 10
 
 
 def test_killed_removal_is_atomic(versions, run, vendors, tmp_path):
     vendors.mkdir(parents=True)
-    config, tools, place = vendors / "config.ini", tmp_path / "tools", {"ASCEND_OPP_PATH": str(vendors.parent)}
-    config.write_text("load_priority=other\n")
-    tools.mkdir()
+    place = {"ASCEND_OPP_PATH": str(vendors.parent)}
+    (vendors / "config.ini").write_text("load_priority=other\n")
     for version in ("1.9", "1.10"):
         assert run(versions[version], "--replace-builtin", "--force", **place).returncode == 0
-    installed, kept, outcomes = content(vendors / "opforge"), tmp_path / "kept", []
-    shutil.copytree(vendors, kept, symlinks=True)
-    for number in range(1, 30):
-        shutil.rmtree(vendors)
-        shutil.copytree(kept, vendors, symlinks=True)
-        if interrupted(versions["1.10"], vendors, tools, number, "before", "--uninstall"):
-            break
+    complete = below(everything(vendors), "opforge")
+    recorder = Recorder(vendors, tmp_path)
+    states, end = recorder.record(versions["1.10"], "--uninstall")
+    assert {path: text for path, (_, text) in end.items()} == {"config.ini": b"load_priority=other\n"}
+    outcomes = []
+    for number, state in enumerate(states):
+        recorder.restore(state)
         outcomes.append((vendors / "opforge").exists())
-        assert not outcomes[-1] or content(vendors / "opforge") == installed
+        assert not outcomes[-1] or below(everything(vendors), "opforge") == complete, f"state {number}"
         is_done = [path.name for path in vendors.iterdir()] == ["config.ini"]
         after = run(versions["1.10"], "--uninstall", **place)
-        assert after.returncode == (2 if is_done else 0), after.stderr
-        assert content(vendors) == {"config.ini": b"load_priority=other\n"}
-        assert [path.name for path in vendors.iterdir()] == ["config.ini"]
+        assert after.returncode == (2 if is_done else 0), f"state {number}: {after.stderr}"
+        assert everything(vendors) == end, f"state {number}"
     assert outcomes == sorted(outcomes, reverse=True)
     assert set(outcomes) == {True, False}
-    assert len(outcomes) > 5
+    assert len(states) > 10
 
 
 def test_installation_finishes_a_removal_that_was_cut_off(versions, run, vendors):
