@@ -98,9 +98,16 @@ listed_files() { cut -c67- "$1/SHA256SUMS"; }
 
 # merged_lists: merges lists from stdin; if a file occurs more than once, its first line is used.
 merged_lists() {
-    merged="$(sort -s -u -k 2)"
-    printf '%s\n' "$merged" | grep -v '  manifest\.json$'
-    printf '%s\n' "$merged" | grep '  manifest\.json$'
+    sort -s -u -k 2 | sed -n '/  manifest\.json$/{
+h
+b last
+}
+p
+:last
+${
+g
+p
+}'
 }
 
 # built_with TREE: prints the version of the toolkit that built it on the target; nothing for a source release.

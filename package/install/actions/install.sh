@@ -77,8 +77,7 @@ fi
 } | merged_lists >"$stage/SHA256SUMS" || refuse "copying to $vendors failed; nothing was installed"
 read_mode=640 run_mode=750
 [ "$for_all" = 0 ] || read_mode=644 run_mode=755
-find "$stage" -type d -exec chmod "$run_mode" {} +
-find "$stage" -type f -exec chmod "$read_mode" {} +
+find "$stage" -type d -exec chmod "$run_mode" {} + -o -type f -exec chmod "$read_mode" {} +
 chmod "$run_mode" "$stage/scripts/uninstall.sh"
 verify_tree "$stage" || refuse "the copy in $vendors differs from the package; is the disk full? Nothing was installed"
 
