@@ -25,7 +25,7 @@ from opforge.codegen.new import new_project
 from opforge.codegen.project import Project
 from opforge.package.layout import layout
 from opforge.package.pack import gather, pack, package_name
-from opforge.twin.build import include_flags
+from opforge.twin.build import build_runtime, include_flags
 
 TREE = "packages/vendors/opforge/"
 
@@ -158,6 +158,7 @@ def test_vendor_layout_is_complete(members):
 
 
 def test_packaged_sources_need_only_the_package_and_cann(members, project, tmp_path):
+    build_runtime()  # writes generated headers
     _, data = members
     for path, text in data.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
