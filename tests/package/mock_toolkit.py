@@ -6,8 +6,10 @@ the registry: code compiled here was not compiled with CANN.
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -210,12 +212,10 @@ class MockToolkit:
     def _libraries(self) -> None:
         lib = self.root / "lib64"
         lib.mkdir(exist_ok=True)
-        (lib / "registry.c").write_text("int GetRegisteredOpNum(void) { return 1; }")
-        subprocess.run(["gcc", "-c", "-fPIC", "registry.c", "-o", "registry.o"], cwd=lib, check=True)
-        subprocess.run(["ar", "rc", "librt2_registry.a", "registry.o"], cwd=lib, check=True)
-        (lib / "empty.c").write_text("")
+        registry, empty = _compiled()
+        (lib / "librt2_registry.a").write_bytes(registry)
         names = (*SHARED, "opapi_math") if self.generation.has_asc else SHARED
-        subprocess.run(["gcc", "-shared", "-fPIC", "empty.c", "-o", f"lib{names[0]}.so"], cwd=lib, check=True)
+        (lib / f"lib{names[0]}.so").write_bytes(empty)
         for name in names[1:]:
             (lib / f"lib{name}.so").hardlink_to(lib / f"lib{names[0]}.so")
 
@@ -224,3 +224,16 @@ class MockToolkit:
         recorded = self.root / "calls"
         lines = recorded.read_text().splitlines() if recorded.exists() else []
         return [call for call in map(json.loads, lines) if call["program"] == program]
+
+
+@functools.cache
+def _compiled() -> tuple[bytes, bytes]:
+    """Return a static library with the symbol of the registry, and a shared library without symbols."""
+    with tempfile.TemporaryDirectory() as folder:
+        lib = Path(folder)
+        (lib / "registry.c").write_text("int GetRegisteredOpNum(void) { return 1; }")
+        (lib / "empty.c").write_text("")
+        subprocess.run(["gcc", "-c", "-fPIC", "registry.c", "-o", "registry.o"], cwd=lib, check=True)
+        subprocess.run(["ar", "rc", "registry.a", "registry.o"], cwd=lib, check=True)
+        subprocess.run(["gcc", "-shared", "-fPIC", "empty.c", "-o", "empty.so"], cwd=lib, check=True)
+        return (lib / "registry.a").read_bytes(), (lib / "empty.so").read_bytes()
