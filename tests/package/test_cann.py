@@ -387,20 +387,18 @@ def test_a_failed_step_is_named_and_the_others_are_kept(vendor, tmp_path):
     assert not any(line.endswith("already done") for line in output)
 
 
-@pytest.mark.parametrize(
-    ("program", "cause"),
-    [
+def test_a_failure_of_opc_is_one_message_with_the_operator(vendor, tmp_path):
+    """The steps before opc are kept, so only the first build compiles the libraries."""
+    toolkit = MockToolkit(tmp_path / "cann")
+    for program, cause in (
         ("#!/bin/sh\nkill -40 $$\n", "ended by signal 40"),
         ("#!/absent\n", "opc cannot be started: No such file or directory"),
         ("no program", "opc cannot be started: Exec format error"),
         (OPC.replace('"binFileName": node["bin_filename"]', '"binFileName": 5'), "opc wrote binFileName 5, expected "),
-    ],
-)
-def test_a_failure_of_opc_is_one_message_with_the_operator(vendor, tmp_path, program, cause):
-    toolkit = MockToolkit(tmp_path / "cann")
-    toolkit.write("bin/opc", program, executable=True)
-    with pytest.raises(StepError, match=f"^GroupedBiasAddGrad for ascend910b, dtype column .* failed: {cause}"):
-        build(vendor, toolkit, tmp_path / "work")
+    ):
+        toolkit.write("bin/opc", program, executable=True)
+        with pytest.raises(StepError, match=f"^GroupedBiasAddGrad for ascend910b, dtype column .* failed: {cause}"):
+            build(vendor, toolkit, tmp_path / "work")
 
 
 def test_package_with_files_built_by_a_toolkit(small, tmp_path, run):
