@@ -82,23 +82,15 @@ def test_a_toolkit_builds_the_package_before_it_is_installed(small_package, run,
 
 
 def test_newer_generation_and_uninstall_of_built_files(small_package, run, tmp_path, vendors):
-    toolkit = MockToolkit(tmp_path / "new", "9.1")
-    place = f"--install-path={vendors.parent}"
-    built = run(small_package, "--quiet", f"--cann={toolkit.root}", place)
-    assert (built.returncode, built.stdout) == (0, ""), built.stderr
+    """Variables of other builds are set; they have no effect."""
+    toolkit, other = MockToolkit(tmp_path / "new", "9.1"), tmp_path / "elsewhere"
+    place, variables = f"--install-path={vendors.parent}", {"DESTDIR": str(other), "CXX": "g++ -m64"}
+    built = run(small_package, "--quiet", f"--cann={toolkit.root}", place, **variables)
+    assert (built.returncode, built.stdout, built.stderr) == (0, "", "")
     assert {"framework/onnx/libcust_onnx_parsers.so", "built.json"} <= content(vendors / "opforge")
+    assert not other.exists()
     assert run(small_package, "--uninstall", place).returncode == 0
     assert not vendors.exists()
-
-
-def test_variables_of_other_builds_have_no_effect(small_package, run, tmp_path, vendors):
-    toolkit = MockToolkit(tmp_path / "new", "9.1")
-    other = tmp_path / "elsewhere"
-    variables = {"DESTDIR": str(other), "CXX": "g++ -m64"}
-    built = run(small_package, "--quiet", f"--cann={toolkit.root}", f"--install-path={vendors.parent}", **variables)
-    assert (built.returncode, built.stderr) == (0, "")
-    assert "built.json" in content(vendors / "opforge")
-    assert not other.exists()
 
 
 @pytest.mark.parametrize("name", ["a;b", 'a"b'])
