@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from coverage_clone import PRINTS, example
 from onnx import TensorProto, helper
 
 from opforge.codegen.new import starters
@@ -53,6 +54,14 @@ def test_conversion_and_run_outside_the_repository(installed, tmp_path):
     kernels = list((installed.folder / "cache").rglob("tbe/kernel/*/*/*.so"))
     assert {path.parent.name for path in kernels} == {"grouped_bias_add_grad"}, "what is not run is not compiled"
     assert not list((installed.folder / "cache").rglob("twin/obj/src")), "the library of the clone is taken"
+
+
+def test_coverage_runs_programs_with_the_library_of_another_folder(installed, tmp_path):
+    example(tmp_path / "clone", "passes", PRINTS.replace("@", "pass"))
+    result = installed.run("opforge", "coverage", "clone", "--json", "rows.json", cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    (row,) = json.loads((tmp_path / "rows.json").read_text())["sources"]
+    assert (row["compiled"], row["ran"], row["right"]) == (True, True, True)
 
 
 def test_wheel_holds_only_files_of_the_repository(installed):

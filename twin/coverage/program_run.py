@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opforge.codegen.project import BUILTIN_ROOT
+from opforge.twin.build import build_runtime
 from opforge.twin.runtime.isolation import run_command
 
 _CONFINE = Path(__file__).with_name("confine.py")
@@ -67,7 +68,8 @@ class Place:
             may_start_processes: It is a script, or a unit test that starts scripts.
         """
         output = self.scratch / "output.txt"
-        readable = [*_SYSTEM, str(self.programs), str(BUILTIN_ROOT), sys.prefix, sys.base_prefix]
+        library = build_runtime().parent
+        readable = [*_SYSTEM, *map(str, (self.programs, library, BUILTIN_ROOT)), sys.prefix, sys.base_prefix]
         environment = {
             "PATH": f"{sys.prefix}/bin:/usr/bin:/bin" if may_start_processes else "/usr/bin:/bin",
             "HOME": str(self.scratch),
