@@ -36,6 +36,7 @@ OTHER = (
     "test_narrow_rows_that_are_equally_frequent_need_few_barriers",
     "test_narrow_rows_are_read_once",
     "test_more_channels_than_a_tile_holds",
+    "test_packed_rows_of_input",
     "test_small_problems_use_few_cores_and_large_ones_all",
 )
 
