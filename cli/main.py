@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import sys
@@ -126,6 +127,7 @@ def _format_warning(
 
 def _run() -> None:
     """Run the command, and flush its output."""
+    gc.set_threshold(50_000, 20, 100)  # imports and most commands make many objects and few cycles
     from .app import app, keep_group_of
 
     warnings.formatwarning = _format_warning

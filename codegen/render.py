@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, StrictUndefined
 
 from opforge.codegen.data.dtypes import DTYPES, STORAGE_FORMATS
 from opforge.codegen.data.products import DEFAULT_SOC, PRODUCTS, SOCS
@@ -17,6 +18,7 @@ from opforge.codegen.views.page_view import PageView
 from opforge.codegen.views.skeleton_view import SkeletonView
 
 from . import escape
+from .template_loader import TemplateLoader
 
 TABLES_HEADER = "op_host/opforge_tables.h"
 
@@ -33,7 +35,7 @@ class _CodeEnvironment(Environment):
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     environment = _CodeEnvironment(
-        loader=PackageLoader("opforge.codegen", "templates"),
+        loader=TemplateLoader([Path(__file__).with_name("templates")], __file__, escape.__file__),
         undefined=StrictUndefined,
         finalize=escape.printable,
         variable_start_string="${",  # the default braces are frequent in C++

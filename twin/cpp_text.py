@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 @lru_cache
 def template(name: str) -> Template:
     """Return a template."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from jinja2 import Environment, StrictUndefined
+
+    from opforge.codegen.template_loader import TemplateLoader
 
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        loader=TemplateLoader([Path(__file__).with_name("templates")], __file__),
         undefined=StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,

@@ -206,4 +206,4 @@ AttrDefault = Annotated[bool | int | float | _Default | ListValue, Field(union_m
 class SpecModel(BaseModel):
     """Frozen, closed and strict: an unknown key or a number in quotes is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 from onnx import ModelProto
 
-from opforge.codegen.page import render_page
 from opforge.codegen.printing import path_text, shown
+from opforge.codegen.template_loader import render_page
 from opforge.frontend.conversion import Conversion, Mapped
 from opforge.frontend.emit.opset import current_opset
 from opforge.frontend.io.load import SourceModel

@@ -71,7 +71,7 @@ def test_quoted_message_is_in_the_sources(quote):
         *ROOT.glob("twin/src/**/*.cpp"),
         *ROOT.glob("op_host/common/*.h"),
         *ROOT.glob("package/**/*.py"),
-        *ROOT.glob("codegen/templates/*"),
+        *ROOT.glob("codegen/templates/*.j2"),
     ]
     text = re.sub(r'"\s*\n\s*"', "", "\n".join(path.read_text(encoding="utf-8") for path in sources))
     parts = [part for part in quote.split("...") if len(part.strip("() >")) > 5]

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from opforge.codegen.page import render_page
 from opforge.codegen.printing import escaped, say
+from opforge.codegen.template_loader import render_page
 
 from .api_names import Names
 from .discover import Source

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from opforge.codegen.data.products import SOCS, Soc
-from opforge.codegen.page import render_page
+from opforge.codegen.template_loader import render_page
 from opforge.twin.build import npu_model
 from opforge.twin.compiler.npu_model import constant_of, range_text
 
