@@ -142,8 +142,13 @@ std::optional<Conflict> LocalOrder::Note(const Access& access, uint32_t now, uin
     const int64_t end = access.begin + access.bytes;
     // The bytes of whole blocks belong to this access, independent of `settled`.
     const bool isWhole = access.begin % kBlockBytes == 0 && end % kBlockBytes == 0;
-    pending_.push_back(
-        {UserOf(access.pipe), writes, access.begin, end, site, isWhole ? 0 : SettledTime(access.pipe, order)});
+    Use& use = pending_.emplace_back();  // filled in place: a copy waits for the stores of its parts
+    use.user = UserOf(access.pipe);
+    use.isWrite = writes;
+    use.begin = access.begin;
+    use.end = end;
+    use.site = site;
+    use.settled = isWhole ? 0 : SettledTime(access.pipe, order);
     return found;
 }
 
@@ -184,10 +189,17 @@ void LocalOrder::RecordPending()
         const int64_t last = (use.end - 1) / kBlockBytes;
         uses.Reach(static_cast<size_t>(last + 1));
         uses.latest = now_;
-        for (const int64_t border : {first, last}) {
+        const auto touch = [&](int64_t border) {
             const auto at = static_cast<size_t>(border);
             uses.bytes[at] = BytesIn(border, use.begin, use.end) | (uses.time[at] <= use.settled ? 0 : uses.bytes[at]);
+        };
+        touch(first);
+        if (first == last) {  // most accesses are small
+            uses.time[static_cast<size_t>(first)] = now_;
+            uses.site[static_cast<size_t>(first)] = use.site;
+            continue;
         }
+        touch(last);
         std::fill(uses.time.begin() + first, uses.time.begin() + last + 1, now_);
         std::fill(uses.site.begin() + first, uses.site.begin() + last + 1, use.site);
         if (last > first) {
