@@ -28,7 +28,7 @@ public:
     /// Counts an instruction of the kernel; an instruction without a location keeps the previous one.
     void Issue(const Call& call)
     {
-        instructions_.fetch_add(1, std::memory_order_relaxed);
+        instructions_.store(Instructions() + 1, std::memory_order_relaxed);  // only this thread writes it
         if (call.at) {
             lastCall_ = call;
         }

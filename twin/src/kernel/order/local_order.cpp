@@ -62,9 +62,14 @@ size_t LocalOrder::UserOf(Pipe pipe) const
 }
 
 /// The last instruction of `pipe` that no later access can conflict with.
-uint32_t LocalOrder::SettledTime(Pipe pipe, const CoreOrder& order) const
+uint32_t LocalOrder::SettledTime(Pipe pipe, const CoreOrder& order)
 {
-    uint32_t settled = ~uint32_t{0};
+    auto& [changes, settled] = settled_[static_cast<size_t>(pipe)];
+    if (changes == order.Changes()) {
+        return settled;
+    }
+    changes = order.Changes();
+    settled = ~uint32_t{0};
     for (const Pipe user : pipes_) {
         if (pipe != Pipe::kScalar || user != Pipe::kScalar) {
             settled = std::min(settled, order.Before(user).Of(pipe));

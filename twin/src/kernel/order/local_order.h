@@ -4,6 +4,7 @@
 
 #include <array>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "kernel/exec/core_layout.h"
@@ -65,7 +66,7 @@ private:
     Uses& Of(size_t user, bool isWrite) { return uses_[2 * user + (isWrite ? 1 : 0)]; }
     size_t UserOf(Pipe pipe) const;
     void Consider(const Access& access, size_t user, bool isWrite, CoreOrder& order, std::optional<Conflict>& found);
-    uint32_t SettledTime(Pipe pipe, const CoreOrder& order) const;
+    uint32_t SettledTime(Pipe pipe, const CoreOrder& order);
     std::optional<Conflict> Find(const Access& access, size_t user, bool isWrite, uint32_t known);
 
     void RecordPending();
@@ -79,6 +80,7 @@ private:
     std::vector<Use> pending_;  ///< accesses of instruction `now_`: its read must not replace an earlier one before its
                                 ///< write is checked
     std::array<Uses, 2 * kMostUsers> uses_;
+    std::array<std::pair<uint64_t, uint32_t>, kPipes> settled_{};  ///< by pipe: the changes of the order, and the time
 };
 
 }  // namespace opforge::twin::kernel

@@ -86,6 +86,7 @@ Clock CoreOrder::After(Pipe pipe, uint32_t now) const
 
 void CoreOrder::Wait(Pipe pipe, const Clock& clock)
 {
+    ++changes_;
     known_[static_cast<size_t>(pipe)].Join(clock);
     if (pipe == Pipe::kScalar) {
         // Its loads and stores need a flag to the pipe that uses the data.
@@ -99,6 +100,7 @@ void CoreOrder::Wait(Pipe pipe, const Clock& clock)
 
 void CoreOrder::Barrier(Pipe pipe, uint32_t now)
 {
+    ++changes_;
     if (pipe != Pipe::kAll) {
         known_[static_cast<size_t>(pipe)].Of(pipe) = now;
         return;

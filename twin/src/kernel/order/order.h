@@ -51,6 +51,8 @@ public:
     void Barrier(Pipe pipe, uint32_t now);
     /// The instructions that finish before all later instructions of `pipe`.
     const Clock& Before(Pipe pipe) const { return known_[static_cast<size_t>(pipe)]; }
+    /// The number of changes of these clocks.
+    uint64_t Changes() const { return changes_; }
 
     /// The clocks that this core releases to other cores: its clock after `own`, and all acquired clocks.
     CoreClocks Release(uint32_t block, uint32_t blocks, const Clock& own) const;
@@ -66,6 +68,7 @@ public:
 
 private:
     std::array<Clock, kPipes> known_;
+    uint64_t changes_ = 1;
     CoreClocks acquired_;
     uint32_t metAt_ = 0;
 };

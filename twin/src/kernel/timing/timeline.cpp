@@ -59,17 +59,25 @@ void Timeline::Run(Pipe pipe, double cycles, double bandwidthCycles, double late
                    double firstReads)
 {
     const auto index = static_cast<size_t>(pipe);
-    const Moment begin = Later(Free(pipe), Free(Pipe::kScalar));
-    Free(pipe) = begin.After(index, cycles);
-    Free(pipe).firstReads += firstReads;
-    if (lines_ != nullptr) {
-        Free(pipe).chain = lines_->Run(begin.chain, pipe, cycles, bandwidthCycles);
+    Moment& free = Free(pipe);
+    if (free.at < Free(Pipe::kScalar).at) {
+        free = Free(Pipe::kScalar);
     }
-    Done(pipe) = Later(Done(pipe), After(Free(pipe), pipe, TimeCause::kLatency, latency));
+    const double begin = free.at;
+    free.at += cycles;
+    free.path[index] += cycles;
+    free.firstReads += firstReads;
+    if (lines_ != nullptr) {
+        free.chain = lines_->Run(free.chain, pipe, cycles, bandwidthCycles);
+    }
+    // The scalar unit has no latency: nothing is done later than it is free.
+    if (lines_ != nullptr || (pipe != Pipe::kScalar && Done(pipe).at < free.at + latency)) {
+        Done(pipe) = Later(Done(pipe), After(free, pipe, TimeCause::kLatency, latency));
+    }
     phase_.busy[index] += cycles;
     if (isTraced_) {
-        spans_.push_back({static_cast<uint32_t>(phases_.size()), pipe, begin.at - phaseBegin_,
-                          begin.at + cycles - phaseBegin_, call.name, call.at});
+        spans_.push_back({static_cast<uint32_t>(phases_.size()), pipe, begin - phaseBegin_,
+                          begin + cycles - phaseBegin_, call.name, call.at});
     }
 }
 
