@@ -27,6 +27,11 @@ void AddTo(std::array<double, count>& sum, const std::array<double, count>& more
     }
 }
 
+double Busiest(const PipeCycles& busy)
+{
+    return *std::max_element(busy.begin(), busy.end());
+}
+
 template <size_t count>
 std::vector<PipeShare> SharesOf(const std::array<double, count>& cycles, double cyclesPerMicro)
 {
@@ -153,7 +158,7 @@ void Estimate::Settle(const GlobalMemory& memory, bool hasAllTraffic)
 
 void Estimate::ShortenPath(Share& share, const PathCycles& scheduled, const PipeCycles& changes)
 {
-    const double least = *std::max_element(share.busy.begin(), share.busy.end());
+    const double least = Busiest(share.busy);
     for (size_t pipe = 0; pipe < kPipes; ++pipe) {
         const double before = share.busy[pipe] - changes[pipe];
         double settled = before > 0.0 ? scheduled[pipe] * share.busy[pipe] / before : 0.0;
@@ -195,8 +200,8 @@ void Estimate::SettleWaits(PhaseSum& phase) const
     const std::vector<double> settled = kernel::SettleWaits(cores, coreOf);
     for (size_t core = 0; core < cores_; ++core) {
         Share& share = phase.shares[core];
-        const double cycles = std::max(settled[core], *std::max_element(share.busy.begin(), share.busy.end()));
-        const double factor = share.cycles > 0.0 ? cycles / share.cycles : 1.0;
+        const double total = std::max(settled[core], Busiest(share.busy));
+        const double factor = share.cycles > 0.0 ? total / share.cycles : 1.0;
         for (double& cycles : share.path) {
             cycles *= factor;
         }
@@ -205,7 +210,7 @@ void Estimate::SettleWaits(PhaseSum& phase) const
                 step.cycles *= factor;
             }
         }
-        share.cycles = cycles;
+        share.cycles = total;
     }
 }
 

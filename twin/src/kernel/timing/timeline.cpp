@@ -15,12 +15,10 @@ Moment Later(const Moment& a, const Moment& b)
 
 }  // namespace
 
-Moment Moment::After(size_t cause, double cycles) const
+void Moment::Spend(size_t cause, double cycles)
 {
-    Moment later = *this;
-    later.at += cycles;
-    later.path[cause] += cycles;
-    return later;
+    at += cycles;
+    path[cause] += cycles;
 }
 
 double MovingCycles(const DmaRecord& dma, const Transfer& transfer)
@@ -48,7 +46,8 @@ double PipeCyclesOf(const DmaRecord& dma, const Transfer& transfer)
 
 Moment Timeline::After(const Moment& moment, Pipe pipe, TimeCause cause, double cycles) const
 {
-    Moment later = moment.After(kWaiting, cycles);
+    Moment later = moment;
+    later.Spend(kWaiting, cycles);
     if (lines_ != nullptr) {
         later.chain = lines_->Wait(moment.chain, pipe, cause, cycles);
     }
@@ -64,8 +63,7 @@ void Timeline::Run(Pipe pipe, double cycles, double bandwidthCycles, double late
         free = Free(Pipe::kScalar);
     }
     const double begin = free.at;
-    free.at += cycles;
-    free.path[index] += cycles;
+    free.Spend(index, cycles);
     free.firstReads += firstReads;
     if (lines_ != nullptr) {
         free.chain = lines_->Run(free.chain, pipe, cycles, bandwidthCycles);

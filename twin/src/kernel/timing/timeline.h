@@ -30,7 +30,7 @@ struct Moment {
     const Link* chain = nullptr;  ///< the chain by line, if lines are recorded
     double firstReads = 0.0;      ///< cycles of the path for reads with first touches
 
-    Moment After(size_t cause, double cycles) const;
+    void Spend(size_t cause, double cycles);
 };
 
 /// A point in time since the start of a phase, which is common to all cores.
