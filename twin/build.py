@@ -3,7 +3,7 @@
 from opforge.twin.compiler.npu_model import TWIN, npu_model
 from opforge.twin.compiler.operators import Operators, application_flags, build_project
 from opforge.twin.compiler.ort_library import build_ort_library
-from opforge.twin.compiler.runtime_library import INCLUDE, build_runtime, header_folders, include_flags
+from opforge.twin.compiler.runtime_library import INCLUDE, build_runtime, header_folders, include_flags, runtime_dir
 
 __all__ = [
     "INCLUDE",
@@ -16,4 +16,5 @@ __all__ = [
     "header_folders",
     "include_flags",
     "npu_model",
+    "runtime_dir",
 ]

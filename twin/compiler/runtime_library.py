@@ -72,6 +72,11 @@ def _precompiled() -> Path:
     return twin_dir(Project(BUILTIN_ROOT)) / "precompiled"
 
 
+def runtime_dir() -> Path:
+    """Return the folder of the runtime library."""
+    return twin_dir(Project(BUILTIN_ROOT)) / "lib"
+
+
 def build_runtime(jobs: int = 0, report: Progress | None = None) -> Path:
     """Provide the runtime library of the twin, also under the link names of CANN; return its path.
 
@@ -82,7 +87,7 @@ def build_runtime(jobs: int = 0, report: Progress | None = None) -> Path:
     with locked(home) as scratch:
         for name, text in tables().items():
             replace_file(home / "gen" / name, text)
-        library = home / "lib" / "libopforge_twin.so"
+        library = runtime_dir() / "libopforge_twin.so"
         units = runtime_units(home)
         command = _content(home, units)
         if not is_current(library, compiler()[1], command):
@@ -187,7 +192,7 @@ def link_flags(folder: Path, *names: str) -> tuple[str, ...]:
 
 def runtime_link(*names: str) -> tuple[str, ...]:
     """Return linker flags for a library or program that uses the runtime library, under its name or under `names`."""
-    return link_flags(twin_dir(Project(BUILTIN_ROOT)) / "lib", *(names or ("opforge_twin",)))
+    return link_flags(runtime_dir(), *(names or ("opforge_twin",)))
 
 
 def kernel_link() -> tuple[str, ...]:

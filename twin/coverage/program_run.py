@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opforge.codegen.project import BUILTIN_ROOT
-from opforge.twin.build import build_runtime
+from opforge.twin.build import runtime_dir
 from opforge.twin.runtime.isolation import run_command
 
 _CONFINE = Path(__file__).with_name("confine.py")
@@ -68,8 +68,7 @@ class Place:
             may_start_processes: It is a script, or a unit test that starts scripts.
         """
         output = self.scratch / "output.txt"
-        library = build_runtime().parent
-        readable = [*_SYSTEM, *map(str, (self.programs, library, BUILTIN_ROOT)), sys.prefix, sys.base_prefix]
+        readable = [*_SYSTEM, *map(str, (self.programs, runtime_dir(), BUILTIN_ROOT)), sys.prefix, sys.base_prefix]
         environment = {
             "PATH": f"{sys.prefix}/bin:/usr/bin:/bin" if may_start_processes else "/usr/bin:/bin",
             "HOME": str(self.scratch),
