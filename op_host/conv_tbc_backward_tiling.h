@@ -4,6 +4,7 @@
 #define OPFORGE_OP_HOST_CONV_TBC_BACKWARD_TILING_H
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <limits>
@@ -555,19 +556,18 @@ constexpr Split PackedSplit(Shape shape, const Tile* inputs, const Platform& pla
             continue;
         }
         const Tile weight = Cheapest(shape, platform, division, shape.inChannels, shape.outChannels, true, WeightTile);
-        const Tile* input = inputs;
-        for (const Division& other : kDivisions) {
+        const int64_t least = SaturatingAdd(PackingCycles(shape, platform), MostCycles(weight, platform));
+        for (size_t index = 0; index < std::size(kDivisions); ++index) {
+            const Division& other = kDivisions[index];
             const bool isSwapped = other.units != division.units;
             const bool fits = !isSwapped || other.units == kL1Units - division.units;
             if (fits && other.windows == division.windows && other.panels == division.panels) {
-                Split split = SplitOf(*input, weight, platform, true, false);
-                split.cost =
-                    std::max(split.cost, SaturatingAdd(PackingCycles(shape, platform), MostCycles(weight, platform)));
+                Split split = SplitOf(inputs[index], weight, platform, true, false);
+                split.cost = std::max(split.cost, least);
                 split.isPacked = true;
                 split.isSwapped = isSwapped;
                 best = Cheaper(best, split);
             }
-            ++input;
         }
     }
     return best;
@@ -579,16 +579,16 @@ constexpr Split CheapestSplit(const Shape& shape, const Platform& platform)
 {
     Split best;
     Tile inputs[std::size(kDivisions)];
-    Tile* next = inputs;
     Tile bestInput;
     Tile bestWeight;
-    for (const Division& division : kDivisions) {
+    for (size_t index = 0; index < std::size(kDivisions); ++index) {
+        const Division& division = kDivisions[index];
         const Tile input = Cheapest(shape, platform, division, shape.inputRows, shape.inChannels, false, InputTile);
         const Tile weight = Cheapest(shape, platform, division, shape.inChannels, shape.outChannels, true, WeightTile);
         for (const bool isWeightFirst : {false, true}) {
             best = Cheaper(best, SplitOf(input, weight, platform, true, isWeightFirst));
         }
-        *next++ = input;
+        inputs[index] = input;
         bestInput = Cheaper(bestInput, input, platform);
         bestWeight = Cheaper(bestWeight, weight, platform);
     }

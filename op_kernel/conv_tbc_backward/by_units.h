@@ -733,7 +733,7 @@ private:
 
     static constexpr uint16_t kFirstProduct = 0;  // flag of a cube core for its vector cores
     static constexpr uint16_t kPacked = 1;        // flag of the vector cores for their cube core
-    static constexpr int64_t kFractal = 16;
+    static constexpr int64_t kFractal = kernel::TbcSteps::kFractal;
     static constexpr int64_t kFloatsPerBlock = 8;
     static constexpr int64_t kMergeColumns = 64;
 

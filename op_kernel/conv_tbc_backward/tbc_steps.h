@@ -47,6 +47,8 @@ __aicore__ inline bool HaveSamePanel(const TbcStep& a, const TbcStep& b)
 /// complete tiles of the second one. The tiling data defines which one is first.
 class TbcSteps {
 public:
+    static constexpr int64_t kFractal = 16;
+
     __aicore__ inline void Init(const ConvTbcBackwardTilingData& tiling, int64_t cores)
     {
         tiling_ = &tiling;
@@ -252,8 +254,6 @@ private:
     {
         return tiling_->inputRows == 0 ? 1 : CeilDiv(tiling_->gradRows, tiling_->weightDepth);
     }
-
-    static constexpr int64_t kFractal = 16;
 
     const ConvTbcBackwardTilingData* tiling_ = nullptr;
     int64_t cores_ = 0;
