@@ -1,7 +1,6 @@
 """Loading of templates with kept code."""
 
 import sys
-from pathlib import Path
 
 import jinja2
 import pytest
@@ -67,4 +66,4 @@ def test_setting_of_python_is_respected(template, monkeypatch):
 
 def test_unknown_template_has_a_name(tmp_path):
     with pytest.raises(jinja2.TemplateNotFound, match=r"a\.cpp\.j2"):
-        text_of(Path(tmp_path))
+        text_of(tmp_path)

@@ -144,7 +144,7 @@ def rename(model, rng):
     names = pick([values for values in (node.input, node.output) if values], rng) if node else None
     known = [name for m in messages(model) if isinstance(m, onnx.NodeProto) for name in (*m.input, *m.output)]
     if names:
-        names[rng.integers(len(names))] = pick([*known, "", "nobody's", "n\no\x1b[1m"], rng)
+        names[rng.integers(len(names))] = pick([*known, "", "absent's", "n\no\x1b[1m"], rng)
 
 
 def change_arity(model, rng):

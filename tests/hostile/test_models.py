@@ -132,7 +132,7 @@ REFUSED_MODELS = {
         lambda: model_of(initializers=[numpy_helper.from_array(np.zeros(2, np.float32), "w")] * 2),
         "two initializers",
     ),
-    "an undefined value": (lambda: model_of(node("Relu", ["nobody"], ["y"])), "'nobody'"),
+    "an undefined value": (lambda: model_of(node("Relu", ["absent"], ["y"])), "'absent'"),
     "a name that controls the terminal": (lambda: model_of(node("Relu", ["\x1b[2J\n"], ["y"])), r"'\x1b[2J\n'"),
     "a name of 100,000 letters": (lambda: model_of(node("Relu", ["n" * 100_000], ["y"])), "nnn..."),
     "a name that is no UTF-8": (

@@ -212,7 +212,7 @@ def pgp(small, tmp_path_factory):
                 make_package(small, package, Path(f"openpgp:{name}@example.com"))
             found[name] = package, keys
         with pytest.raises(UserError, match="expected a key that can sign"):
-            sign(b"text", Path("openpgp:nobody@example.com"))
+            sign(b"text", Path("openpgp:absent@example.com"))
         subprocess.run(["gpgconf", "--kill", "all"], check=False)
     return found
 
