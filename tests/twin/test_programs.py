@@ -107,6 +107,63 @@ def test_fields_that_are_copied_as_words_have_their_values(tmp_path):
     assert "factor 0.937500 of 3" in ended.stdout, ended.stdout + ended.stderr
 
 
+# The comparison of public examples: it is false for a NaN.
+COMPARES = """#include <cmath>
+#include <cstdio>
+#include <vector>
+#include "acl/acl.h"
+#include "kernel_operator.h"
+using namespace AscendC;
+__global__ __vector__ void kernel(GM_ADDR to)
+{
+    STORES
+}
+template <typename T>
+int Differing(const void* device)
+{
+    std::vector<T> values(64);
+    aclrtMemcpy(values.data(), 64 * sizeof(T), device, 64 * sizeof(T), ACL_MEMCPY_DEVICE_TO_HOST);
+    int count = 0;
+    for (const T value : values) {
+        const float expected = 1.5F;
+        const float difference = std::fabs(static_cast<float>(value) - expected);
+        count += difference > 0.001F && difference / expected > 0.001F ? 1 : 0;
+    }
+    return count;
+}
+int main()
+{
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    void* to = nullptr;
+    aclrtMalloc(&to, 512, ACL_MEM_MALLOC_HUGE_FIRST);
+    kernel<<<1, nullptr, nullptr>>>((uint8_t*)to);
+    aclrtSynchronizeDevice();
+    std::printf("%d %d %d %d\\n", Differing<half>(to), Differing<bfloat16_t>(to), Differing<float>(to),
+                Differing<double>(to));
+    aclrtFree(to);
+    aclFinalize();
+    return 0;
+}
+"""
+# Copies a buffer that no instruction has written.
+COPIES = """TPipe pipe;
+    TBuf<TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 512);
+    GlobalTensor<uint32_t> out;
+    out.SetGlobalBuffer((__gm__ uint32_t*)to, 128);
+    DataCopy(out, buffer.Get<uint32_t>(), 128);"""
+
+
+@pytest.mark.parametrize("stores", ["", COPIES])
+def test_undefined_memory_differs_from_expected_outputs(tmp_path, stores):
+    """A comparison that accepts a NaN finds outputs that the kernel did not compute."""
+    program = compiled(tmp_path, COMPARES.replace("STORES", stores), level="fast").path
+    for seed in range(1, 5):
+        ended = run(program, OPFORGE_TWIN_SEED=str(seed))
+        assert (ended.returncode, ended.stdout) == (0, "64 64 64 64\n"), ended.stdout + ended.stderr
+
+
 BLOCK_INDEX = """#include "kernel_operator.h"
 extern "C" __global__ __aicore__ void kernel(GM_ADDR x)
 {

@@ -87,15 +87,26 @@ def test_memory_is_freed_once(device, acl):
     assert "was freed before" in acl.message()
 
 
-def test_fresh_memory_is_poison_and_differs(device, acl):
+def test_fresh_memory_is_huge_finite_and_differs(device, acl):
+    """New memory differs from all expected outputs, also in comparisons that accept a NaN."""
+    words = 3001
     seen = []
     for _ in range(4):
-        data = np.zeros(64, np.uint32)
-        acl.download(data, device.memory(256))
-        assert np.isnan(data.view(np.float32)).all()
-        assert np.isnan(data.view(np.float16)).all()
+        data = np.zeros(words, np.uint32)
+        acl.download(data, device.memory(data.nbytes))
+        halves = data.view(np.float16)
+        assert np.isfinite(halves).all()
+        assert halves.min() >= 57344
+        exponents = data.view(np.uint16) >> 7 & 0xFF  # of bfloat16; the odd ones are those of float
+        assert set(exponents.tolist()) == {0xF6, 0xF7}
+        doubles = data[:-1].view(np.float64)
+        assert np.isfinite(doubles).all()
+        assert doubles.min() > 1e280
+        assert data.view(np.int32).min() > 2_000_000_000
+        assert len(set(data.tolist())) > words // 4
+        assert (data[1:] != data[:-1]).all()
         seen.append(data.tobytes())
-    assert len(set(seen)) > 1
+    assert len(set(seen)) == 4
 
 
 def test_fills(device, acl):

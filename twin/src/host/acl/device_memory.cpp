@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <new>
 
 #include "opforge_twin/arithmetic.h"
@@ -19,22 +21,22 @@ namespace {
 
 using kernel::Text;
 
-/// The pattern is a NaN as two halves, as one float and as part of a double. The free bits differ between runs.
-uint32_t Poison()
+/// Fills with a pattern that is finite and huge as half, bfloat16, float, double and int32. A comparison that accepts a
+/// NaN finds it. Words differ from their neighbours, and the free bits differ between runs.
+void Fill(uint8_t* data, size_t bytes)
 {
     static std::atomic<uint32_t> count{0};
     const uint64_t seed = ProcessOptions().seed;
     const auto now = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-    const auto bits = static_cast<uint32_t>(((seed != 0 ? seed : now) + ++count) * 0x9E3779B97F4A7C15ULL >> 32);
-    return 0x7FC07E00U | (bits & 0x003F00FFU);
-}
-
-void Fill(uint8_t* data, size_t bytes)
-{
-    const uint32_t pattern = Poison();
-    const size_t words = bytes / sizeof(pattern);
-    std::fill_n(reinterpret_cast<uint32_t*>(data), words, pattern);
-    std::fill(data + words * sizeof(pattern), data + bytes, static_cast<uint8_t>(pattern >> 24));
+    auto bits = static_cast<uint32_t>(((seed != 0 ? seed : now) + ++count) * 0x9E3779B97F4A7C15ULL >> 32);
+    std::array<uint32_t, 1024> block;
+    for (uint32_t& word : block) {
+        word = 0x7B407B00U | (bits & 0x003F00FFU);
+        bits += 0x9E3779B9U;
+    }
+    for (size_t at = 0; at < bytes; at += sizeof(block)) {
+        std::memcpy(data + at, block.data(), std::min(sizeof(block), bytes - at));
+    }
 }
 
 std::string Hex(uintptr_t address)

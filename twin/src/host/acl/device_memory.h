@@ -41,7 +41,7 @@ class DeviceMemory {
 public:
     static DeviceMemory& Instance();
 
-    /// Allocates memory filled with a pattern that is NaN in most types. Returns null if the device memory is full.
+    /// Allocates memory filled with a pattern of huge finite values. Returns null if the device memory is full.
     void* Allocate(size_t bytes);
     /// Returns false and the reason if `address` is not the start of a live allocation or a task uses it.
     bool Free(void* address, std::string& problem);

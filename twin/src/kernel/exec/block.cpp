@@ -54,7 +54,7 @@ Block::Block(LaunchState& launchState, uint32_t core)
       position(launchState.layout.At(core)),
       diagnostics(launchState, position, execution),
       local(position.kind, launchState.soc, launchState.options.level, launchState.options.strict,
-            std::array<uint8_t, 4>{0xFF, 0x7F, 0xFE, 0x7E}[launchState.seed % 4]),
+            std::array<uint8_t, 4>{0x7B, 0xFB, 0x7A, 0xFA}[launchState.seed % 4]),
       timeline(!launchState.tracePath.empty(),
                launchState.hasLines ? std::make_unique<LineRecorder>(launchState.chains, launchState.sites, execution)
                                     : nullptr),

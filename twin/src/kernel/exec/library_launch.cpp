@@ -18,7 +18,7 @@ namespace opforge::twin {
 
 namespace {
 
-constexpr uint8_t kPoison = 0xFE;
+constexpr uint8_t kPoison = 0xFB;
 
 LaunchReport Refused(const char* symbol, const std::string& message, const char* kind = "launch")
 {
