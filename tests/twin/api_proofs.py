@@ -151,11 +151,7 @@ PROOFS: dict[str, Proof] = {
             "SetLoadDataRepeat": "two_loads",
         }.items()
     },
-    "SetLoadDataPaddingValue": (
-        "cube:test_the_clean_cube_kernel_is_silent",
-        "none: windows have no padding",
-        "cube_times:clean_cube",
-    ),
+    "SetLoadDataPaddingValue": ("image:test_products_of_images", "image:no_padding_value", "cube_times:clean_cube"),
     "Fixpipe": ("quant:test_sums_of_int8_are_quantized", "cube:fractals_of_odd_width", "cube_times:to_sums"),
     "SetFixPipeConfig": ("quant:copy_columns", "quant:columns_without_scales", "cube_times:copy_columns"),
     "SetFixpipePreQuantFlag": ("quant:copy_half", "quant:copied_without_scale", "cube_times:copy_half"),

@@ -198,7 +198,6 @@ SECOND = "Mmad(co1, a2, b2, MmadParams(20, 24, 48, 0, false, false));"
 LAST = "Mmad(other, a2, b2, MmadParams(20, 24, 40, 3, false, false));"
 STORE = "FixpipeParamsV220 store(24, 20, 32, 24, false);"
 WINDOW = "window.kExtension = 32;"
-SET_IMAGE = "SetFmatrix(6, 8, padding, FmatrixMode::FMATRIX_LEFT);"
 CUBE_PLANTED = [
     # memories
     Planted(
@@ -268,7 +267,7 @@ CUBE_PLANTED = [
         "position",
         "expected L0A",
     ),
-    Planted("copy_to_l0a", "DataCopy(b1, bGm, 960);", "DataCopy(a2, bGm, 960);", "position", "written by MTE1"),
+    Planted("copy_to_l0a", "DataCopy(b1, bGm, 960);", "DataCopy(a2, bGm, 960);", "position", "use LoadData"),
     Planted("copy_out_of_l0a", "DataCopy(b1, bGm, 960);", "DataCopy(cGm, a2, 480);", "position", "MTE3 does not read"),
     Planted("scalar_in_l1", "DataCopy(b1, bGm, 960);", "b1.SetValue(0, half(1));", "position", "pipe S does not write"),
     Planted("vector_instruction", "DataCopy(b1, bGm, 960);", "Adds(b1, b1, half(1), 16);", "core_kind", "no pipe V"),
@@ -318,7 +317,7 @@ CUBE_PLANTED = [
         "of a matrix of 32 rows",
     ),
     Planted("other_boundary", "SetLoadDataBoundary(0);", "SetLoadDataBoundary(1024);", "field_range", "DataBoundary: "),
-    Planted("two_loads", "SetLoadDataRepeat({0, 1, 0});", "SetLoadDataRepeat({0, 2, 0});", "field_range", "repeatTime"),
+    Planted("two_loads", "SetLoadDataRepeat({0, 1, 0});", "SetLoadDataRepeat({0, 2, 0});", "window", "whole fractals"),
     Planted(
         "product_too_wide",
         "MmadImpl(co1, a2, b2, MmadParams(20, 24,",
@@ -327,8 +326,7 @@ CUBE_PLANTED = [
         "n is 4096",
     ),
     Planted("small_image", "SetFmatrix(6, 8,", "SetFmatrix(4, 8,", "window", "of a matrix of 32 rows"),
-    Planted("padded_image", SET_IMAGE, "padding[1] = 1; " + SET_IMAGE, "field_range", "without padding"),
-    Planted("other_convolution", WINDOW, WINDOW + " window.filterW = 2;", "field_range", "windows of matrices"),
+    Planted("large_filter", WINDOW, WINDOW + " window.filterW = 2;", "window", "a matrix of 0 rows"),
     Planted(
         "bias_table_too_short",
         SECOND,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from charged import COPY, FREE, ISSUE, MODEL
+from charged import COPY, FREE, MODEL
 
 from . import test_kernel_cube, test_kernel_int4, test_kernel_quant, test_kernel_sparse
 
@@ -13,7 +13,10 @@ LOAD, MMAD = MODEL["l1_load_issue_cycles"], MODEL["mmad_issue_cycles"]
 L0A, L0B = MODEL["l1_to_l0a_bytes_per_cycle"], MODEL["l1_to_l0b_bytes_per_cycle"]
 PORT, L0C = MODEL["port_first_touch_bytes_per_cycle_per_core"], MODEL["l0c_out_bytes_per_cycle"]
 SUMS = 16 * 32 * 4  # bytes of the tile of test_kernel_quant
-REGISTERS = ("SetFmatrix", "Load3DSetFMatrixCal", "SetHF32Mode", "SetLoadDataBoundary", "SetLoadDataRepeat")
+REGISTERS = (
+    *("SetFmatrix", "Load3DSetFMatrixCal", "SetLoadDataBoundary", "SetLoadDataRepeat", "SetLoadDataPaddingValue"),
+    "SetHF32Mode",
+)
 # Kernel: cycles of its functions.
 CUBE_TIMES = {
     "clean_cube": {
@@ -22,7 +25,6 @@ CUBE_TIMES = {
         "LoadData": 2 * (LOAD + 3 * FRACTAL / L0A) + 3 * (LOAD + 2 * FRACTAL / L0B) + 3 * (LOAD + 48 * 32 * 2 / L0B),
         "Mmad": 4 * (MMAD + 2 * 2 * 3),  # fractals
         "MmadImpl": MMAD + 2 * 2 * 3,
-        "SetLoadDataPaddingValue": ISSUE,
         **dict.fromkeys(REGISTERS, FREE),
     }
 }

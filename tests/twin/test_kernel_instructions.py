@@ -13,6 +13,7 @@ from instruction_rows import Array, Row, check_mistake, check_numbers, source_of
 from test_kernel_numbers import CPP, F16, F32, FRAME, KERNEL
 
 I8, U8, I16, U16, I32, U32 = (np.dtype(name) for name in ("i1", "u1", "i2", "u2", "i4", "u4"))
+I64, U64, F64 = (np.dtype(name) for name in ("i8", "u8", "f8"))
 
 
 def _same(dtype: np.dtype[Any], count: int) -> dict[str, Any]:
@@ -42,31 +43,46 @@ def _elementwise() -> list[Row]:
             [F16, F32],
         ),
     ]
-    return [
-        Row(
-            f"{name}_{dtype.name}",
-            f"{name}({operands.format('')}, kCount);",
-            expected=expected,
-            mistake=(f"{name}({operands.format('[1]')}, 64);", "ub_misaligned"),
-            times={name: vector(repeats(203, dtype.itemsize), TWO_OPERANDS if "y" in operands else FAST)},
-            **_same(dtype, 203),
-        )
-        for name, operands, expected, dtypes in table
-        for dtype in dtypes
-    ] + [
-        Row(
-            f"{name}_all_bits",
-            f"{name}(z, x, static_cast<T>(16), kCount);",
-            expected=expected,
-            mistake=(f"{name}(z, x, static_cast<T>({wrong}), kCount);", "field_range"),
-            times={name: vector(repeats(203, 2), FAST)},
-            **_same(I16, 203),
-        )
-        for name, wrong, expected in (
-            ("ShiftLeft", 17, lambda a, *_: np.zeros_like(a)),
-            ("ShiftRight", -1, lambda a, *_: np.where(a < 0, -1, 0).astype(a.dtype)),
-        )
-    ]
+    return (
+        [
+            Row(
+                f"{name}_{dtype.name}",
+                f"{name}({operands.format('')}, kCount);",
+                expected=expected,
+                mistake=(f"{name}({operands.format('[1]')}, 64);", "ub_misaligned"),
+                times={name: vector(repeats(203, dtype.itemsize), TWO_OPERANDS if "y" in operands else FAST)},
+                **_same(dtype, 203),
+            )
+            for name, operands, expected, dtypes in table
+            for dtype in dtypes
+        ]
+        + [
+            Row(  # the count is in halves
+                f"{name}_{dtype.name}",
+                f"{name}(z, x, y, 2 * kCount);",
+                expected=expected,
+                mistake=(f"{name}(z, x[1], y, 2 * kCount);", "ub_misaligned"),
+                times={name: vector(repeats(2 * 203, 2), TWO_OPERANDS)},
+                **_same(dtype, 203),
+            )
+            for name, expected in (("And", lambda a, b, _: a & b), ("Or", lambda a, b, _: a | b))
+            for dtype in (I32, U32)
+        ]
+        + [
+            Row(
+                f"{name}_all_bits",
+                f"{name}(z, x, static_cast<T>(16), kCount);",
+                expected=expected,
+                mistake=(f"{name}(z, x, static_cast<T>({wrong}), kCount);", "field_range"),
+                times={name: vector(repeats(203, 2), FAST)},
+                **_same(I16, 203),
+            )
+            for name, wrong, expected in (
+                ("ShiftLeft", 17, lambda a, *_: np.zeros_like(a)),
+                ("ShiftRight", -1, lambda a, *_: np.where(a < 0, -1, 0).astype(a.dtype)),
+            )
+        ]
+    )
 
 
 def _groups(width: int, function: Callable[..., Array]) -> Callable[[Array, Array, Array], Array]:
@@ -608,6 +624,18 @@ SCALAR = [
             {"SetPadValue": FREE, "DataCopyPad": (FRAME_COPIES + 1) * COPY},
         )
         for dtype in (U8, I16, F16, I32, F32)
+    ),
+    *(
+        Row(
+            f"pad_value_{dtype.name}",
+            f"SetPadValue<{CPP[dtype]}>(0); {PAD.format(t=CPP[dtype])}",
+            (dtype,) * 3,
+            (20, 32, 16),
+            lambda a, *_: np.concatenate([[0] * 3, a[:10], [0] * 3]).astype(a.dtype),
+            (f"SetPadValue<{CPP[dtype]}>(7); {PAD.format(t=CPP[dtype])}", "padding", "padded with 0 only"),
+            {"SetPadValue": FREE, "DataCopyPad": (FRAME_COPIES + 1) * COPY},
+        )
+        for dtype in (I64, U64, F64)
     ),
     *(
         Row(

@@ -23,6 +23,8 @@ CPP = {
     np.dtype(np.int32): "int32_t",
     np.dtype(np.uint32): "uint32_t",
     np.dtype(np.int64): "int64_t",
+    np.dtype(np.uint64): "uint64_t",
+    np.dtype(np.float64): "double",
     np.dtype(np.int8): "int8_t",
     np.dtype(np.uint8): "uint8_t",
 }

@@ -136,6 +136,16 @@ REFUSED = {
     "if (ASCEND_IS_AIV) { n = 0; }": "ASCEND_IS_AIV",
     "GET_TILING_DATA(data, y);": "OpforgeDefaultTiling",
 }
+PARAMETERS = (
+    "uint8_t pads[4] = {}; LoadData(h, h, {pads, 4, 4, 32, 128, 16, 0, 0, 1, 1, 2, 2, 1, 1, false, false, half(0)});"
+    "LoadData(h, h, LoadData3DParamsV2<half>(pads, 1, 1, 16, 16, 1, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, half(0), 0, 0, 0));"
+    "LoadData(h, h, LoadData3DParamsV2Pro(16, false, false, false, false, false, 0, 0)); SetLoadDataRepeat({1, 2, 0});"
+    "LoadData(f, g, {0, 1, 1, 0, 0, false, 0}); InitConstValue(h, {1, half(0)});"
+    "static constexpr FixpipeConfig rows(CO2Layout::ROW_MAJOR, false, false), fractals{CO2Layout::NZ, false};"
+    "Fixpipe<float, float, rows>(g, f, {16, 16, 16, 16, false}); Fixpipe<float, float, fractals>(g, f, {});"
+    "Adds(f, f, 1.0f, 64, 1, {1, 1, 8, 8, false}); SetPadValue<int64_t>(0); And(i, i, i, 128); i = i | i;"
+    "asc_prof_start(); asc_prof_stop(); asc_time_stamp(70000); asc_mark_stamp(1); asc_mark_stamp<PIPE_V, 2>();"
+)
 ACCEPTED = [
     "",
     "if ASCEND_IS_AIV { n = 0; }",
@@ -159,6 +169,7 @@ ACCEPTED = [
     "uint8_t pads[4] = {}; SetFmatrix(1, 16, pads, FmatrixMode::FMATRIX_LEFT); SetLoadDataRepeat({0, 1, 0});",
     "SetLoadDataPaddingValue(0); SetLoadDataBoundary(0); SetSaturationFlag<SaturationMode::CAST>(true);",
     "static constexpr IsResetLoad3dConfig set{false, false}; LoadData<half, set>(h, h, LoadData3DParamsV2<half>());",
+    PARAMETERS,
     "DataCopyPadExtParams<half> padding{false, 0, 0, 0}; (void)padding;",
     "event_t id = static_cast<event_t>(GetTPipePtr()->FetchEventID(HardEvent::V_S)); SetFlag<HardEvent::V_S>(id);",
     "const int32_t id = static_cast<int32_t>(pipe.AllocEventID<HardEvent::V_S>()); WaitFlag<HardEvent::V_S>(id);",

@@ -37,13 +37,14 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_A
 }
 """
 DTYPES = {"half": np.float16, "float": np.float32, "int16_t": np.int16, "int32_t": np.int32, "uint16_t": np.uint16}
+DTYPES["uint32_t"] = np.uint32
 OPERATORS = {
     "+": (np.add, ("half", "float", "int16_t", "int32_t")),
     "-": (np.subtract, ("half", "float", "int16_t", "int32_t")),
     "*": (np.multiply, ("half", "float", "int16_t", "int32_t")),
     "/": (np.divide, ("half", "float")),
-    "&": (np.bitwise_and, ("int16_t", "uint16_t")),
-    "|": (np.bitwise_or, ("int16_t", "uint16_t")),
+    "&": (np.bitwise_and, ("int16_t", "uint16_t", "int32_t", "uint32_t")),
+    "|": (np.bitwise_or, ("int16_t", "uint16_t", "int32_t", "uint32_t")),
 }
 COMPARISONS = {
     "<": (np.less, ("half", "float")),

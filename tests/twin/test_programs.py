@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -66,7 +67,8 @@ def test_output_file_that_cannot_be_written(tmp_path, variable):
 # The tiling data are copied as words, also a field of type float, as in public kernels.
 WORDS = """#include <cstdio>
 #include "acl/acl.h"
-#include "kernel_operator.h"
+#include "basic_api/kernel_operator_scalar_intf.h"
+#include "utils/log/asc_cpu_log.h"
 struct Tiling {
     uint32_t count = 0;
     float factor = 0;
@@ -90,6 +92,8 @@ int main()
     aclInit(nullptr);
     aclrtSetDevice(0);
     const Tiling given{3, 0.9375f};
+    ASC_CPU_LOG_WARNING("%d elements", 3);
+    ASC_CPU_LOG_INFO("no arguments");
     void* source = nullptr;
     aclrtMalloc(&source, sizeof(given), ACL_MEM_MALLOC_HUGE_FIRST);
     aclrtMemcpy(source, sizeof(given), &given, sizeof(given), ACL_MEMCPY_HOST_TO_DEVICE);
@@ -103,8 +107,10 @@ int main()
 
 
 def test_fields_that_are_copied_as_words_have_their_values(tmp_path):
-    ended = run(compiled(tmp_path, WORDS, level="device").path)
+    log = {"ASCEND_SLOG_PRINT_TO_STDOUT": "1", "ASCEND_GLOBAL_LOG_LEVEL": "2"}
+    ended = run(compiled(tmp_path, WORDS, level="device").path, **log)
     assert "factor 0.937500 of 3" in ended.stdout, ended.stdout + ended.stderr
+    assert re.fullmatch(r"\[WARNING\] \[\S*program\S*:\d+\]\[main\] 3 elements\n", ended.stderr)
 
 
 # The comparison of public examples: it is false for a NaN.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -85,7 +86,7 @@ def build_runtime(jobs: int = 0, report: Progress | None = None) -> Path:
     """
     home = twin_dir(Project(BUILTIN_ROOT))
     with locked(home) as scratch:
-        for name, text in tables().items():
+        for name, text in (*tables().items(), *_other_headers()):
             replace_file(home / "gen" / name, text)
         library = runtime_dir() / "libopforge_twin.so"
         units = runtime_units(home)
@@ -107,6 +108,14 @@ def build_runtime(jobs: int = 0, report: Progress | None = None) -> Path:
             if not link.is_symlink():
                 link.symlink_to(library.name)
     return library
+
+
+def _other_headers() -> Iterator[tuple[str, str]]:
+    """Yield the headers of twin/header_names.json: other public names of a header of the twin."""
+    rows = json.loads((TWIN / "header_names.json").read_text(encoding="utf-8"))
+    for header, names in rows.items():
+        for name in names:
+            yield f"include/{name}", f'// Another public name of {header}.\n#include "{header}"\n'
 
 
 def _content(home: Path, units: Sequence[Unit]) -> list[str]:

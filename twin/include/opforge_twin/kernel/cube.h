@@ -11,6 +11,10 @@ namespace opforge::twin::kernel {
 template <typename T>
 inline constexpr bool kIsFactor = kIsAnyOf<T, half, bfloat16_t, float, int8_t, AscendC::int4b_t>;
 
+/// Dtypes of loads of fractals.
+template <typename T>
+inline constexpr bool kIsLoaded = kIsFactor<T> || kIsAnyOf<T, uint8_t, int16_t, uint16_t, int32_t, uint32_t>;
+
 /// The sums of factors of type U.
 template <typename T, typename U, typename S>
 constexpr void RequireProduct()
@@ -132,25 +136,36 @@ inline ProductStore ProductStoreOf(const AscendC::DataCopyCO12DstParams& params,
     return store;
 }
 
-/// Loads a window of a matrix; other convolutions are not modeled.
+inline constexpr int64_t kMostImage = 32767;
+
+/// Loads a part of the matrix of an image. Two elements of int4b_t are one byte.
 template <typename T>
 void LoadWindowOf(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                   const AscendC::LoadData3DParamsV2<T>& params, const Call& call)
 {
     GateLoadDataWindow<T>();
-    static_assert(kIsFactor<T> && sizeof(T) > 1, "LoadData: the twin has windows of half, bfloat16_t and float");
-    for (const int64_t one : {params.strideW, params.strideH, params.filterW, params.filterH, params.dilationFilterW,
-                              params.dilationFilterH}) {
-        Field("stride, filter and dilation (the twin loads windows of matrices)", one, 1, 1, call);
-    }
-    const bool isOther = params.enSmallK || params.filterSizeW || params.filterSizeH;
-    Field("enSmallK, filterSizeW, filterSizeH", isOther ? 1 : 0, 0, 0, call);
+    static_assert(kIsLoaded<T> && !kIsAnyOf<T, int16_t, uint16_t>,
+                  "LoadData: Ascend 910B has windows of int4b_t, int8_t, uint8_t, half, bfloat16_t, int32_t, uint32_t "
+                  "and float");
+    constexpr int64_t packed = kIsInt4<T> ? 2 : 1;
+    const bool isTurned = params.enTranspose || dst.GetPosition() == static_cast<int32_t>(AscendC::TPosition::B2);
+    Field("enTranspose, or a dst in L0B (types of 2 and 4 bytes only)", isTurned && sizeof(T) == 1 ? 1 : 0, 0, 0, call);
+    Field("enSmallK", params.enSmallK ? 1 : 0, 0, 0, call);
+    constexpr int64_t kMostStride = 63;
+    constexpr int64_t kMoreFilter = 256;  // of filterSizeW and filterSizeH
+    const Filter filter{Field("filterW", params.filterW, 0, kFieldMax8, call) + (params.filterSizeW ? kMoreFilter : 0),
+                        Field("filterH", params.filterH, 0, kFieldMax8, call) + (params.filterSizeH ? kMoreFilter : 0),
+                        Field("strideW", params.strideW, 1, kMostStride, call),
+                        Field("strideH", params.strideH, 1, kMostStride, call),
+                        Field("dilationFilterW", params.dilationFilterW, 1, kFieldMax8, call),
+                        Field("dilationFilterH", params.dilationFilterH, 1, kFieldMax8, call)};
     LoadWindow(dst.View(), src.View(),
-               {0, Field("channelSize", params.channelSize, 1, kFieldMax16, call),
+               {0, Field("channelSize", params.channelSize, 0, kFieldMax16, call) / packed,
                 Field("mStartPt", params.mStartPt, 0, kFieldMax16, call),
-                Field("mExtension", params.mExtension, 1, kFieldMax16, call),
-                Field("kStartPt", params.kStartPt, 0, kFieldMax16, call),
-                Field("kExtension", params.kExtension, 1, kFieldMax16, call), params.enTranspose, params.fMatrixCtrl},
+                Field("mExtension", params.mExtension, 0, kFieldMax16, call),
+                Field("kStartPt", params.kStartPt, 0, kFieldMax16, call) / packed,
+                (Field("kExtension", params.kExtension, 0, kFieldMax16, call) + packed - 1) / packed,
+                params.enTranspose, params.fMatrixCtrl, filter},
                call);
 }
 
@@ -217,7 +232,7 @@ template <typename T>
 OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, const LoadData2DParams& loadDataParams)
 {
     twin::GateLoadData<T>();
-    static_assert(twin::kIsFactor<T>, "LoadData: the twin has half, bfloat16_t, float, int8_t and int4b_t");
+    static_assert(twin::kIsLoaded<T>, "LoadData: Ascend 910B has int4b_t and types of 1, 2 and 4 bytes");
     const twin::Call call{"LoadData", twin::Here()};
     twin::Field("sid", loadDataParams.sid, 0, 0, call);
     twin::Field("addrMode", loadDataParams.addrMode, 0, 0, call);
@@ -229,6 +244,26 @@ OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, 
                         twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
                         twin::Field("dstGap", loadDataParams.dstGap, 0, mostGap, call), 0, loadDataParams.ifTranspose},
                        call);
+}
+
+/// Loads fractals of global memory to L1, L0A or L0B.
+template <typename T>
+OPFORGE_API void LoadData(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const LoadData2DParams& loadDataParams)
+{
+    twin::GateLoadData<T>();
+    static_assert(twin::kIsLoaded<T> && !twin::kIsInt4<T>,
+                  "LoadData: Ascend 910B has types of 1, 2 and 4 bytes from global memory");
+    const twin::Call call{"LoadData", twin::Here()};
+    twin::Field("sid", loadDataParams.sid, 0, 0, call);
+    twin::Field("ifTranspose (from L1 only)", loadDataParams.ifTranspose ? 1 : 0, 0, 0, call);
+    const int64_t mostGap = twin::kIsCoupled ? 0 : twin::kFieldMax16;  // Ascend 910 ignores it
+    twin::LoadFractalsIn(dst.View(), src.View(),
+                         {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
+                          twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
+                          twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
+                          twin::Field("dstGap", loadDataParams.dstGap, 0, mostGap, call), 0, false, false,
+                          twin::Field("addrMode", loadDataParams.addrMode, 0, 1, call) == 1},
+                         call);
 }
 
 template <typename T>
@@ -251,11 +286,13 @@ OPFORGE_API void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTen
                        call);
 }
 
-/// Sets the size of the image for each LoadData with isSetFMatrix = false.
+/// Sets the size and the padding of the image for each LoadData with isSetFMatrix = false.
 OPFORGE_API inline void SetFmatrix(uint16_t l1H, uint16_t l1W, const uint8_t padList[4], const FmatrixMode& fmatrixMode)
 {
     const twin::Call call{"SetFmatrix", twin::Here()};
-    twin::SetImage(l1H, l1W, padList, fmatrixMode == FmatrixMode::FMATRIX_RIGHT, call);
+    twin::SetImage(twin::Field("l1H", l1H, 1, twin::kMostImage, call),
+                   twin::Field("l1W", l1W, 1, twin::kMostImage, call), padList,
+                   fmatrixMode == FmatrixMode::FMATRIX_RIGHT, call);
 }
 
 /// The same under its name below the documented API, which public kernels call.
@@ -265,11 +302,11 @@ OPFORGE_API inline void Load3DSetFMatrixCal(uint16_t l1H, uint16_t l1W, const ui
     SetFmatrix(l1H, l1W, padList, FmatrixMode::FMATRIX_LEFT);
 }
 
-/// Sets the value of the padding, which windows do not have.
+/// Sets the value of the padding of images for each LoadData with isSetPadding = false.
 template <typename T>
-OPFORGE_API void SetLoadDataPaddingValue(const T /*padValue*/)
+OPFORGE_API void SetLoadDataPaddingValue(const T padValue)
 {
-    twin::Issue({"SetLoadDataPaddingValue", twin::Here()});
+    twin::SetImagePadding(twin::ScalarBits(padValue), {"SetLoadDataPaddingValue", twin::Here()});
 }
 
 OPFORGE_API inline void SetLoadDataBoundary(uint32_t boundaryValue)
@@ -278,9 +315,14 @@ OPFORGE_API inline void SetLoadDataBoundary(uint32_t boundaryValue)
                 {"SetLoadDataBoundary", twin::Here()});
 }
 
+/// Sets the parts of the matrix that each later LoadData with LoadData3DParamsV2 loads.
 OPFORGE_API inline void SetLoadDataRepeat(const LoadDataRepeatParam& repeatParams)
 {
-    twin::Field("repeatTime (the twin loads once)", repeatParams.repeatTime, 1, 1, {"SetLoadDataRepeat", twin::Here()});
+    const twin::Call call{"SetLoadDataRepeat", twin::Here()};
+    twin::SetImageRepeats({twin::Field("repeatStride", repeatParams.repeatStride, 0, twin::kFieldMax16, call),
+                           twin::Field("repeatTime", repeatParams.repeatTime, 0, twin::kFieldMax8, call),
+                           twin::Field("repeatMode", repeatParams.repeatMode, 0, 1, call) == 1},
+                          call);
 }
 
 template <typename T, const IsResetLoad3dConfig& defaultConfig = IS_RESER_LOAD3D_DEFAULT_CONFIG>
@@ -289,8 +331,12 @@ OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
 {
     const twin::Call call{"LoadData", twin::Here()};
     if constexpr (defaultConfig.isSetFMatrix) {
-        twin::SetImage(loadDataParams.l1H, loadDataParams.l1W, loadDataParams.padList, loadDataParams.fMatrixCtrl,
-                       call);
+        twin::SetImage(twin::Field("l1H", loadDataParams.l1H, 0, twin::kMostImage, call),
+                       twin::Field("l1W", loadDataParams.l1W, 0, twin::kMostImage, call), loadDataParams.padList,
+                       loadDataParams.fMatrixCtrl, call);
+    }
+    if constexpr (defaultConfig.isSetPadding) {
+        twin::SetImagePadding(twin::ScalarBits(loadDataParams.padValue) * (twin::kIsInt4<T> ? 0x11 : 1), call);
     }
     twin::LoadWindowOf(dst, src, loadDataParams, call);
 }

@@ -131,13 +131,22 @@ inline constexpr IsResetLoad3dConfig IS_RESER_LOAD3D_DEFAULT_CONFIG = {true, tru
 
 enum class FmatrixMode : uint8_t { FMATRIX_LEFT = 0, FMATRIX_RIGHT = 1 };
 
+/// Repetitions of LoadData with LoadData3DParamsV2. repeatStride is in 16 rows (repeatMode 0) or in columns of 32 bytes
+/// (repeatMode 1).
 struct LoadDataRepeatParam {
     twin::Given16 repeatStride = 0;
     twin::Given8 repeatTime = 1;
     twin::Given8 repeatMode = 0;
+    twin::Given8 reserved = 0;
+
+    LoadDataRepeatParam() = default;
+    LoadDataRepeatParam(twin::Given16 stride, twin::Given8 times, twin::Given8 mode)
+        : repeatStride(stride), repeatTime(times), repeatMode(mode)
+    {
+    }
 };
 
-/// Loads a window of a matrix from L1 to L0: a convolution with a 1 x 1 filter over an image.
+/// Loads a part of the matrix whose rows are the windows of a convolution over an image in L1.
 template <typename T>
 struct LoadData3DParamsV2 {
     uint8_t padList[4] = {0, 0, 0, 0};
@@ -162,6 +171,33 @@ struct LoadData3DParamsV2 {
     bool fMatrixCtrl = false;
 
     LoadData3DParamsV2() {}
+    LoadData3DParamsV2(const uint8_t pads[4], twin::Given16 height, twin::Given16 width, twin::Given16 channels,
+                       twin::Given16 columns, twin::Given16 rows, twin::Given16 firstColumn, twin::Given16 firstRow,
+                       twin::Given8 strideWIn, twin::Given8 strideHIn, twin::Given8 filterWIn, twin::Given8 filterHIn,
+                       twin::Given8 dilationW, twin::Given8 dilationH, bool transpose, bool smallK, T pad,
+                       bool wideFilter = false, bool highFilter = false, bool usesRight = false)
+        : padList{pads[0], pads[1], pads[2], pads[3]},
+          l1H(height),
+          l1W(width),
+          channelSize(channels),
+          kExtension(columns),
+          mExtension(rows),
+          kStartPt(firstColumn),
+          mStartPt(firstRow),
+          strideW(strideWIn),
+          strideH(strideHIn),
+          filterW(filterWIn),
+          filterH(filterHIn),
+          dilationFilterW(dilationW),
+          dilationFilterH(dilationH),
+          enTranspose(transpose),
+          enSmallK(smallK),
+          padValue(pad),
+          filterSizeW(wideFilter),
+          filterSizeH(highFilter),
+          fMatrixCtrl(usesRight)
+    {
+    }
 };
 
 /// The same with combined fields; SetFmatrix and SetLoadDataPaddingValue give the image and the padding.
@@ -176,6 +212,18 @@ struct LoadData3DParamsV2Pro {
     uint64_t filterConfig = 0x10101010101;  ///< 8 bits each: strides, filter and dilation, each W and H
 
     LoadData3DParamsV2Pro() {}
+    LoadData3DParamsV2Pro(twin::Given16 channels, bool transpose, bool smallK, bool wideFilter, bool highFilter,
+                          bool usesRight, uint64_t extent, uint64_t filter)
+        : channelSize(channels),
+          enTranspose(transpose),
+          enSmallK(smallK),
+          filterSizeW(wideFilter),
+          filterSizeH(highFilter),
+          fMatrixCtrl(usesRight),
+          extConfig(extent),
+          filterConfig(filter)
+    {
+    }
 
     template <typename T>
     LoadData3DParamsV2<T> Fields() const
@@ -230,6 +278,8 @@ struct InitConstValueParams {
         : repeatTimes(repeats), blockNum(blocks), dstGap(gap), initValue(value)
     {
     }
+    /// For other products: without blocks the instruction does nothing.
+    InitConstValueParams(twin::Given16 repeats, T value) : repeatTimes(repeats), initValue(value) {}
 };
 
 // The values of unitFlag, by the names that public kernels use.
@@ -396,7 +446,12 @@ struct DataCopyCO12DstParams {
 
 struct FixpipeConfig {
     CO2Layout format;
-    bool isToUB = false;  ///< without effect: L0C has no path to the unified buffer
+    bool isToUB;  ///< without effect: L0C has no path to the unified buffer
+
+    constexpr FixpipeConfig(CO2Layout layout, bool toUB = false, bool /*enableFixVal*/ = false)
+        : format(layout), isToUB(toUB)
+    {
+    }
 };
 
 inline constexpr FixpipeConfig CFG_NZ{CO2Layout::NZ};

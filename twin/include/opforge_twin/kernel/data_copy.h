@@ -331,7 +331,7 @@ template <typename T, TPosition pos = TPosition::MAX>
 OPFORGE_API void SetPadValue(T paddingValue)
 {
     twin::GateSetPadValue<T>();
-    static_assert(sizeof(T) <= 4, "SetPadValue: types of 1, 2 or 4 bytes");
+    twin::RequireMovable<T>();
     twin::SetPadding(twin::ScalarBits(paddingValue), {"SetPadValue", twin::Here()});
 }
 

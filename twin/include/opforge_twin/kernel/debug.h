@@ -122,7 +122,7 @@ OPFORGE_API void DumpAccChkPoint(const GlobalTensor<T>& tensor, uint32_t index, 
     twin::DumpGlobal(tensor.View(), {index, countOff, dumpSize, 0}, {"DumpAccChkPoint", twin::Here()});
 }
 
-// Markers for the profiler of the device.
+// Markers for the profiler of the device. Time stamps are off by default.
 inline void MetricsProfStart() {}
 inline void MetricsProfStop() {}
 inline void PrintTimeStamp(uint32_t /*descId*/) {}
@@ -132,6 +132,18 @@ void MarkStamp()
 }
 
 }  // namespace AscendC
+
+inline void asc_prof_start() {}
+inline void asc_prof_stop() {}
+inline void asc_time_stamp(uint32_t /*desc_id*/) {}
+template <pipe_t pipe = PIPE_S>
+void asc_mark_stamp(uint16_t /*idx*/)
+{
+}
+template <pipe_t pipe = PIPE_S, uint16_t idx>
+void asc_mark_stamp()
+{
+}
 
 namespace opforge::twin::kernel {
 

@@ -33,6 +33,10 @@ struct BinaryRepeatParams {
     twin::Given8 dstRepStride = 8;
     twin::Given8 src0RepStride = 8;
     twin::Given8 src1RepStride = 8;
+    // Reserved.
+    uint32_t blockNumber = 8;
+    bool repeatStrideMode = false;
+    bool strideSizeMode = false;
 
     BinaryRepeatParams() = default;
     BinaryRepeatParams(twin::Given8 dstBlk, twin::Given8 src0Blk, twin::Given8 src1Blk, twin::Given8 dstRep,
@@ -52,10 +56,16 @@ struct UnaryRepeatParams {
     twin::Given16 srcBlkStride = 1;
     twin::Given8 dstRepStride = 8;
     twin::Given8 srcRepStride = 8;
+    // Reserved.
+    uint32_t blockNumber = 8;
+    bool repeatStrideMode = false;
+    bool strideSizeMode = false;
+    bool halfBlock = false;  ///< without effect: a template parameter of CastDequant selects the half
 
     UnaryRepeatParams() = default;
-    UnaryRepeatParams(twin::Given16 dstBlk, twin::Given16 srcBlk, twin::Given8 dstRep, twin::Given8 srcRep)
-        : dstBlkStride(dstBlk), srcBlkStride(srcBlk), dstRepStride(dstRep), srcRepStride(srcRep)
+    UnaryRepeatParams(twin::Given16 dstBlk, twin::Given16 srcBlk, twin::Given8 dstRep, twin::Given8 srcRep,
+                      bool halfBlockIn = false)
+        : dstBlkStride(dstBlk), srcBlkStride(srcBlk), dstRepStride(dstRep), srcRepStride(srcRep), halfBlock(halfBlockIn)
     {
     }
 };

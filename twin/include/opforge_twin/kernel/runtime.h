@@ -312,18 +312,36 @@ struct FractalLoad {
     int64_t dstGap;
     int64_t dstFractalGap;
     bool isTransposed;
-    bool isHalfByte = false;  ///< two elements in each byte
+    bool isHalfByte = false;    ///< two elements in each byte
+    bool isDescending = false;  ///< of global memory: each repeat begins `srcStride` before the previous one
 };
-/// A part of a matrix of `rows` x `columns` in L1.
+/// The windows of a convolution: a filter that moves over an image.
+struct Filter {
+    int64_t width = 1;
+    int64_t height = 1;
+    int64_t strideX = 1;
+    int64_t strideY = 1;
+    int64_t dilationX = 1;
+    int64_t dilationY = 1;
+};
+/// A part of a matrix of `rows` x `columns` in L1, or of the matrix of an image: a row for each position of the filter,
+/// and columns for its points and the channels.
 struct WindowLoad {
-    int64_t rows;  ///< 0: the points of the image of SetImage
-    int64_t columns;
+    int64_t rows;     ///< 0: that of the image of SetImage
+    int64_t columns;  ///< of an image: its channels
     int64_t firstRow;
     int64_t rowCount;
     int64_t firstColumn;
     int64_t columnCount;
     bool isTransposed;     ///< applies to L0A; L0B is always transposed
     bool isRight = false;  ///< uses the second image of SetImage
+    Filter filter = {};
+};
+/// Parts of the matrix of an image that one instruction loads: `stride` apart in 16 rows or in columns of 32 bytes.
+struct ImageRepeats {
+    int64_t stride = 0;
+    int64_t times = 1;
+    bool alongColumns = false;
 };
 /// Blocks of 32 (L1) or 512 bytes (L0).
 struct BlockRuns {
@@ -381,8 +399,13 @@ struct SumCopy {
     int64_t dstGap;
 };
 void CopySums(const LocalView& dst, const LocalView& src, const SumCopy& copy, const Call& call);
-/// Sets the height and the width of the image that LoadWindow loads from.
+/// Loads fractals from global memory to L1, L0A or L0B.
+void LoadFractalsIn(const LocalView& dst, const GlobalView& src, const FractalLoad& load, const Call& call);
+/// Sets the size of the image that LoadWindow loads from, and its points of padding: left, right, top, bottom.
 void SetImage(int64_t height, int64_t width, const uint8_t* padding, bool isRight, const Call& call);
+/// The bits of the elements in the padding of images.
+void SetImagePadding(uint64_t value, const Call& call);
+void SetImageRepeats(const ImageRepeats& repeats, const Call& call);
 void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& load, const Call& call);
 void FillConstant(const LocalView& dst, const BlockRuns& runs, uint64_t value, const Call& call);
 /// `bias` may be null.

@@ -23,14 +23,17 @@ namespace AscendC {
 // As many elements as the destination has; comparisons have bits there.
 #define OPFORGE_WHOLE(symbol, name) \
     OPFORGE_WHOLE_TENSORS(symbol, name, name(dst, src0, src1, static_cast<int32_t>(dst.GetSize())))
+// And and Or count 2-byte elements.
+#define OPFORGE_WHOLE_BITWISE(symbol, name) \
+    OPFORGE_WHOLE_TENSORS(symbol, name, name(dst, src0, src1, static_cast<int32_t>(dst.GetSize() * sizeof(T) / 2)))
 #define OPFORGE_WHOLE_COMPARE(symbol, mode) \
     OPFORGE_WHOLE_TENSORS(symbol, mode, Compare(dst, src0, src1, CMPMODE::mode, src0.GetSize()))
 OPFORGE_WHOLE(+, Add)
 OPFORGE_WHOLE(-, Sub)
 OPFORGE_WHOLE(*, Mul)
 OPFORGE_WHOLE(/, Div)
-OPFORGE_WHOLE(&, And)
-OPFORGE_WHOLE(|, Or)
+OPFORGE_WHOLE_BITWISE(&, And)
+OPFORGE_WHOLE_BITWISE(|, Or)
 OPFORGE_WHOLE_COMPARE(<, LT)
 OPFORGE_WHOLE_COMPARE(>, GT)
 OPFORGE_WHOLE_COMPARE(==, EQ)
@@ -38,6 +41,7 @@ OPFORGE_WHOLE_COMPARE(<=, LE)
 OPFORGE_WHOLE_COMPARE(>=, GE)
 OPFORGE_WHOLE_COMPARE(!=, NE)
 #undef OPFORGE_WHOLE_COMPARE
+#undef OPFORGE_WHOLE_BITWISE
 #undef OPFORGE_WHOLE
 #undef OPFORGE_WHOLE_TENSORS
 

@@ -93,6 +93,15 @@ namespace AscendC {
         __VA_ARGS__;                                                                                         \
     }
 
+#define OPFORGE_BINARY_REPEATS(name, op, types, ...)                                           \
+    OPFORGE_REPEATS(                                                                           \
+        name, (typename T, bool isSetMask = true),                                             \
+        (const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1), , \
+        (const BinaryRepeatParams& repeatParams),                                              \
+        static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);       \
+        const twin::BinaryStrides s(repeatParams);                                             \
+        twin::Binary(op, dst.View(), src0.View(), src1.View(), lanes, s.dst, s.src0, s.src1, {#name, twin::Here()}))
+
 #define OPFORGE_BINARY(name, op, types, ...)                                                                 \
     template <typename T>                                                                                    \
     OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1, \
@@ -103,13 +112,7 @@ namespace AscendC {
         twin::Binary(op, dst.View(), src0.View(), src1.View(), twin::Lanes::Count(count), {}, {}, {},        \
                      {#name, twin::Here()});                                                                 \
     }                                                                                                        \
-    OPFORGE_REPEATS(                                                                                         \
-        name, (typename T, bool isSetMask = true),                                                           \
-        (const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1), ,               \
-        (const BinaryRepeatParams& repeatParams),                                                            \
-        static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                     \
-        const twin::BinaryStrides s(repeatParams);                                                           \
-        twin::Binary(op, dst.View(), src0.View(), src1.View(), lanes, s.dst, s.src0, s.src1, {#name, twin::Here()}))
+    OPFORGE_BINARY_REPEATS(name, op, types, __VA_ARGS__)
 
 OPFORGE_BINARY(Add, twin::BinaryOp::kAdd, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
 OPFORGE_BINARY(Sub, twin::BinaryOp::kSub, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
@@ -117,8 +120,23 @@ OPFORGE_BINARY(Mul, twin::BinaryOp::kMul, "int16_t, half, int32_t, float", int16
 OPFORGE_BINARY(Div, twin::BinaryOp::kDiv, "half, float", half, float)
 OPFORGE_BINARY(Max, twin::BinaryOp::kMax, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
 OPFORGE_BINARY(Min, twin::BinaryOp::kMin, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
-OPFORGE_BINARY(And, twin::BinaryOp::kAnd, "int16_t, uint16_t", int16_t, uint16_t)
-OPFORGE_BINARY(Or, twin::BinaryOp::kOr, "int16_t, uint16_t", int16_t, uint16_t)
+// The count form accepts tensors of 4-byte types; its count is in 2-byte elements, as on the device.
+#define OPFORGE_BITWISE(name)                                                                                          \
+    template <typename T>                                                                                              \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,           \
+                          const int32_t& count)                                                                        \
+    {                                                                                                                  \
+        twin::Gate##name<T>();                                                                                         \
+        static_assert(twin::kIsAnyOf<T, int16_t, uint16_t, int32_t, uint32_t>,                                         \
+                      #name ": Ascend 910B has int16_t, uint16_t, int32_t, uint32_t");                                 \
+        twin::Binary(twin::BinaryOp::k##name, dst.template ReinterpretCast<int16_t>().View(),                          \
+                     src0.template ReinterpretCast<int16_t>().View(), src1.template ReinterpretCast<int16_t>().View(), \
+                     twin::Lanes::Count(count), {}, {}, {}, {#name, twin::Here()});                                    \
+    }                                                                                                                  \
+    OPFORGE_BINARY_REPEATS(name, twin::BinaryOp::k##name, "int16_t, uint16_t", int16_t, uint16_t)
+OPFORGE_BITWISE(And)
+OPFORGE_BITWISE(Or)
+#undef OPFORGE_BITWISE
 /// max(src0 + src1, 0)
 OPFORGE_BINARY(AddRelu, twin::BinaryOp::kAddRelu, "int16_t, half, float", int16_t, half, float)
 /// max(src0 - src1, 0)
@@ -130,6 +148,7 @@ OPFORGE_BINARY(FusedMulAddRelu, twin::BinaryOp::kMulDstAddRelu, "half, float", h
 /// The same; the name since 2026.
 OPFORGE_BINARY(MulAddRelu, twin::BinaryOp::kMulDstAddRelu, "half, float", half, float)
 #undef OPFORGE_BINARY
+#undef OPFORGE_BINARY_REPEATS
 
 #define OPFORGE_UNARY(name, op, types, ...)                                                                            \
     template <typename T>                                                                                              \

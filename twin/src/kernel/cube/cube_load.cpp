@@ -4,6 +4,7 @@
 
 #include "opforge_twin/arithmetic.h"
 #include "kernel/dma/dma.h"
+#include "kernel/cube/cube_load.h"
 #include "kernel/cube/fractal.h"
 #include "kernel/timing/time_model.h"
 #include "kernel/exec/levels.h"
@@ -13,30 +14,6 @@ namespace opforge::twin::kernel {
 namespace {
 
 constexpr int64_t kBiasBlockBytes = 64;
-
-/// Ends the block unless `dst` is L0A or L0B; returns the memory.
-LocalUnit::Id RequireL0(Block& block, const LocalView& dst, const Call& call)
-{
-    const LocalUnit& unit = block.checks.UnitOf(dst, Pipe::kMte1, "dst", call);
-    if (unit.id != LocalUnit::Id::kL0A && unit.id != LocalUnit::Id::kL0B) {
-        block.Fail("position", Pipe::kMte1, call,
-                   Text("dst is in ", unit.name, ", expected L0A (TPosition::A2) or L0B (TPosition::B2)"));
-    }
-    return unit.id;
-}
-
-void ChargeLoad(Block& block, const LocalView& dst, int64_t bytes, const Call& call)
-{
-    const bool isL0A = block.local.UnitOf(dst.begin).id == LocalUnit::Id::kL0A;
-    const double rate = isL0A ? time_model::kL1ToL0aBytesPerCycle : time_model::kL1ToL0bBytesPerCycle;
-    block.timeline.RunCube(Pipe::kMte1, time_model::kL1LoadIssueCycles + static_cast<double>(bytes) / rate, call);
-}
-
-/// Reads of L1 whose contents may be undefined as long as no product uses them.
-void NoteLoad(Block& block, int64_t address, int64_t bytes, const Call& call)
-{
-    block.checks.TouchOrder({Pipe::kMte1, Memory::kOnChip, AccessKind::kRead, address, bytes, "src", call});
-}
 
 /// The destination of the columns of fractals of a row of global memory.
 void ScatterRow(Block& block, const uint8_t* from, uint64_t address, int64_t bytes, int64_t to, int64_t columnStride,
@@ -49,27 +26,6 @@ void ScatterRow(Block& block, const uint8_t* from, uint64_t address, int64_t byt
         std::memset(block32 + piece, 0, static_cast<size_t>(kBlockBytes - piece));
         block.checks.CopyUndefined(address + static_cast<uint64_t>(done), piece, to, call);
     }
-}
-
-/// `rows` rows of 32 bytes to columns.
-template <typename T>
-void TransposeRows(uint8_t* dst, const uint8_t* src, int64_t rows)
-{
-    constexpr auto size = static_cast<int64_t>(sizeof(T));
-    constexpr int64_t c0 = kBlockBytes / size;
-    for (int64_t row = 0; row < rows; ++row) {
-        for (int64_t column = 0; column < std::min(c0, kFractalRows); ++column) {
-            std::memcpy(dst + (column * c0 + row) * size, src + (row * c0 + column) * size, sizeof(T));
-        }
-    }
-}
-
-/// At most as many rows as 32 bytes have elements: the unit of a transposition. For 1-byte types, the first 16 columns.
-void Transpose(uint8_t* dst, const uint8_t* src, int64_t rows, int64_t size)
-{
-    size == 1   ? TransposeRows<uint8_t>(dst, src, rows)
-    : size == 2 ? TransposeRows<uint16_t>(dst, src, rows)
-                : TransposeRows<uint32_t>(dst, src, rows);
 }
 
 /// Copies the element at `from` to `to`; both count elements.
@@ -140,6 +96,28 @@ int64_t FractalsOfUnit(const LocalView& src, const FractalLoad& load)
 
 }  // namespace
 
+LocalUnit::Id RequireL0(Block& block, const LocalView& dst, const Call& call)
+{
+    const LocalUnit& unit = block.checks.UnitOf(dst, Pipe::kMte1, "dst", call);
+    if (!unit.IsL0()) {
+        block.Fail("position", Pipe::kMte1, call,
+                   Text("dst is in ", unit.name, ", expected L0A (TPosition::A2) or L0B (TPosition::B2)"));
+    }
+    return unit.id;
+}
+
+void ChargeLoad(Block& block, const LocalView& dst, int64_t bytes, const Call& call)
+{
+    const bool isL0A = block.local.UnitOf(dst.begin).id == LocalUnit::Id::kL0A;
+    const double rate = isL0A ? time_model::kL1ToL0aBytesPerCycle : time_model::kL1ToL0bBytesPerCycle;
+    block.timeline.RunCube(Pipe::kMte1, time_model::kL1LoadIssueCycles + static_cast<double>(bytes) / rate, call);
+}
+
+void NoteLoad(Block& block, int64_t address, int64_t bytes, const Call& call)
+{
+    block.checks.TouchOrder({Pipe::kMte1, Memory::kOnChip, AccessKind::kRead, address, bytes, "src", call});
+}
+
 void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, const Call& call)
 {
     const Entry block(call);
@@ -147,6 +125,7 @@ void CopyInNz(const LocalView& dst, const GlobalView& src, const NzCopy& copy, c
     if (memory != LocalUnit::Id::kUnifiedBuffer) {
         block->Require(CoreKind::kCube, call);
     }
+    RequireNoL0(*block, dst, call);
     if (copy.matrices == 0 || copy.rows == 0 || copy.columns == 0) {
         block->Warn("no_effect", Pipe::kMte2, call, "ndNum, nValue or dValue is 0: the instruction does nothing");
         return;
@@ -265,6 +244,43 @@ void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad&
     ChargeLoad(*block, dst, load.repeats * pieceBytes, call);
 }
 
+void LoadFractalsIn(const LocalView& dst, const GlobalView& src, const FractalLoad& load, const Call& call)
+{
+    const Entry block(call);
+    block->Require(CoreKind::kCube, call);
+    const LocalUnit& unit = block->checks.UnitOf(dst, Pipe::kMte2, "dst", call);
+    const bool isL1 = unit.id == LocalUnit::Id::kL1;
+    if (!isL1 && !unit.IsL0()) {
+        block->Fail("position", Pipe::kMte2, call, Text("dst is in ", unit.name, ", expected L1, L0A or L0B"));
+    }
+    if (load.isDescending && !isL1) {
+        block->Fail("field_range", Pipe::kMte2, call, "addrMode is 1, expected 0: only loads to L1 can descend");
+    }
+    if (load.repeats == 0) {
+        block->Warn("no_effect", Pipe::kMte2, call, "repeatTimes is 0: the instruction does nothing");
+        return;
+    }
+    const int64_t pitch = (1 + load.dstGap) * kFractalBytes;
+    const int64_t step = load.isDescending ? -load.srcStride : load.srcStride;
+    block->checks.Use(dst, (load.repeats - 1) * pitch + kFractalBytes, Pipe::kMte2, AccessKind::kWrite,
+                      isL1 ? kBlockBytes : kFractalBytes, "dst", call);
+    for (int64_t repeat = 0; repeat < load.repeats; ++repeat) {
+        const uint64_t address = src.address + static_cast<uint64_t>((load.start + repeat * step) * kFractalBytes);
+        const int64_t to = dst.address + repeat * pitch;
+        const uint8_t* from =
+            block->checks.Resolve(src, address, kFractalBytes, Pipe::kMte2, AccessKind::kRead, "src", call);
+        block->checks.Touch({Pipe::kMte2, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address),
+                             kFractalBytes, "src", call});
+        if (block->launch.computes) {
+            std::memcpy(block->local.At(to), from, static_cast<size_t>(kFractalBytes));
+        }
+        block->checks.Touch({Pipe::kMte2, Memory::kOnChip, AccessKind::kWrite, to, kFractalBytes, "dst", call});
+        block->checks.CopyUndefined(address, kFractalBytes, to, call);
+        block->accounting.CountRow(src, address, kFractalBytes, false);
+    }
+    block->accounting.EndDma(Pipe::kMte2, call);
+}
+
 void LoadSparse(const LocalView& dst, const LocalView& src, const LocalView& indices, int64_t start, int64_t repeats,
                 const Call& call)
 {
@@ -293,96 +309,6 @@ void LoadSparse(const LocalView& dst, const LocalView& src, const LocalView& ind
         block->registers.hasSparseIndices[static_cast<size_t>(fractal)] = true;
     }
     ChargeLoad(*block, dst, repeats * kIndexBytes, call);
-}
-
-void SetImage(int64_t height, int64_t width, const uint8_t* padding, bool isRight, const Call& call)
-{
-    constexpr int64_t kMost = 32767;
-    Field("l1H", height, 1, kMost, call);
-    Field("l1W", width, 1, kMost, call);
-    for (int64_t side = 0; side < 4; ++side) {
-        Field("padList (the twin loads windows without padding)", padding[side], 0, 0, call);
-    }
-    const Entry block(call);
-    block->Require(CoreKind::kCube, call);
-    if (isRight && kRightImage.Has(block->launch.options.level)) {
-        block->Fail("field_range", Pipe::kMte1, call,
-                    "FMATRIX_RIGHT and fMatrixCtrl are not supported, as the document states; use FMATRIX_LEFT");
-    }
-    block->registers.imageRows[isRight ? 1 : 0] = height * width;
-}
-
-void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& load, const Call& call)
-{
-    const Entry block(call);
-    block->Require(CoreKind::kCube, call);
-    const std::optional<int64_t>& image = block->registers.imageRows[load.isRight ? 1 : 0];
-    if (load.rows == 0 && !image) {
-        block->Fail("window", Pipe::kMte1, call,
-                    "the image has no height and width; call SetFmatrix, or leave isSetFMatrix true");
-    }
-    const int64_t imageRows = load.rows != 0 ? load.rows : *image;
-    const bool isL0B = RequireL0(*block, dst, call) == LocalUnit::Id::kL0B;
-    const int64_t size = src.size;
-    const int64_t c0 = kBlockBytes / size;
-    const int64_t lastRow = load.firstRow + load.rowCount;
-    const int64_t lastColumn = load.firstColumn + load.columnCount;
-    if (load.columns % c0 != 0 || load.firstColumn % c0 != 0 || load.columnCount % c0 != 0) {
-        block->Fail("window", Pipe::kMte1, call,
-                    Text("channelSize is ", load.columns, ", kStartPt ", load.firstColumn, ", kExtension ",
-                         load.columnCount, ", expected multiples of ", c0));
-    }
-    if (lastRow > imageRows || lastColumn > load.columns) {
-        block->Fail("window", Pipe::kMte1, call,
-                    Text("rows [", load.firstRow, ", ", lastRow, ") and columns [", load.firstColumn, ", ", lastColumn,
-                         ") of a matrix of ", imageRows, " rows (l1H x l1W) and ", load.columns,
-                         " columns (channelSize) in L1; reduce mExtension or kExtension"));
-    }
-    // Rows of the matrix are rows of fractals, or, transposed, their columns.
-    const bool isTransposed = isL0B || load.isTransposed;
-    const int64_t majors = isTransposed ? load.columnCount : load.rowCount;
-    const int64_t minors = isTransposed ? load.rowCount : load.columnCount;
-    const int64_t majorFractals = CeilDiv(majors, kFractalRows);
-    const int64_t minorFractals = RoundUp(minors, isTransposed ? std::max(kFractalRows, c0) : c0) / c0;
-    const int64_t bytes = majorFractals * minorFractals * kFractalBytes;
-    const int64_t columnBytes = imageRows * kBlockBytes;
-    LocalView from = src;
-    from.address += load.firstColumn / c0 * columnBytes + load.firstRow * kBlockBytes;
-    const int64_t columnFractals = load.columnCount / c0;
-    block->checks.Use(from, (columnFractals - 1) * columnBytes + load.rowCount * kBlockBytes, Pipe::kMte1,
-                      AccessKind::kRead, kBlockBytes, "src", call);
-    block->checks.Use(dst, bytes, Pipe::kMte1, AccessKind::kWrite, kFractalBytes, "dst", call);
-    for (int64_t column = 0; column < columnFractals; ++column) {
-        NoteLoad(*block, from.address + column * columnBytes, load.rowCount * kBlockBytes, call);
-    }
-    block->checks.TouchOrder({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "dst", call});
-    block->local.Poison(dst.address, bytes, {call, "left it undefined, outside the window"});
-    block->local.Rearrange([&](uint8_t* memory) {
-        if (!block->launch.computes) {
-            return;
-        }
-        const int64_t step = isTransposed ? c0 : kFractalRows;
-        for (int64_t column = 0; column < load.columnCount; column += c0) {
-            for (int64_t row = 0; row < load.rowCount; row += step) {
-                const int64_t major = isTransposed ? column : row;
-                const int64_t minor = isTransposed ? row : column;
-                const int64_t fractal = isL0B ? minor / c0 * majorFractals + major / kFractalRows
-                                              : major / kFractalRows * minorFractals + minor / c0;
-                uint8_t* to = memory + dst.address + fractal * kFractalBytes + major % kFractalRows * kBlockBytes;
-                const uint8_t* source = memory + from.address + column / c0 * columnBytes + row * kBlockBytes;
-                const int64_t rows = std::min(step, load.rowCount - row);
-                if (isTransposed && size == 1) {  // two fractals
-                    Transpose(to, source, rows, size);
-                    Transpose(to + (isL0B ? 1 : minorFractals) * kFractalBytes, source + kFractalRows, rows, size);
-                } else if (isTransposed) {
-                    Transpose(to, source, rows, size);
-                } else {
-                    std::memcpy(to, source, static_cast<size_t>(rows * kBlockBytes));
-                }
-            }
-        }
-    });
-    ChargeLoad(*block, dst, bytes, call);
 }
 
 void FillConstant(const LocalView& dst, const BlockRuns& runs, uint64_t value, const Call& call)

@@ -240,6 +240,15 @@ Pipe PipeOfCopy(Block& block, const LocalView& dst, const LocalView& src, const 
 
 }  // namespace
 
+void RequireNoL0(Block& block, const LocalView& dst, const Call& call)
+{
+    const LocalUnit& unit = block.checks.UnitOf(dst, Pipe::kMte2, "dst", call);
+    if (unit.IsL0()) {
+        block.Fail("position", Pipe::kMte2, call,
+                   Text("dst is in ", unit.name, ", which DataCopy does not write; use LoadData"));
+    }
+}
+
 void SetPadding(uint64_t value, const Call& call)
 {
     const Entry block(call);
@@ -258,6 +267,7 @@ void CopyIn(const LocalView& dst, const GlobalView& src, const Rows& rows, const
     if (IsNothing(*block, rows, padding == nullptr && rows.count == 1, Pipe::kMte2, call)) {
         return;
     }
+    RequireNoL0(*block, dst, call);
     int64_t rowBytes = rows.bytes;
     int64_t left = 0;
     if (padding != nullptr) {

@@ -12,6 +12,8 @@ void WatchAtomicMode(Block& block, const GlobalView& dst, Pipe pipe, const Call&
 /// Stores a row from host memory; the instruction ends with Block::EndDma.
 void StoreRow(Block& block, const GlobalView& dst, uint64_t address, const uint8_t* from, int64_t bytes, Pipe pipe,
               const Call& call);
+/// Ends the block if a copy from global memory writes L0A or L0B, which only LoadData does.
+void RequireNoL0(Block& block, const LocalView& dst, const Call& call);
 /// L1 to the bias table, in multiples of 64 bytes.
 void CopyToBias(Block& block, const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call);
 

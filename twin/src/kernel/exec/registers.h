@@ -58,19 +58,28 @@ struct DequantScale {
     std::optional<LocalView> table;  ///< such bits for each element of a block
 };
 
+/// SetFmatrix.
+struct Image {
+    int64_t height;
+    int64_t width;
+    std::array<int64_t, 4> padding{};  ///< left, right, top, bottom
+};
+
 struct Registers {
     VectorMask mask;
     AtomicMode atomic;
     Hf32Mode hf32;
     DequantScale dequant;
-    std::optional<uint64_t> preQuantScalar;           ///< SetFixpipePreQuantFlag
-    std::optional<LocalView> preQuantTensor;          ///< SetFixPipeConfig
-    std::optional<uint64_t> padding;                  ///< SetPadValue
-    bool hasMatrices = false;                         ///< SetFixpipeNz2ndFlag
-    std::array<std::optional<int64_t>, 2> imageRows;  ///< SetFmatrix: height times width, left and right
-    std::vector<uint8_t> sparseIndices;  ///< of LoadDataWithSparse: a quarter of L0B; empty until it is used
-    std::vector<bool> hasSparseIndices;  ///< a bit for each fractal
-    bool isSaturating = false;           ///< bit 48 of CTRL is 0
+    std::optional<uint64_t> preQuantScalar;      ///< SetFixpipePreQuantFlag
+    std::optional<LocalView> preQuantTensor;     ///< SetFixPipeConfig
+    std::optional<uint64_t> padding;             ///< SetPadValue
+    bool hasMatrices = false;                    ///< SetFixpipeNz2ndFlag
+    std::array<std::optional<Image>, 2> images;  ///< left and right
+    std::optional<uint64_t> imagePadding;        ///< SetLoadDataPaddingValue
+    ImageRepeats imageRepeats;                   ///< SetLoadDataRepeat
+    std::vector<uint8_t> sparseIndices;          ///< of LoadDataWithSparse: a quarter of L0B; empty until it is used
+    std::vector<bool> hasSparseIndices;          ///< a bit for each fractal
+    bool isSaturating = false;                   ///< bit 48 of CTRL is 0
     CompareMask compareMask;
     LastReduction lastSum;
     LastReduction lastExtreme;

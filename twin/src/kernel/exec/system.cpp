@@ -15,6 +15,7 @@ void InitializeCore(const Call& call)
         const Entry block(call);
         block->registers.atomic = {};
         block->registers.dequant = {};
+        block->registers.imagePadding = 0;
     }
     SetCounterMode(false, call);
     ResetMaskRegister(call);

@@ -42,15 +42,15 @@ std::vector<LocalUnit> UnitsOf(CoreKind kind, const SocFigures& soc, Level level
     const int64_t l1Bytes = kReservedBuffer.Has(level) ? soc.l1Bytes : RoundUp(soc.l1Bytes, kSizeStep);
     if (kind == CoreKind::kCoupled) {
         add(Id::kL1, "L1", l1Bytes, PipeSet::Of(Pipe::kMte2, Pipe::kMte3), PipeSet::Of(Pipe::kMte1));
-        add(Id::kL0A, "L0A", soc.l0aBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));
-        add(Id::kL0B, "L0B", soc.l0bBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));
+        add(Id::kL0A, "L0A", soc.l0aBytes, PipeSet::Of(Pipe::kMte1, Pipe::kMte2), PipeSet::Of(Pipe::kCube));
+        add(Id::kL0B, "L0B", soc.l0bBytes, PipeSet::Of(Pipe::kMte1, Pipe::kMte2), PipeSet::Of(Pipe::kCube));
         add(Id::kL0C, "L0C", soc.l0cBytes, PipeSet::Of(Pipe::kCube), PipeSet::Of(Pipe::kCube, Pipe::kVector));
         return units;
     }
     add(Id::kL1, "L1", l1Bytes, PipeSet::Of(Pipe::kMte2, Pipe::kFix),
         PipeSet::Of(Pipe::kMte1, Pipe::kMte3, Pipe::kFix));
-    add(Id::kL0A, "L0A", soc.l0aBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));
-    add(Id::kL0B, "L0B", soc.l0bBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));
+    add(Id::kL0A, "L0A", soc.l0aBytes, PipeSet::Of(Pipe::kMte1, Pipe::kMte2), PipeSet::Of(Pipe::kCube));
+    add(Id::kL0B, "L0B", soc.l0bBytes, PipeSet::Of(Pipe::kMte1, Pipe::kMte2), PipeSet::Of(Pipe::kCube));
     add(Id::kL0C, "L0C", soc.l0cBytes, PipeSet::Of(Pipe::kCube), PipeSet::Of(Pipe::kCube, Pipe::kFix));
     add(Id::kBias, "bias table", kBiasTableBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));
     return units;

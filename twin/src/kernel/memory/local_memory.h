@@ -79,6 +79,7 @@ struct LocalUnit {
     int64_t planned = 0;  ///< bytes of all buffers in the tiling plan; 0: not known
 
     int64_t Left() const { return budget - used; }
+    bool IsL0() const { return id == Id::kL0A || id == Id::kL0B; }
 };
 
 /// A TBufPool.

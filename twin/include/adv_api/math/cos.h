@@ -1,7 +1,0 @@
-// A public name of the high-level API.
-#ifndef ADV_API_MATH_COS_H
-#define ADV_API_MATH_COS_H
-
-#include "kernel_operator.h"
-
-#endif  // ADV_API_MATH_COS_H

@@ -1,7 +1,0 @@
-// Another public name of the Matmul tiling classes.
-#ifndef ADV_API_MATMUL_MATMUL_TILINGDATA_H
-#define ADV_API_MATMUL_MATMUL_TILINGDATA_H
-
-#include "opforge_twin/host/matmul_tiling.h"
-
-#endif  // ADV_API_MATMUL_MATMUL_TILINGDATA_H

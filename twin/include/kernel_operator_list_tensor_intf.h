@@ -1,2 +1,0 @@
-// Includes the kernel API, which the twin does not divide.
-#include "kernel_operator.h"

@@ -1,7 +1,0 @@
-// A public name of the high-level API.
-#ifndef LIB_MATH_COS_H
-#define LIB_MATH_COS_H
-
-#include "kernel_operator.h"
-
-#endif  // LIB_MATH_COS_H

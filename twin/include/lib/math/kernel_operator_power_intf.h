@@ -1,7 +1,0 @@
-// A public name of the high-level API.
-#ifndef LIB_MATH_KERNEL_OPERATOR_POWER_INTF_H
-#define LIB_MATH_KERNEL_OPERATOR_POWER_INTF_H
-
-#include "kernel_operator.h"
-
-#endif  // LIB_MATH_KERNEL_OPERATOR_POWER_INTF_H

@@ -1,7 +1,0 @@
-// A public name of host functions of the high-level API.
-#ifndef LIB_MATH_SIN_TILING_H
-#define LIB_MATH_SIN_TILING_H
-
-#include "tiling/tiling_api.h"
-
-#endif  // LIB_MATH_SIN_TILING_H

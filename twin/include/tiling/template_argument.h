@@ -1,2 +1,0 @@
-// Includes the tiling templates by their earlier name.
-#include "ascendc/host_api/tiling/template_argument.h"

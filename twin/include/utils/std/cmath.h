@@ -1,2 +1,0 @@
-// Includes AscendC::Std.
-#include "opforge_twin/kernel/std.h"
