@@ -14,10 +14,37 @@ from planted import Planted, kernels_of
 FRACTAL = 512
 LOAD, L0A = MODEL["l1_load_issue_cycles"], MODEL["l1_to_l0a_bytes_per_cycle"]
 PORT = MODEL["port_first_touch_bytes_per_cycle_per_core"]
-FIELDS = (
-    "height width channels left right top bottom filterW filterH strideW strideH dilationW dilationH firstRow rows "
-    "firstColumn columns turned wide pad repeatStride repeats repeatMode form m n k imageFractals otherFractals"
-).split()
+FIELDS = [
+    "height",
+    "width",
+    "channels",
+    "left",
+    "right",
+    "top",
+    "bottom",
+    "filterW",
+    "filterH",
+    "strideW",
+    "strideH",
+    "dilationW",
+    "dilationH",
+    "firstRow",
+    "rows",
+    "firstColumn",
+    "columns",
+    "turned",
+    "wide",
+    "pad",
+    "repeatStride",
+    "repeats",
+    "repeatMode",
+    "form",
+    "m",
+    "n",
+    "k",
+    "imageFractals",
+    "otherFractals",
+]
 # c = A B. One factor is a part of the matrix of an image, the other one comes from global memory in fractals.
 KERNEL = """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR image, GM_ADDR other, GM_ADDR c, GM_ADDR, GM_ADDR tiling)
