@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -169,7 +170,28 @@ extern "C" __global__ __aicore__ void endless_issue(GM_ADDR y, GM_ADDR workspace
     while (yGm.GetValue(0) >= 0) {
     }
 }
+ENDLESS
 """
+# Loops of functions that use no memory, and one without a function: each is in one line.
+LOOPS = {
+    "index": "while (GetBlockIdx() >= 0) {}",
+    "count": "while (GetBlockNum() + GetSubBlockNum() + GetSubBlockIdx() + GetTaskRatio() >= 0) {}",
+    "cores": "for (;;) { if ASCEND_IS_AIC { break; } }",
+    "type": "while (g_coreType != AIC) {}",
+    "block": "while (block_idx >= 0) {}",
+    "key": "while (!TILING_KEY_IS(7)) {}",
+    "space": "while (GetSysWorkSpacePtr() != nullptr) {}",
+    "user": "while (GetUserWorkspace(nullptr) != nullptr) {}",
+    "empty": "for (volatile uint32_t counter = 0;;) { counter = counter + 1; }",
+}
+HEAD = 'extern "C" __global__ __aicore__ void'
+SOURCE = SOURCE.replace(
+    "ENDLESS",
+    "\n".join(
+        f"{HEAD} endless_{name}(GM_ADDR, GM_ADDR, GM_ADDR)\n{{\n    {loop}  // {name}\n}}"
+        for name, loop in LOOPS.items()
+    ),
+)
 TILING = struct.pack("q3ifxxxx", 0, 1, 2, 3, 2.0)
 
 
@@ -251,6 +273,15 @@ def test_a_loop_that_does_not_end_is_stopped(kernels, symbol, monkeypatch):
     report = kernels.launch(symbol, np.zeros(1, np.int32), blocks=2)
     assert [found["kind"] for found in report["findings"]] == ["endless_loop"]
     assert report["findings"][0]["where"]
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_that_does_not_end_has_a_line(kernels, name, monkeypatch):
+    monkeypatch.setenv("OPFORGE_TWIN_TIMEOUT", "0.2")
+    (found,) = kernels.launch(f"endless_{name}", np.zeros(1, np.int32))["findings"]
+    path, _, line = found["where"].rpartition(":")
+    assert found["kind"] == "endless_loop"
+    assert Path(path).read_text().splitlines()[int(line) - 1].endswith(f"// {name}")
 
 
 def test_loops_of_many_launches_at_once_are_stopped(kernels, monkeypatch):

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -168,6 +169,43 @@ def test_undefined_memory_differs_from_expected_outputs(tmp_path, stores):
     for seed in range(1, 5):
         ended = run(program, OPFORGE_TWIN_SEED=str(seed))
         assert (ended.returncode, ended.stdout) == (0, "64 64 64 64\n"), ended.stdout + ended.stderr
+
+
+HOST_TEXT = """#include <cstdio>
+#include "acl/acl.h"
+#include "kernel_operator.h"
+using namespace AscendC;
+struct Sizes { static const int kRows = 3; };
+__global__ __vector__ void kernel(GM_ADDR) { printf("kernel %d\\n", 1); }
+int main()
+{
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    printf("host %d %s %.1f %5.2f %*d\\n", Sizes::kRows, "text", half(0.5f), 2.25, 4, 7);
+    kernel<<<1, nullptr, nullptr>>>(nullptr);
+    aclrtSynchronizeDevice();
+    const int length = printf("%ld %c%%\\n", 1L << 40, 'c');
+    PRINTF("%d\\n", length);
+    aclFinalize();
+    ASSERTION
+    return 0;
+}
+"""
+
+
+def test_printf_of_host_code(tmp_path):
+    """`using namespace AscendC` makes printf in host code a function of the API; it prints as printf of C."""
+    ended = run(compiled(tmp_path, HOST_TEXT.replace("ASSERTION", "assert(Sizes::kRows == 3);")).path)
+    text = "host 3 text 0.5  2.25    7\nkernel 1\n1099511627776 c%\n17\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, text, "")
+
+
+def test_assertion_of_host_code(tmp_path):
+    program = compiled(tmp_path, HOST_TEXT.replace("ASSERTION", "assert(Sizes::kRows == 4);"))
+    ended = run(program.path)
+    line = HOST_TEXT[: HOST_TEXT.index("ASSERTION")].count("\n") + 1
+    assert ended.returncode == -signal.SIGABRT
+    assert ended.stderr.startswith(f"{tmp_path / 'program.asc'}:{line}: Assertion `Sizes::kRows == 4' failed.")
 
 
 BLOCK_INDEX = """#include "kernel_operator.h"

@@ -73,8 +73,9 @@ OPFORGE_API inline void GetStoreAtomicConfig(uint16_t& atomicType, uint16_t& ato
 }
 
 /// Returns the number of cores of this kind for each AI core of the launch. The name since 2026.
-inline int64_t GetTaskRatio()
+OPFORGE_API inline int64_t GetTaskRatio()
 {
+    const twin::ComposedCall call;
     return twin::SubBlockCount();
 }
 

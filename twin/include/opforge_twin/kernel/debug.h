@@ -20,13 +20,14 @@ void DumpAddress(const T* input, uint32_t desc, uint32_t size, const Call& call)
 
 namespace AscendC {
 
+/// In host code with `using namespace AscendC`, calls of printf call this function. It is then the printf of C.
 template <typename... Args>
-OPFORGE_API void printf(const char* format, const Args&... args)
+OPFORGE_API int printf(const char* format, Args... args)
 {
-    twin::PrintFormatted({"printf", twin::Here()}, twin::kKindsOf<Args...>, format, twin::Printable(args)...);
+    return twin::PrintFormatted({"printf", twin::Here()}, twin::kKindsOf<Args...>, format, twin::Printable(args)...);
 }
 template <typename... Args>
-OPFORGE_API void PRINTF(const char* format, const Args&... args)
+OPFORGE_API void PRINTF(const char* format, Args... args)
 {
     twin::PrintFormatted({"PRINTF", twin::Here()}, twin::kKindsOf<Args...>, format, twin::Printable(args)...);
 }
@@ -148,7 +149,7 @@ void asc_mark_stamp()
 namespace opforge::twin::kernel {
 
 template <typename... Args>
-[[noreturn]] OPFORGE_API void FailAssertionWith(const char* condition, const char* format, const Args&... args)
+[[noreturn]] OPFORGE_API void FailAssertionWith(const char* condition, const char* format, Args... args)
 {
     FailAssertion(Here(), condition, kKindsOf<Args...>, format, Printable(args)...);
 }

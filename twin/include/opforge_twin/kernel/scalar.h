@@ -25,7 +25,11 @@ inline constexpr int32_t AIV_TYPE = AIV;
 /// The kind of the core. On the device, it is a constant of each of two programs.
 struct CoreType {
     constexpr CoreType() = default;
-    operator int32_t() const { return twin::IsCubeCore() ? AIC : AIV; }
+    OPFORGE_API operator int32_t() const
+    {
+        const twin::ComposedCall call;
+        return twin::IsCubeCore() ? AIC : AIV;
+    }
 };
 inline constexpr CoreType g_coreType;
 

@@ -249,29 +249,34 @@ OPFORGE_API void WaitEvent(uint16_t flagId)
     twin::WaitCrossCore(flagId, {"WaitEvent", twin::Here()});
 }
 
-inline int64_t GetBlockIdx()
+OPFORGE_API inline int64_t GetBlockIdx()
 {
+    const twin::ComposedCall call;
     return twin::BlockIndex();
 }
 
-inline int64_t GetBlockNum()
+OPFORGE_API inline int64_t GetBlockNum()
 {
+    const twin::ComposedCall call;
     return twin::BlockCount();
 }
 
 /// Returns the index of this vector core in its AI core.
-inline int64_t GetSubBlockIdx()
+OPFORGE_API inline int64_t GetSubBlockIdx()
 {
+    const twin::ComposedCall call;
     return twin::SubBlockIndex();
 }
 
-inline int64_t GetSubBlockNum()
+OPFORGE_API inline int64_t GetSubBlockNum()
 {
+    const twin::ComposedCall call;
     return twin::SubBlockCount();
 }
 
-inline int64_t GetTaskRation()
+OPFORGE_API inline int64_t GetTaskRation()
 {
+    const twin::ComposedCall call;
     return twin::SubBlockCount();
 }
 
@@ -279,8 +284,9 @@ inline int64_t GetTaskRation()
 inline void SetSyncBaseAddr(uint64_t /*config*/) {}
 
 /// As on the device, the argument is ignored: the user part starts after the system part.
-inline __gm__ uint8_t* GetUserWorkspace(__gm__ uint8_t* /*workspace*/)
+OPFORGE_API inline __gm__ uint8_t* GetUserWorkspace(__gm__ uint8_t* /*workspace*/)
 {
+    const twin::ComposedCall call;
     return twin::UserWorkspace();
 }
 
@@ -288,7 +294,11 @@ inline __gm__ uint8_t* GetUserWorkspace(__gm__ uint8_t* /*workspace*/)
 
 /// A variable of the device compiler: the number of the block, which the vector cores of a mixed kernel share.
 struct OpforgeBlockIndex {
-    operator int64_t() const { return AscendC::GetBlockIdx() / AscendC::GetSubBlockNum(); }
+    OPFORGE_API operator int64_t() const
+    {
+        const opforge::twin::kernel::ComposedCall call;
+        return AscendC::GetBlockIdx() / AscendC::GetSubBlockNum();
+    }
 };
 inline constexpr OpforgeBlockIndex block_idx;
 
@@ -297,8 +307,9 @@ OPFORGE_API inline void pipe_barrier(pipe_t pipe)
     opforge::twin::kernel::Barrier(pipe, {"pipe_barrier", opforge::twin::kernel::Here()});
 }
 
-inline __gm__ uint8_t* GetSysWorkSpacePtr()
+OPFORGE_API inline __gm__ uint8_t* GetSysWorkSpacePtr()
 {
+    const opforge::twin::kernel::ComposedCall call;
     return opforge::twin::kernel::SystemWorkspace();
 }
 

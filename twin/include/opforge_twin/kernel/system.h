@@ -36,9 +36,10 @@ struct MemoryWatch {
 void WatchMemory(const MemoryWatch& watch, const Call& call);
 
 // --- messages ---
-/// Writes a formatted text of the kernel to standard output. `kinds` has a letter of KindOf for each argument.
-void PrintFormatted(const Call& call, const char* kinds, const char* format, ...);
-/// Reports a failed assertion and ends the block; `format` may be null.
+/// Writes a formatted text to standard output, in host code as printf of C. `kinds` has a letter of KindOf for each
+/// argument.
+int PrintFormatted(const Call& call, const char* kinds, const char* format, ...);
+/// Reports a failed assertion and ends the block; in host code, it ends the process.
 [[noreturn]] void FailAssertion(const Location& at, const char* condition, const char* kinds, const char* format, ...);
 [[noreturn]] void Trap(const Call& call);
 /// How many elements of a tensor to print, as a matrix if `columns` is not 0.
@@ -73,8 +74,6 @@ auto Printable(const T& value)
         return static_cast<int>(value);
     } else if constexpr (std::is_enum_v<T>) {
         return static_cast<std::underlying_type_t<T>>(value);
-    } else if constexpr (std::is_array_v<T>) {
-        return &value[0];
     } else {
         return value;
     }

@@ -1,9 +1,11 @@
 // Texts of kernels on standard output: printf, assertions and dumps of tensors.
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "kernel/exec/block.h"
+#include "kernel/exec/source_lines.h"
 #include "kernel/vector/numbers.h"
 #include "opforge_twin/kernel/system.h"
 
@@ -129,21 +131,36 @@ void WriteDump(const View& view, const Dump& dump, int64_t address, const char* 
 
 }  // namespace
 
-void PrintFormatted(const Call& call, const char* kinds, const char* format, ...)
+int PrintFormatted(const Call& call, const char* kinds, const char* format, ...)
 {
-    const Entry block(call);
     va_list arguments;
+    if (CurrentBlock() == nullptr) {
+        va_start(arguments, format);
+        const int length = std::vprintf(format, arguments);
+        va_end(arguments);
+        return length;
+    }
+    const Entry block(call);
     va_start(arguments, format);
     const std::string text = Formatted(*block, call, kinds, format, arguments);
     va_end(arguments);
     Write(text);
+    return static_cast<int>(text.size());
 }
 
 void FailAssertion(const Location& at, const char* condition, const char* kinds, const char* format, ...)
 {
     const Call call{"assert", at};
-    const Entry block(call);
     va_list arguments;
+    if (CurrentBlock() == nullptr) {
+        va_start(arguments, format);
+        std::fprintf(stderr, "%s: Assertion `%s' failed. ", Where(at).c_str(), condition);
+        std::vfprintf(stderr, format, arguments);
+        std::fputc('\n', stderr);
+        va_end(arguments);
+        std::abort();
+    }
+    const Entry block(call);
     va_start(arguments, format);
     const std::string text = Formatted(*block, call, kinds, format, arguments);
     va_end(arguments);

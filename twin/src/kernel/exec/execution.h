@@ -68,10 +68,10 @@ public:
         siglongjmp(escape_, reason);
     }
     /// Leaves the kernel after a signal.
-    [[noreturn]] void LeaveAfter(const Fault& fault)
+    [[noreturn]] void LeaveAfter(const Fault& fault, int reason = kFaulted)
     {
         fault_ = fault;
-        Leave(kFaulted);
+        Leave(reason);
     }
     const Fault& LastFault() const { return fault_; }
 

@@ -184,7 +184,9 @@ void CallGuarded(Block& block, const std::function<void()>& kernel)
         block.execution.Stop();
     }
     if (left == kTimeIsUp) {
-        block.Report("endless_loop", Pipe::kScalar, {"kernel code", block.execution.LastCall().at},
+        const Location last = block.execution.LastCall().at;
+        const Location here{reinterpret_cast<const void*>(block.execution.LastFault().address + 1)};
+        block.Report("endless_loop", Pipe::kScalar, {"kernel code", last ? last : here},
                      Text("no instruction was issued for a long time", After(block),
                           ": a loop that does not end, or a call that blocks (sleep, a lock); remove it "
                           "(OPFORGE_TWIN_TIMEOUT sets the limit in seconds)"));

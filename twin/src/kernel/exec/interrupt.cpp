@@ -1,5 +1,7 @@
 #include "kernel/exec/interrupt.h"
 
+#include <ucontext.h>
+
 #include <csetjmp>
 #include <mutex>
 
@@ -54,11 +56,23 @@ void OnFault(int signal, siginfo_t* info, void* context)
     block->execution.LeaveAfter({signal, reinterpret_cast<uintptr_t>(info->si_addr)});
 }
 
-void OnInterrupt(int /*signal*/)
+uintptr_t ProgramCounter(const void* context)
+{
+    const mcontext_t& registers = static_cast<const ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+    return static_cast<uintptr_t>(registers.gregs[REG_RIP]);
+#elif defined(__aarch64__)
+    return registers.pc;
+#else
+    return 0;
+#endif
+}
+
+void OnInterrupt(int signal, siginfo_t* /*info*/, void* context)
 {
     Block* block = CurrentBlock();
     if (block != nullptr && block->execution.IsInKernel() && block->execution.IsInterrupted()) {
-        block->execution.Leave(kTimeIsUp);
+        block->execution.LeaveAfter({signal, ProgramCounter(context)}, kTimeIsUp);
     }
 }
 
@@ -75,8 +89,8 @@ void InstallHandlers()
         for (const int signal : kFaultSignals) {
             sigaction(signal, &action, &previousActions[signal]);
         }
-        action.sa_flags = SA_RESTART | SA_ONSTACK;
-        action.sa_handler = OnInterrupt;
+        action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+        action.sa_sigaction = OnInterrupt;
         sigaction(InterruptSignal(), &action, nullptr);
     });
 }

@@ -17,7 +17,7 @@ inline constexpr int kTimeIsUp = 2;
 /// The operating system's description of a fault.
 struct Fault {
     int signal = 0;
-    uintptr_t address = 0;
+    uintptr_t address = 0;  ///< of the data; for kTimeIsUp, of the next instruction
 };
 
 /// Installs handlers: a fault in kernel code, or Interrupt, then ends the block instead of the process. They stay

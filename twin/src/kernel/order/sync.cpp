@@ -318,44 +318,44 @@ void WaitCrossCore(int64_t flag, const Call& call)
 
 int64_t BlockIndex()
 {
-    return static_cast<int64_t>(Entry({"GetBlockIdx", {}})->position.blockIndex);
+    return static_cast<int64_t>(Entry({"GetBlockIdx", Here()})->position.blockIndex);
 }
 
 int64_t BlockCount()
 {
-    return static_cast<int64_t>(Entry({"GetBlockNum", {}})->launch.request.blockNum);
+    return static_cast<int64_t>(Entry({"GetBlockNum", Here()})->launch.request.blockNum);
 }
 
 bool IsCubeCore()
 {
-    return Entry({"ASCEND_IS_AIC", {}})->position.kind == CoreKind::kCube;
+    return Entry({"ASCEND_IS_AIC", Here()})->position.kind == CoreKind::kCube;
 }
 
 bool IsVectorCore()
 {
-    return Entry({"ASCEND_IS_AIV", {}})->position.kind == CoreKind::kVector;
+    return Entry({"ASCEND_IS_AIV", Here()})->position.kind == CoreKind::kVector;
 }
 
 int64_t SubBlockIndex()
 {
-    return static_cast<int64_t>(Entry({"GetSubBlockIdx", {}})->position.subBlock);
+    return static_cast<int64_t>(Entry({"GetSubBlockIdx", Here()})->position.subBlock);
 }
 
 int64_t SubBlockCount()
 {
-    const Entry block({"GetSubBlockNum", {}});
+    const Entry block({"GetSubBlockNum", Here()});
     return block->position.kind == CoreKind::kCube ? 1 : static_cast<int64_t>(block->launch.layout.Type().vectors);
 }
 
 volatile uint8_t* UserWorkspace()
 {
     volatile uint8_t* start = SystemWorkspace();
-    return start == nullptr ? nullptr : start + Entry({"GetUserWorkspace", {}})->launch.soc.SystemWorkspaceBytes();
+    return start == nullptr ? nullptr : start + Entry({"GetUserWorkspace", Here()})->launch.soc.SystemWorkspaceBytes();
 }
 
 volatile uint8_t* SystemWorkspace()
 {
-    const Entry block({"GetSysWorkSpacePtr", {}});
+    const Entry block({"GetSysWorkSpacePtr", Here()});
     const LaunchState& launch = block->launch;
     return reinterpret_cast<volatile uint8_t*>(static_cast<uintptr_t>(launch.memory.AddressOf(launch.workspaceRegion)));
 }
@@ -380,12 +380,12 @@ void DeclareTaskType(KernelMetaType type, const Call& call)
 
 uint64_t TilingKey()
 {
-    return Entry({"TILING_KEY_IS", {}})->launch.request.tilingKey;
+    return Entry({"TILING_KEY_IS", Here()})->launch.request.tilingKey;
 }
 
 bool TilingKeyIs(uint64_t key)
 {
-    const Entry block({"TILING_KEY_IS", {}});
+    const Entry block({"TILING_KEY_IS", Here()});
     return block->HasTilingKey(key);
 }
 
