@@ -100,6 +100,9 @@ def cc(
     option: Annotated[
         list[str] | None, typer.Option("-X", metavar="OPTION", help="Pass an option to the C++ compiler.")
     ] = None,
+    npu_arch: Annotated[
+        str | None, typer.Option("--npu-arch", metavar="ARCH", help="As for the device compiler; only dav-2201.")
+    ] = None,
     compile_only: Annotated[bool, typer.Option("-c", help="Compile one source to an object file.")] = False,
     cmake: Annotated[
         bool, typer.Option("--cmake", help="Print the path of the initial cache for `cmake -C`; compile nothing.")
@@ -121,13 +124,15 @@ def cc(
         say(str(write_cmake_files(soc, level)))
         return
     files = [path_argument(word) for word in words if not word.startswith("-")]
+    flags = [f"--npu-arch={npu_arch}"] if npu_arch is not None else []
+    flags += [*(option or []), *(word for word in words if word.startswith("-"))]
     target = output or Path((files[0].stem if files else "program") + (".o" if compile_only else ""))
     compile_program(
         files,
         target,
         include_dirs=include or [],
         defines=define or [],
-        options=[*(option or []), *(word for word in words if word.startswith("-"))],
+        options=flags,
         soc=soc,
         level=level,
         compile_only=compile_only,

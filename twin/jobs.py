@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -64,7 +65,7 @@ def run_all(
         finished: Receives the rows in the order of completion.
 
     Raises:
-        UserError: The executor does not exist, or it does not answer.
+        UserError: The executor does not exist, it does not answer, or it ends before the jobs.
         MissingToolError: dask is not installed.
     """
     if address := _dask_address(executor):
@@ -85,6 +86,8 @@ def _client(address: str) -> tuple[Any, Any]:
         distributed: Any = importlib.import_module("distributed")
     except ModuleNotFoundError as error:
         raise not_installed("--executor", "distributed", "dask", "pip install 'opforge[dask]'") from error
+    for name in ("distributed", "distributed.client"):  # the errors of this module are enough
+        logging.getLogger(name).handlers[:] = [logging.NullHandler()]
     try:
         return distributed, distributed.Client(address, timeout="20s")
     except (OSError, ValueError, MemoryError) as error:  # a server of another protocol may cause MemoryError
@@ -99,7 +102,14 @@ def _run_on_dask(
     distributed, client = _client(address)
     with client:
         futures = [client.submit(work, job, pure=False) for job in jobs]
-        for _, row in distributed.as_completed(futures, with_results=True):
+        for _, row in distributed.as_completed(futures, with_results=True, raise_errors=False):
+            error = row[1] if isinstance(row, tuple) else row  # type, error and traceback of a job, or a row
+            if isinstance(error, BaseException):
+                reason = f"{type(error).__name__}: {first_line(error)}"
+                raise UserError(
+                    f"--executor: got '{reason}' from {shown(address)}, expected a scheduler and workers that run until"
+                    " the end; start them and repeat the command, which continues after the finished jobs"
+                ) from error
             finished(row)
 
 

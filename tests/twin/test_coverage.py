@@ -35,7 +35,7 @@ from opforge.twin.coverage.discover import find_sources, included_names
 from opforge.twin.coverage.op_sources import read_definition, tiling_header
 from opforge.twin.coverage.report import print_totals, status_of
 from opforge.twin.coverage.walk import MOST_DEPTH, list_files
-from opforge.twin.coverage.worker import Row
+from opforge.twin.coverage.worker import Row, reported_result
 from opforge.twin.program.messages import missing_names
 
 
@@ -235,6 +235,86 @@ def test_wrong_options_are_one_message(tmp_path, options, word):
     _, text = coverage(tmp_path / "clone", tmp_path, *options, code=2)
     assert word in text
     assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("page", ["answer.json", "./answer.json", "link/answer.json"])
+def test_a_page_with_the_name_of_the_json_file_is_refused(tmp_path, page):
+    """The file of the JSON result would be lost."""
+    example(tmp_path / "clone", "passes", PRINTS.replace("@", "pass"))
+    (tmp_path / "link").symlink_to(tmp_path, target_is_directory=True)
+    before = sorted(tmp_path.iterdir())
+    _, text = coverage(tmp_path / "clone", tmp_path, "--html", f"{tmp_path}/{page}", code=2)
+    assert text.startswith(f"{tmp_path}/answer.json: cannot write the answer: the command also uses ")
+    assert "Traceback" not in text
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_files_are_written_without_a_reader_of_the_output(tmp_path):
+    for name in ("first", "second"):
+        example(tmp_path / "clone", name, PRINTS.replace("@", "pass"))
+    answer = tmp_path / "answer.json"
+    command = [sys.executable, "-m", "opforge.cli", "coverage", tmp_path / "clone", "--state", tmp_path / "state"]
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as output:
+        words = [*command, "--json", answer]
+        done = subprocess.run(words, stdout=output, stderr=subprocess.PIPE, text=True, check=False, timeout=600)
+    assert done.returncode == 2
+    assert done.stderr.startswith("standard output: cannot be written: Broken pipe; ")
+    assert f"written completely before: {answer}" in done.stderr
+    assert [row["right"] for row in json.loads(answer.read_text())["sources"]] == [True, True]
+
+
+def test_reason_of_a_script_is_its_exit_code_and_error(tmp_path):
+    text = "import sys\nprint('a note')\nprint('no space left', file=sys.stderr)\nsys.exit(3)\n"
+    example(tmp_path / "clone", "makes", PRINTS, scripts={"gen_data.py": text, "verify_result.py": ""}, readme=STEPS)
+    scripts = {"gen_data.py": GENERATE, "verify_result.py": "print('largest: 3')\nraise SystemExit(4)\n"}
+    example(tmp_path / "clone", "checks", PRINTS, scripts=scripts, readme=STEPS)
+    result, _ = coverage(tmp_path / "clone", tmp_path, "--run-scripts", code=1)
+    reasons = {name: row["reason"] for name, row in rows_of(result).items()}
+    assert reasons["makes"].endswith("gen_data.py: exit code 3: no space left")
+    assert reasons["checks"] == "verification: exit code 4: largest: 3"
+
+
+def test_message_about_a_limit_names_its_option(tmp_path):
+    """The limits of the compiler come from options of this command."""
+    text = "constexpr long f(long n) { long s = 0; for (long i = 0; i < n; ++i) s += i; return s; }\n"
+
+    names = "".join(f"struct T{i} {{ static constexpr long v = f(250000 + {i}); }};\n" for i in range(2000))
+    example(tmp_path / "clone", "slow", text + names + PRINTS)
+    result, _ = coverage(tmp_path / "clone", tmp_path, "--timeout", "2", code=0)
+    assert (
+        rows_of(result)["slow"]["reason"] == "slow.asc: the compiler takes more than 2 s; set --timeout 4 to allow more"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("0 of 16384 sums are wrong", True),
+        ("3 of 16384 sums are wrong", False),
+        ("10 of 16384 sums are wrong", False),
+        ("largest error below 1e-5: yes", True),
+        ("softmax: largest relative error below 1e-5: no", False),
+        ("max error: 1e-7", None),
+        ("test pass, max error 1e-7", True),
+        ("test failed, max error 1e-7", False),
+        ("5 passed, 0 failed", True),
+        ("5 passed, 1 failed", False),
+        ("error count: 0", True),
+        ("error count: 0.5", False),
+        ("error ratio: 0.0%", True),
+        ("errors = 12", False),
+        ("no errors", True),
+        ("no input file, error", False),
+        ("case 0 failed", False),
+        ("[ERROR] result error", False),
+        ("error: 0x10", False),
+        ("a value", None),
+    ],
+)
+def test_result_in_a_line_of_output(line, expected):
+    assert reported_result(line) is expected
 
 
 @pytest.mark.parametrize(("only", "place"), [([], ""), (["--only", "op/"], ", --only 'op/'")])

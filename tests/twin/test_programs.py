@@ -322,6 +322,19 @@ def test_launches_that_the_parameters_accept(tmp_path):
     assert run(tmp_path / "program").returncode == 4
 
 
+def test_architecture_of_the_device_compiler(tmp_path):
+    """The option of the device compiler selects the only architecture of programs; others are one message."""
+    command = [sys.executable, "-m", "opforge.cli", "cc", VECTOR_ADD, "-o", tmp_path / "program"]
+    for words in (["--npu-arch=dav-3510"], ["--", "--npu-arch=dav-3510"]):
+        done = subprocess.run([*command, *words], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        expected = "--npu-arch: got 'dav-3510', expected dav-2201: programs of the twin are for this architecture; "
+        assert done.stderr.startswith(expected)
+    done = subprocess.run([*command, "--npu-arch=dav-2201"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert run(tmp_path / "program").returncode == 0
+
+
 def test_text_of_the_device_compiler(tmp_path):
     """A source may define `__aicore__` as the attribute of the device compiler."""
     text = VECTOR_ADD.read_text().replace(

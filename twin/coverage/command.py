@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import NewFile, json_file, require_writable, write_files
 from opforge.codegen.printing import path_text, shown
 from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.codegen.streams import OutputError
 from opforge.twin.build import build_runtime
 from opforge.twin.compiler.npu_model import require_level
 from opforge.twin.jobs import State, require_executor, run_all, twin_version
@@ -53,9 +55,11 @@ def coverage_command(
         UserError: An option or a folder is wrong.
     """
     _check(settings)
+    used = [state] if state is not None else []
     for path, what in ((html, "page"), (json_out, "answer")):
         if path is not None:
-            require_writable(path, () if state is None else (state,), what)
+            require_writable(path, used, what)
+            used.append(path)
     require_executor(executor)
     found = _find(folders, only)
     kept = State(state, Project(BUILTIN_ROOT).build_dir / "twin" / "coverage" / "state.jsonl", Row)
@@ -69,8 +73,8 @@ def coverage_command(
         tried = [source for source in sources if not source.is_other]
         names[label] = count_names(tree, tried)
         pending += zip(keys_of(tree, tried, settings, version), tried, strict=True)
-    rows = _rows(pending, kept, settings, jobs, executor)
-    print_totals(rows, excluded, names)
+    has_files = bool(json_out or html)
+    rows = _rows(pending, kept, settings, jobs, executor, needs_output=not has_files)
     files: list[NewFile] = []
     if json_out is not None:
         files.append(json_file(json_out, as_json(rows, excluded, names, settings, version), "answer"))
@@ -79,6 +83,7 @@ def coverage_command(
         page = page_of(rows, excluded, settings, titles).encode()
         files.append(NewFile(html, lambda stream: stream.write(page), "page"))
     write_files(files)
+    print_totals(rows, excluded, names)
     return int(any(row.findings or row.right is False for row in rows))
 
 
@@ -105,20 +110,35 @@ def _find(folders: Sequence[Path], only: str | None) -> dict[str, tuple[Tree, li
 
 
 def _rows(
-    pending: Sequence[tuple[str, Source]], kept: State[Row], settings: dict[str, Any], jobs: int, executor: str
+    pending: Sequence[tuple[str, Source]],
+    kept: State[Row],
+    settings: dict[str, Any],
+    jobs: int,
+    executor: str,
+    *,
+    needs_output: bool,
 ) -> list[Row]:
-    """Return the rows of all sources in their order: those of earlier runs, and new ones."""
+    """Return the rows of all sources in their order: those of earlier runs, and new ones.
+
+    Raises:
+        OutputError: A row cannot be printed. Without `needs_output`, the run continues, and the next output fails.
+    """
     keys = {source.path: key for key, source in pending}
     rows = {source.path: row for key, source in pending if (row := kept.get(key)) is not None}
     total = len(keys)
+
+    def show(row: Row, number: int) -> None:
+        with nullcontext() if needs_output else suppress(OutputError):
+            print_row(row, number, total)
+
     for number, row in enumerate(rows.values(), start=1):
-        print_row(row, number, total)
+        show(row, number)
 
     def finished(row: Row) -> None:
         rows[row.path] = row
         if row.seconds:  # a job whose process failed runs again
             kept.put(keys[row.path], row)
-        print_row(row, len(rows), total)
+        show(row, len(rows))
 
     left = [(source, settings) for _, source in pending if source.path not in rows]
     run_all(run_one, left, jobs, executor, finished)

@@ -132,12 +132,14 @@ def limit_resources(seconds: int, memory_mb: int, file_mb: int) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Become the command of a job: `command`, `folder`, `output`, `readable`, limits, `may_start_processes`."""
+    """Become the command of a job.
+
+    It has `command`, `folder`, `output`, `errors`, `readable`, `scratch`, limits, `may_start_processes`, `environment`.
+    """
     job = json.loads(arguments[0])
     os.chdir(job["folder"])
-    output = os.open(job["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
+    for number, path in ((1, job["output"]), (2, job["errors"])):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
     limit_resources(job["seconds"], job["memory_mb"], job["file_mb"])
     restrict_files(job["readable"], [job["scratch"], os.devnull], is_closed=True)
     if not job["may_start_processes"]:

@@ -32,11 +32,13 @@ class Result:
 
     Attributes:
         status: Exit code, negative for a signal, None after the time limit.
-        output: The beginning of its standard output and error.
+        output: The beginning of its standard output, then that of its standard error.
+        last: The last line of its standard error, or else of its standard output; may be empty.
     """
 
     status: int | None
     output: str
+    last: str
 
     def reason(self, what: str, seconds: float) -> str:
         """Return why it did not complete; empty if it did."""
@@ -48,6 +50,12 @@ class Result:
             return f"{what} used more CPU time than its limit"
         known = -self.status in set(signal.Signals)
         return f"{what} was ended by {signal.Signals(-self.status).name if known else -self.status}"
+
+    def failure(self, what: str, seconds: float) -> str:
+        """Return why it did not succeed; empty if it did."""
+        if not self.status:
+            return self.reason(what, seconds)
+        return self.reason(what, seconds) or f"{what}: exit code {self.status}{f': {self.last}' if self.last else ''}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ class Place:
             folder: The working directory.
             may_start_processes: It is a script, or a unit test that starts scripts.
         """
-        output = self.scratch / "output.txt"
+        output, errors = self.scratch / "output.txt", self.scratch / "errors.txt"
         readable = [*_SYSTEM, *map(str, (self.programs, runtime_dir(), BUILTIN_ROOT)), sys.prefix, sys.base_prefix]
         environment = {
             "PATH": f"{sys.prefix}/bin:/usr/bin:/bin" if may_start_processes else "/usr/bin:/bin",
@@ -83,6 +91,7 @@ class Place:
             "command": list(command),
             "folder": str(folder),
             "output": str(output),
+            "errors": str(errors),
             "readable": readable,
             "scratch": str(self.scratch),
             "seconds": int(self.seconds * PROGRAM_SECONDS_PER_SECOND) + 1,
@@ -94,7 +103,14 @@ class Place:
         status, _ = run_command(
             [sys.executable, "-I", "-S", str(_CONFINE), json.dumps(job)], b"", dict(os.environ), self.seconds
         )
-        return Result(status, read_beginning(output))
+        texts = read_beginning(errors), read_beginning(output)
+        return Result(status, f"{texts[1]}\n{texts[0]}", next(filter(None, map(_last_line, texts)), ""))
+
+
+def _last_line(text: str) -> str:
+    """Return the last line that is not empty; without notes of the twin at the end of a program."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("exit: ")]
+    return lines[-1][:300] if lines else ""
 
 
 def read_beginning(path: Path) -> str:

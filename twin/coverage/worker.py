@@ -32,8 +32,23 @@ _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/proc", "/sys", "/dev")
 _INCLUDE = Path(__file__).with_name("include")
 _MOST_FINDINGS = 20
 _MOST_TEXT = 1000
-_FAILED = re.compile(r"\b(?:fail(?:ed|ure)?|error|mismatch(?:ed)?|incorrect|wrong)\b", re.IGNORECASE)
+_FAILED = re.compile(r"\b(?:fail(?:ed|ures?)?|errors?|mismatch(?:ed|es)?|incorrect|wrong)\b", re.IGNORECASE)
 _PASSED = re.compile(r"\b(?:pass(?:ed)?|success(?:ful)?(?:ly)?|correct)\b", re.IGNORECASE)
+# A number of errors that is zero, and an error that is a measured value. A line may state whether the value is small.
+_ZERO = re.compile(
+    rf"(?:(?:^|[:,;(=])\s*0(?:\s*(?:/|of|out of)\s*\d+)?\s+(?:\w+\s+){{0,3}}?|\b(?:no|zero)\s+){_FAILED.pattern}"
+    rf"|{_FAILED.pattern}(?:\s+(?:count|number|num|ratio|rate))?s?\s*[:=]\s*0+(?:\.0*)?\s*%?(?![\w.])",
+    re.IGNORECASE,
+)
+_VALUE = re.compile(
+    r"\b(?:largest|max(?:imum|imal)?|mean|average|avg|relative|absolute|rel|abs)\s+(?:\w+\s+)?errors?\b"
+    r"|\berror\s+(?:ratio|rate|tolerance|threshold|limit|bound)\b",
+    re.IGNORECASE,
+)
+_ANSWER = re.compile(r":\s*(yes|no)\W*$", re.IGNORECASE)
+# Limits of compilations by environment variable, and the options that set them.
+_LIMITS = {"SECONDS": "--timeout", "MEMORY_MB": "--memory"}
+_LIMIT = re.compile(r"set OPFORGE_COMPILE_(\w+)=(\d+)")
 _UNIT_TESTS = re.compile(r"opforge unit tests: (\d+) tests, (\d+) comparisons, (\d+) failed")
 _UNIT_TEST = re.compile(r"^opforge unit test\t(.*)$", re.MULTILINE)
 _PRINTED_FINDING = re.compile(r": (?:error|warning): \w+ \(block \d+")
@@ -84,11 +99,16 @@ def work(source: Source, settings: dict[str, Any], folder: Path) -> Row:
         run = {"operator": _operator, "example": _example}.get(source.kind, _kernel)
         run(source, made, place, settings, row)
     except UserError as error:
-        row.reason = row.reason or first_line(error)
+        row.reason = row.reason or _LIMIT.sub(_option_of_limit, first_line(error))
     except OSError as error:
         row.reason = row.reason or f"the operating system reports: {error.strerror}"
     row.seconds = max(round(time.monotonic() - started, 1), 0.1)
     return row
+
+
+def _option_of_limit(found: re.Match[str]) -> str:
+    """Return the option of this command that sets a limit of the compiler."""
+    return f"set {_LIMITS[found[1]]} {found[2]}" if found[1] in _LIMITS else found[0]
 
 
 def _confine(source: Source, made: Path, scratch: Path) -> None:
@@ -115,7 +135,7 @@ def _compile(
     except UserError as error:
         text = str(error)
         row.missing = list(getattr(error, "missing", ()))
-        row.reason = first_error(text)
+        row.reason = _LIMIT.sub(_option_of_limit, first_error(text))
         return False
     return True
 
@@ -161,16 +181,17 @@ def _example(source: Source, made: Path, place: Place, settings: dict[str, Any],
     for words in source.before:
         result = place.run([sys.executable, *words], folder, may_start_processes=True)
         if result.status != 0:
-            row.reason = f"{words[0]}: {_last_line(result)}"
+            row.reason = result.failure(words[0], place.seconds)
             return
     result = _run_program(made / "program", source.arguments, folder, place, row)
     if not row.ran:
         return
-    row.right = _reported_result(result.output)
+    row.right = reported_result(result.output)
     if settings["run_scripts"] and source.after:
         results = [place.run([sys.executable, *words], folder, may_start_processes=True) for words in source.after]
         row.right = all(after.status == 0 for after in results)
-        row.reason = next((f"verification: {_last_line(after)}" for after in results if after.status), row.reason)
+        reasons = [result.failure("verification", place.seconds) for result in results]
+        row.reason = next(filter(None, reasons), row.reason)
     elif row.right is None and not row.findings:
         row.right = False if result.status else None
 
@@ -316,8 +337,8 @@ def _run_program(
     row.findings = (_reported(place.scratch / REPORT) or _printed(result.output))[:_MOST_FINDINGS]
     row.reason = result.reason("the program", place.seconds)
     row.ran = not row.reason
-    if row.ran and result.status and not row.findings:
-        row.reason = f"exit code {result.status}: {_last_line(result)}"
+    if row.ran and not row.findings:
+        row.reason = result.failure("the program", place.seconds)
     return result
 
 
@@ -344,17 +365,19 @@ def _reported(path: Path) -> list[dict[str, str]]:
     return list(found.values())
 
 
-def _reported_result(output: str) -> bool | None:
+def reported_result(output: str) -> bool | None:
     """Return whether the output of a program reports a right result; None if it reports nothing."""
-    lines = [line for line in output.splitlines() if not _PRINTED_FINDING.search(line)]
-    if any(_FAILED.search(line) for line in lines):
+    results = [_result_of_line(line) for line in output.splitlines() if not _PRINTED_FINDING.search(line)]
+    return False if False in results else True if True in results else None
+
+
+def _result_of_line(line: str) -> bool | None:
+    rest = _VALUE.sub("", _ZERO.sub("", line))
+    if _FAILED.search(rest):
         return False
-    return True if any(_PASSED.search(line) for line in lines) else None
-
-
-def _last_line(result: Result) -> str:
-    lines = [line.strip() for line in result.output.splitlines() if line.strip()]
-    return (lines or [f"exit code {result.status}"])[-1][:300]
+    if _VALUE.search(line) and (answer := _ANSWER.search(line)):
+        return answer[1].lower() == "yes"
+    return True if _ZERO.search(line) or _PASSED.search(rest) else None
 
 
 def main() -> None:

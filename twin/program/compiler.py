@@ -192,8 +192,9 @@ def _host_options(options: Sequence[str]) -> tuple[str, ...]:
         name, _, value = option.partition("=")
         known = {str(DEFAULT_ARCH), ARCHITECTURES[DEFAULT_ARCH].device}
         if name in {"--npu-arch", "--cce-aicore-arch"} and value.removeprefix("dav-") not in known:
-            expected = f"expected dav-{DEFAULT_ARCH}; the twin emulates no other architecture"
-            raise UserError(f"{name}: got {value!r}, {expected}")
+            expected = f"expected dav-{DEFAULT_ARCH}: programs of the twin are for this architecture"
+            fix = "compile a program for another one with CANN (docs/how-to/run-ascend-c-programs.md)"
+            raise UserError(f"{name}: got {value!r}, {expected}; {fix}")
         if name in {"-fplugin", "-wrapper", "-B", "-o", "-specs"} or option.startswith(("@", "-fplugin", "-B")):
             raise UserError(f"options: got {option!r}, expected an option of compilation; remove it")
         if not name.startswith(_DEVICE_OPTIONS):
