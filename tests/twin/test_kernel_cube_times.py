@@ -34,7 +34,12 @@ QUANT_TIMES = {
     "to_int8": {"Fixpipe": COPY},
     "kept_int8": {"Fixpipe": SUMS / L0C},
     "copy_half": {"SetFixpipePreQuantFlag": FREE, "SetFixpipeNz2ndFlag": FREE},
-    "copy_columns": {"SetFixPipeConfig": FREE, "SetFixpipeNz2ndFlag": FREE},
+    "copy_columns": {
+        # A, B and C; bias and scales to L1; both to their buffers
+        "DataCopy": (12 * 96 + 32 * 96 + SUMS / 2) / PORT + 2 * COPY + 2 * LOAD + (128 + 256) / L0B,
+        "SetFixPipeConfig": FREE,
+        "SetFixpipeNz2ndFlag": FREE,
+    },
 }
 SPARSE_TIMES = {
     "whole": {

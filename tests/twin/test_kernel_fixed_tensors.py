@@ -87,7 +87,7 @@ def test_products_begin_with_the_bias_table_and_one_fixpipe_stores_both():
         ("", {"STRIDE": "0"}, "field_range", "srcNdStride"),
         ("", {"STRIDE": "513"}, "field_range", "srcNdStride"),
         ("", {"STRIDE": "2"}, "cube_out_of_range", "src"),
-        ("", {"FILTER": "0x10101010201"}, "field_range", "stride"),
+        ("", {"FILTER": "0x10101010140"}, "field_range", "strideW"),
     ],
 )
 def test_a_planted_mistake_is_named(without, fields, kind, word):
@@ -153,7 +153,7 @@ def test_the_image_of_a_window_has_a_second_name():
     assert not second.any()
     findings, _, _ = _run(text=text.replace("(1, 16, padding)", "(1, 8, padding)"))
     assert findings
-    assert {finding.kind for finding in findings} == {"window"}
+    assert {finding.kind for finding in findings} == {"uninitialised_read"}  # 8 rows are outside of the image
 
 
 def test_level_device_accepts_the_image_of_the_right_factor():
@@ -171,7 +171,7 @@ def test_level_device_accepts_the_image_of_the_right_factor():
     assert np.array_equal(first, np.broadcast_to(bias, (16, 16)))
     assert not second.any()
     findings, _, _ = _run(text=text.replace("window.fMatrixCtrl = true;", ""), level="device")
-    assert {finding.kind for finding in findings} == {"window"}
+    assert {finding.kind for finding in findings} == {"uninitialised_read"}  # 8 rows are outside of the left image
     findings, _, _ = _run(text=text.replace(right[: right.index(";") + 1], ""), level="device")
     assert "call SetFmatrix" in findings[0].message
 

@@ -283,6 +283,13 @@ def _transpositions() -> list[Row]:
     return rows
 
 
+# The bits that select are at an address in the register.
+ADDRESS = (
+    "LocalTensor<uint32_t> words = t.ReinterpretCast<uint32_t>();"
+    "Duplicate(words, static_cast<uint32_t>(reinterpret_cast<uintptr_t>(x.GetPhyAddr())), 8); PipeBarrier<PIPE_V>();"
+    "SetCmpMask({source}); PipeBarrier<PIPE_V>(); Select<{t}, SELMODE::VSEL_TENSOR_TENSOR_MODE>(z, y, y[{count}], 2,"
+    "{{1, 1, 1, 8, 8, 8}});"
+)
 COMPARE = "const uint64_t all = 64; Compare(x, y, CMPMODE::GT, all, {1, 1, 1, 8, 8, 8});"
 MASKS = [
     Row(
@@ -314,6 +321,30 @@ MASKS = [
         lambda a, b, _: np.where(np.unpackbits(a, bitorder="little")[:64], b[:64], b[64:]),
         ("SetCmpMask(x[8]);", "ub_misaligned"),
         {"SetCmpMask": vector(1), "Select": vector(1)},
+    ),
+    *(
+        Row(
+            f"select_or_register_{dtype.name}",
+            f"SetCmpMask(y[{count}]); PipeBarrier<PIPE_V>(); Select(z, x, y, 2, {{1, 1, 1, 8, 8, 8}});",
+            (U8, dtype, dtype),
+            (count // 8, count + 16, count),
+            lambda a, b, _: np.where(np.unpackbits(a, bitorder="little"), b[: a.size * 8], b[a.size * 8]),
+            ("Select(z, x, y, 2, {1, 1, 1, 8, 8, 8});", "select_mode"),
+            {"Select": vector(2), "SetCmpMask": vector(1)},
+        )
+        for dtype, count in ((F16, 256), (F32, 128))
+    ),
+    *(
+        Row(
+            f"select_by_address_{dtype.name}",
+            ADDRESS.format(t=CPP[dtype], count=count, source="words"),
+            (U8, dtype, dtype),
+            (count // 8, 2 * count, count),
+            lambda a, b, _: np.where(np.unpackbits(a, bitorder="little"), *b.reshape(2, -1)),
+            (ADDRESS.format(t=CPP[dtype], count=count, source="y"), "no_buffer"),
+            {"Select": vector(2, TWO_OPERANDS), "SetCmpMask": vector(1), "Duplicate": vector(1)},
+        )
+        for dtype, count in ((F16, 256), (F32, 128))
     ),
 ]
 

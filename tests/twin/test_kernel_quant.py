@@ -31,6 +31,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     TBuf<TPosition::A2> a2Buffer;
     TBuf<TPosition::B2> b2Buffer;
     TBuf<TPosition::C2> c2Buffer;
+    TBuf<TPosition::C2PIPE2GM> fixpipeBuffer;
     TBuf<TPosition::CO1> co1Buffer;
     pipe.InitBuffer(a1Buffer, 1536);
     pipe.InitBuffer(b1Buffer, 3072);
@@ -41,6 +42,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     pipe.InitBuffer(b2Buffer, 3072);
     pipe.InitBuffer(c2Buffer, 128);
     pipe.InitBuffer(co1Buffer, 2048);
+    pipe.InitBuffer(fixpipeBuffer, 256);
     GlobalTensor<int8_t> aGm, bGm;
     GlobalTensor<int32_t> biasGm;
     GlobalTensor<uint64_t> scalesGm;
@@ -53,7 +55,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     LocalTensor<int8_t> a1 = a1Buffer.Get<int8_t>(), b1 = b1Buffer.Get<int8_t>();
     LocalTensor<int8_t> a2 = a2Buffer.Get<int8_t>(), b2 = b2Buffer.Get<int8_t>();
     LocalTensor<int32_t> c1 = c1Buffer.Get<int32_t>(), c2 = c2Buffer.Get<int32_t>(), co1 = co1Buffer.Get<int32_t>();
-    LocalTensor<uint64_t> columns = scaleBuffer.Get<uint64_t>();
+    LocalTensor<uint64_t> columns = scaleBuffer.Get<uint64_t>(), scales128 = fixpipeBuffer.Get<uint64_t>();
     LocalTensor<OUT_T> kept = keptBuffer.Get<OUT_T>();
     Fill(a1.ReinterpretCast<int16_t>(), InitConstValueParams<int16_t>(1, 48, 0, 0x0201));
     PipeBarrier<PIPE_MTE2>();
@@ -77,14 +79,18 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR bias, G
     gaps.quantParams = {MODE, SCALE};
     gaps.reluEn = RELU;
     gaps.nz2ndParams.originalNSize = 32;
-    (void)columns; (void)copy; (void)kept;
+    (void)columns; (void)copy; (void)scales128; (void)kept;
     STORE
 }
 """
 FIX = "Fixpipe<OUT_T, int32_t, CFG_ROW_MAJOR>(cGm, co1, store);"
 TENSOR = FIX.replace("co1, store", "co1, columns, store")
 COPY = "SetFixpipePreQuantFlag(SCALE); SetFixpipeNz2ndFlag(1, 0, 0); DataCopy(cGm, co1, copy);"
-COLUMNS = "SetFixPipeConfig(columns); SetFixpipeNz2ndFlag(1, 0, 0); DataCopy(cGm, co1, copy);"
+TO_COLUMNS = "SetFixPipeConfig(scales128); SetFixpipeNz2ndFlag(1, 0, 0); DataCopy(cGm, co1, copy);"
+COLUMNS = "DataCopy(scales128, columns, DataCopyParams(1, 2, 0, 0)); " + TO_COLUMNS
+COUNTED_COLUMNS = "DataCopy(scales128, columns, 32); " + TO_COLUMNS
+# Two blocks of 128 bytes, in both orders of L1: the first copy is overwritten.
+BLOCKS = " ".join(f"DataCopy(scales128, columns, DataCopyParams(2, 1, {stride}, 1));" for stride in (0, 4))
 # L1 receives fractals: columns of 32 bytes, each with all rows.
 OUT = " Order<HardEvent::FIX_MTE3>(); DataCopy(cGm, kept, 512);"
 KEPT_COPY = "SetFixpipePreQuantFlag(SCALE); copy.nz2ndEn = false; copy.dstStride = 16; DataCopy(kept, co1, copy);" + OUT
@@ -110,6 +116,8 @@ CASES = {
     "int8_columns": ("int8_t", "VREQ8", False, 0, TENSOR),
     "copy_half": ("half", "DEQF16", True, _bits(2.0), COPY),
     "copy_columns": ("half", "VDEQF16", False, 0, COLUMNS),
+    "copy_counted_columns": ("half", "VDEQF16", False, 0, COUNTED_COLUMNS),
+    "copy_blocks": ("half", "VDEQF16", False, 0, BLOCKS + " " + TO_COLUMNS),
     "copy_sums": ("int32_t", "NoQuant", False, 0, COPY),
     "kept_copy": ("half", "DEQF16", True, _bits(0.25), KEPT_COPY),
     "kept_columns": ("half", "VDEQF16", False, 0, KEPT_COLUMNS),
@@ -132,11 +140,16 @@ PLANTED_KEPT = [
     Planted("kept_unordered", "Order<HardEvent::FIX_MTE3>(); ", "", "race", "FIX"),
     Planted("kept_scales", "    Order<HardEvent::MTE2_FIX>();\n", "", "race", "cbufWorkspace"),
 ]
+CONFIG, TO_FIXPIPE = "SetFixPipeConfig(scales128);", "DataCopy(scales128, columns, DataCopyParams(1, 2, 0, 0));"
 PLANTED_COLUMNS = [
-    Planted("columns_without_scales", "SetFixPipeConfig(columns);", "", "quant_mode", "SetFixPipeConfig"),
-    Planted(
-        "columns_after_tensor", "SetFixPipeConfig(columns);", "SetFixPipeConfig(columns[8]);", "cube_out_of_range", ""
-    ),
+    Planted("columns_without_scales", CONFIG, "", "quant_mode", "SetFixPipeConfig"),
+    Planted("columns_after_tensor", CONFIG, "SetFixPipeConfig(scales128[16]);", "cube_out_of_range", "cbufWorkspace"),
+    Planted("columns_of_l1", CONFIG, "SetFixPipeConfig(columns);", "position", "expected the fixpipe buffer"),
+    Planted("columns_not_copied", TO_FIXPIPE, "", "uninitialised_read", "cbufWorkspace"),
+    Planted("columns_unordered", "    Order<HardEvent::MTE2_FIX>();\n", "", "race", "src"),
+    Planted("columns_odd", TO_FIXPIPE, "DataCopy(scales128, columns, 24);", "cube_misaligned", "multiples of 128"),
+    Planted("columns_too_far", TO_FIXPIPE, TO_FIXPIPE.replace("1, 2", "1, 3"), "cube_out_of_range", "src"),
+    Planted("columns_to_l0a", TO_FIXPIPE, "DataCopy(a2, a1, 512);", "position", "use LoadData for L0A"),
 ]
 PLANTED_COPY = [
     Planted("copied_without_scale", f"SetFixpipePreQuantFlag({_bits(0.25)}ull);", "", "quant_mode", "without a scale"),

@@ -47,6 +47,17 @@ inline Rows BiasRowsOf(const AscendC::DataCopyParams& params, const Call& call)
     return rows;
 }
 
+/// The fixpipe buffer uses blocks of 128 bytes. Strides are from start to start.
+inline Rows ScaleRowsOf(const AscendC::DataCopyParams& params, const Call& call)
+{
+    constexpr int64_t kScaleBlockBytes = 128;
+    Rows rows = RowsOf(params, call);
+    rows.bytes *= kScaleBlockBytes / kBlockBytes;
+    rows.srcGap -= rows.bytes;
+    rows.dstGap = rows.dstGap * (kScaleBlockBytes / kBlockBytes) - rows.bytes;
+    return rows;
+}
+
 /// Rows of a DataCopyPad: gaps in bytes on the GM side, in 32-byte blocks on the UB side.
 inline Rows PadRowsOf(const AscendC::DataCopyExtParams& params, int64_t size, bool toLocal, const Call& call)
 {
@@ -187,9 +198,11 @@ OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, 
 {
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopy", twin::Here()};
-    const bool isBias = dst.GetPosition() == static_cast<int32_t>(TPosition::C2);
-    twin::CopyLocal(dst.View(), src.View(),
-                    isBias ? twin::BiasRowsOf(repeatParams, call) : twin::RowsOf(repeatParams, call), call);
+    const auto position = static_cast<TPosition>(dst.GetPosition());
+    const auto rowsOf = position == TPosition::C2          ? twin::BiasRowsOf
+                        : position == TPosition::C2PIPE2GM ? twin::ScaleRowsOf
+                                                           : twin::RowsOf;
+    twin::CopyLocal(dst.View(), src.View(), rowsOf(repeatParams, call), call);
 }
 
 #define OPFORGE_ENHANCED_COPY(Dst, Src, copy)                                                          \

@@ -7,12 +7,13 @@
 
 namespace opforge::twin::kernel {
 
-/// Whether the position has buffers: unified buffer, L1, L0A, L0B, L0C or bias table.
+/// Whether the position has buffers: unified buffer, L1, L0A, L0B, L0C, bias table or fixpipe buffer.
 constexpr bool HasBuffers(AscendC::TPosition position)
 {
     using AscendC::TPosition;
     return (position >= TPosition::A1 && position <= TPosition::CO1) || position == TPosition::VECIN ||
-           position == TPosition::VECOUT || position == TPosition::VECCALC || position == TPosition::TSCM;
+           position == TPosition::VECOUT || position == TPosition::VECCALC || position == TPosition::TSCM ||
+           position == TPosition::C2PIPE2GM;
 }
 
 /// The buffer position of a queue.
@@ -74,7 +75,8 @@ template <TPosition src, TPosition dst, int32_t depth, auto mask = 0>
 class TQueBind {
 public:
     static constexpr TPosition kPosition = twin::PositionOf(src, dst);
-    static_assert(twin::HasBuffers(kPosition), "queues lie on VECIN, VECOUT, VECCALC, A1, B1, C1, A2, B2, C2 and CO1");
+    static_assert(twin::HasBuffers(kPosition),
+                  "queues lie on VECIN, VECOUT, VECCALC, A1, B1, C1, A2, B2, C2, C2PIPE2GM and CO1");
 
     template <typename T>
     OPFORGE_API LocalTensor<T> AllocTensor()
@@ -173,7 +175,8 @@ using TSCM = TQueBind<pos, TPosition::TSCM, depth, mask>;
 template <TPosition pos = TPosition::LCM>
 class TBuf {
 public:
-    static_assert(twin::HasBuffers(pos), "a TBuf lies on VECIN, VECOUT, VECCALC, A1, B1, C1, A2, B2, C2 or CO1");
+    static_assert(twin::HasBuffers(pos),
+                  "a TBuf lies on VECIN, VECOUT, VECCALC, A1, B1, C1, A2, B2, C2, C2PIPE2GM or CO1");
 
     template <typename T>
     LocalTensor<T> Get() const

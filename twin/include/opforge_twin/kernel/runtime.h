@@ -205,6 +205,12 @@ void CompareToRegister(const LocalView& src0, const LocalView& src1, AscendC::CM
                        const Stride& src0Stride, const Stride& src1Stride, const Call& call);
 void ChooseByRegister(const LocalView& dst, const LocalView& src0, const LocalView& src1, int64_t repeats,
                       const Stride& dstStride, const Stride& src0Stride, const Stride& src1Stride, const Call& call);
+/// The same with the bits of `mask`: elements of `src0`, or the scalar in the register.
+void ChooseOrRegister(const LocalView& dst, const LocalView& mask, const LocalView& src0, int64_t repeats,
+                      const Stride& dstStride, const Stride& src0Stride, const Call& call);
+/// The same with the bits at the address in the register.
+void ChooseByAddress(const LocalView& dst, const LocalView& src0, const LocalView& src1, int64_t repeats,
+                     const Stride& dstStride, const Stride& src0Stride, const Stride& src1Stride, const Call& call);
 /// The CMPMASK register, 16 bytes.
 void StoreCompareMask(const LocalView& dst, const Call& call);
 void LoadCompareMask(const LocalView& src, const Call& call);

@@ -146,16 +146,29 @@ OPFORGE_API void SetCmpMask(const LocalTensor<T>& src)
     twin::LoadCompareMask(src.View(), {"SetCmpMask", twin::Here()});
 }
 
-/// Selects by the bits of the CMPMASK register; all repeats use the same bits.
+/// Selects by the CMPMASK register: its bits, the same for all repeats, or the bits at the address in it.
 template <typename T, SELMODE selMode>
 OPFORGE_API void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
                         int64_t repeatTime, const BinaryRepeatParams& repeatParams)
 {
     twin::RequireSelectable<T, uint8_t>();
-    static_assert(selMode == SELMODE::VSEL_CMPMASK_SPR,
-                  "Select without a mask tensor takes the CMPMASK register: VSEL_CMPMASK_SPR");
+    static_assert(selMode != SELMODE::VSEL_TENSOR_SCALAR_MODE,
+                  "Select: VSEL_TENSOR_SCALAR_MODE takes a mask tensor, and the scalar of SetCmpMask");
+    const twin::Call call{"Select", twin::Here()};
     const twin::BinaryStrides s(repeatParams);
-    twin::ChooseByRegister(dst.View(), src0.View(), src1.View(), repeatTime, s.dst, s.src0, s.src1,
+    constexpr auto choose = selMode == SELMODE::VSEL_CMPMASK_SPR ? twin::ChooseByRegister : twin::ChooseByAddress;
+    choose(dst.View(), src0.View(), src1.View(), repeatTime, s.dst, s.src0, s.src1, call);
+}
+
+/// Selects elements of src0, or the scalar in the CMPMASK register.
+template <typename T, typename U>
+OPFORGE_API void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, const LocalTensor<T>& src0,
+                        int64_t repeatTime, const BinaryRepeatParams& repeatParams)
+{
+    twin::GateSelectScalar<T>();
+    twin::RequireSelectable<T, U>();
+    const twin::BinaryStrides s(repeatParams);
+    twin::ChooseOrRegister(dst.View(), selMask.View(), src0.View(), repeatTime, s.dst, s.src0,
                            {"Select", twin::Here()});
 }
 

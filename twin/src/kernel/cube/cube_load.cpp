@@ -14,6 +14,7 @@ namespace opforge::twin::kernel {
 namespace {
 
 constexpr int64_t kBiasBlockBytes = 64;
+constexpr int64_t kScaleBlockBytes = 128;
 
 /// The destination of the columns of fractals of a row of global memory.
 void ScatterRow(Block& block, const uint8_t* from, uint64_t address, int64_t bytes, int64_t to, int64_t columnStride,
@@ -372,32 +373,43 @@ void CopySums(const LocalView& dst, const LocalView& src, const SumCopy& copy, c
     block->timeline.RunVector(static_cast<double>(copy.count * bytes) / time_model::kL0cToUbBytesPerCycle, call);
 }
 
-void CopyToBias(Block& block, const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call)
+void CopyInCube(Block& block, const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call)
 {
+    const LocalUnit& memory = block.checks.UnitOf(dst, Pipe::kMte1, "dst", call);
+    const bool isScales = memory.id == LocalUnit::Id::kFixpipe;
+    if (!isScales && memory.id != LocalUnit::Id::kBias) {
+        block.Fail("position", Pipe::kMte1, call,
+                   Text("dst is in ", memory.name,
+                        ", expected the bias table (TPosition::C2) or the fixpipe buffer "
+                        "(TPosition::C2PIPE2GM); use LoadData for L0A and L0B"));
+    }
+    const Pipe pipe = isScales ? Pipe::kFix : Pipe::kMte1;
+    const int64_t unit = isScales ? kScaleBlockBytes : kBiasBlockBytes;
     if (rows.count == 0 || rows.bytes == 0) {
-        block.Warn("no_effect", Pipe::kMte1, call, "blockCount or blockLen is 0: the instruction does nothing");
+        block.Warn("no_effect", pipe, call, "blockCount or blockLen is 0: the instruction does nothing");
         return;
     }
     const int64_t bytes = rows.bytes;
     const int64_t srcPitch = bytes + rows.srcGap;
     const int64_t dstPitch = bytes + rows.dstGap;
-    if (bytes % kBiasBlockBytes != 0) {
-        block.Fail("cube_misaligned", Pipe::kMte1, call,
-                   Text("the bias table takes multiples of ", kBiasBlockBytes, " bytes, got ", bytes));
+    if (bytes % unit != 0) {
+        block.Fail("cube_misaligned", pipe, call,
+                   Text("the ", memory.name, " takes multiples of ", unit, " bytes, got ", bytes));
     }
-    block.checks.Use(src, (rows.count - 1) * srcPitch + bytes, Pipe::kMte1, AccessKind::kRead, kBlockBytes, "src",
-                     call);
-    block.checks.Use(dst, (rows.count - 1) * dstPitch + bytes, Pipe::kMte1, AccessKind::kWrite, kBiasBlockBytes, "dst",
-                     call);
+    block.checks.Use(src, (rows.count - 1) * srcPitch + bytes, pipe, AccessKind::kRead, kBlockBytes, "src", call);
+    block.checks.Use(dst, (rows.count - 1) * dstPitch + bytes, pipe, AccessKind::kWrite, unit, "dst", call);
     for (int64_t row = 0; row < rows.count; ++row) {
         const int64_t from = src.address + row * srcPitch;
         const int64_t to = dst.address + row * dstPitch;
-        NoteLoad(block, from, bytes, call);
-        block.checks.TouchOrder({Pipe::kMte1, Memory::kOnChip, AccessKind::kWrite, to, bytes, "dst", call});
+        block.checks.TouchOrder({pipe, Memory::kOnChip, AccessKind::kRead, from, bytes, "src", call});
+        if (!isScales) {  // one pipe uses the fixpipe buffer, in order
+            block.checks.TouchOrder({pipe, Memory::kOnChip, AccessKind::kWrite, to, bytes, "dst", call});
+        }
         block.local.Rearrange(
             [&](uint8_t* memory) { std::memcpy(memory + to, memory + from, static_cast<size_t>(bytes)); });
     }
-    ChargeLoad(block, dst, rows.count * bytes, call);
+    const double cycles = static_cast<double>(rows.count * bytes) / time_model::kL1ToL0bBytesPerCycle;
+    block.timeline.RunCube(pipe, time_model::kL1LoadIssueCycles + cycles, call);
 }
 
 }  // namespace opforge::twin::kernel

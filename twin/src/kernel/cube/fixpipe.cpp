@@ -217,13 +217,17 @@ bool IsNothing(Block& block, const ProductStore& store, const Call& call)
     return store.rows == 0 || store.columns == 0;
 }
 
-/// The parameters of a quantization for each column, read from L1.
+/// The parameters of a quantization for each column, read from L1 or the fixpipe buffer.
 std::vector<Quantization> ColumnsOf(Block& block, const LocalView& view, int64_t count, const Call& call)
 {
     constexpr auto size = static_cast<int64_t>(sizeof(uint64_t));
     block.checks.Use(view, count * size, Pipe::kFix, AccessKind::kRead, kBlockBytes, "cbufWorkspace", call);
-    block.checks.Touch(
-        {Pipe::kFix, Memory::kOnChip, AccessKind::kRead, view.address, count * size, "cbufWorkspace", call});
+    const Access read{Pipe::kFix, Memory::kOnChip, AccessKind::kRead, view.address, count * size, "cbufWorkspace",
+                      call};
+    block.checks.TouchContents(read);
+    if (block.local.UnitOf(view.begin).id == LocalUnit::Id::kL1) {  // one pipe uses the fixpipe buffer, in order
+        block.checks.TouchOrder(read);
+    }
     std::vector<Quantization> columns;
     for (int64_t column = 0; column < count; ++column) {
         uint64_t bits = 0;
@@ -422,6 +426,12 @@ void SetPreQuantTensor(const LocalView& scales, const Call& call)
 {
     const Entry block(call);
     block->Require(CoreKind::kCube, call);
+    const LocalUnit& unit = block->checks.UnitOf(scales, Pipe::kFix, "preData", call);
+    if (unit.id != LocalUnit::Id::kFixpipe) {
+        block->Fail("position", Pipe::kFix, call,
+                    Text("preData is in ", unit.name,
+                         ", expected the fixpipe buffer (TPosition::C2PIPE2GM); copy the scales with DataCopy"));
+    }
     block->registers.preQuantTensor = scales;
 }
 

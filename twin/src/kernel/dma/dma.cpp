@@ -317,7 +317,7 @@ void CopyLocal(const LocalView& dst, const LocalView& src, const Rows& rows, con
 {
     const Entry block(call);
     if (block->position.kind == CoreKind::kCube) {
-        return CopyToBias(*block, dst, src, rows, call);
+        return CopyInCube(*block, dst, src, rows, call);
     }
     const Pipe pipe = PipeOfCopy(*block, dst, src, call);
     if (IsNothing(*block, rows, rows.count == 1, pipe, call)) {

@@ -14,8 +14,8 @@ void StoreRow(Block& block, const GlobalView& dst, uint64_t address, const uint8
               const Call& call);
 /// Ends the block if a copy from global memory writes L0A or L0B, which only LoadData does.
 void RequireNoL0(Block& block, const LocalView& dst, const Call& call);
-/// L1 to the bias table, in multiples of 64 bytes.
-void CopyToBias(Block& block, const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call);
+/// L1 to the bias table, in multiples of 64 bytes, or to the fixpipe buffer, in multiples of 128 bytes.
+void CopyInCube(Block& block, const LocalView& dst, const LocalView& src, const Rows& rows, const Call& call);
 
 }  // namespace opforge::twin::kernel
 

@@ -29,6 +29,8 @@ Pipe ProducerOf(TPosition source)
             return Pipe::kMte1;
         case TPosition::CO1:
             return Pipe::kCube;
+        case TPosition::C2PIPE2GM:
+            return Pipe::kFix;
         default:
             return Pipe::kVector;
     }
@@ -51,6 +53,7 @@ Pipe ConsumerOf(TPosition destination)
         case TPosition::TSCM:
             return Pipe::kMte1;
         case TPosition::CO2:
+        case TPosition::C2PIPE2GM:
             return Pipe::kFix;
         default:
             return Pipe::kVector;

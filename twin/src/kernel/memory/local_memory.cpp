@@ -15,6 +15,7 @@ using AscendC::TPosition;
 using Id = LocalUnit::Id;
 
 constexpr int64_t kBiasTableBytes = 1024;
+constexpr int64_t kFixpipeBytes = 7168;
 // The platform reports slightly less than the size of the unified buffer, which is a multiple of this.
 constexpr int64_t kSizeStep = 1024;
 
@@ -53,6 +54,7 @@ std::vector<LocalUnit> UnitsOf(CoreKind kind, const SocFigures& soc, Level level
     add(Id::kL0B, "L0B", soc.l0bBytes, PipeSet::Of(Pipe::kMte1, Pipe::kMte2), PipeSet::Of(Pipe::kCube));
     add(Id::kL0C, "L0C", soc.l0cBytes, PipeSet::Of(Pipe::kCube), PipeSet::Of(Pipe::kCube, Pipe::kFix));
     add(Id::kBias, "bias table", kBiasTableBytes, PipeSet::Of(Pipe::kMte1), PipeSet::Of(Pipe::kCube));
+    add(Id::kFixpipe, "fixpipe buffer", kFixpipeBytes, PipeSet::Of(Pipe::kFix), PipeSet::Of(Pipe::kFix));
     return units;
 }
 
@@ -74,6 +76,8 @@ std::optional<Id> IdOf(TPosition position)
             return Id::kL0B;
         case TPosition::C2:
             return Id::kBias;
+        case TPosition::C2PIPE2GM:
+            return Id::kFixpipe;
         case TPosition::CO1:
             return Id::kL0C;
         default:

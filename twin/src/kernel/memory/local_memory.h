@@ -63,7 +63,7 @@ struct FixedArray {
 
 /// One memory of a core.
 struct LocalUnit {
-    enum class Id : uint8_t { kUnifiedBuffer, kL1, kL0A, kL0B, kL0C, kBias };
+    enum class Id : uint8_t { kUnifiedBuffer, kL1, kL0A, kL0B, kL0C, kBias, kFixpipe };
 
     Id id;
     const char* name;

@@ -198,6 +198,15 @@ void PassMaskStates(Block& block, const Shape& shape, const LocalView& dst, cons
     }
 }
 
+void RequireCompareMask(Block& block, const Call& call)
+{
+    if (!block.registers.compareMask.isSet) {
+        block.Fail("select_mode", Pipe::kVector, call,
+                   "no Compare has filled the CMPMASK register, and no SetCmpMask; call SetCmpMask, or Compare(src0, "
+                   "src1, mode, mask, repeatParams), before");
+    }
+}
+
 }  // namespace
 
 void CompareTensors(const LocalView& dst, const LocalView& src0, const LocalView& src1, CMPMODE mode,
@@ -247,15 +256,52 @@ void LoadCompareMask(const LocalView& src, const Call& call)
     block->timeline.RunVector(time_model::kVectorCyclesPerRepeat, call);
 }
 
+namespace {
+
+/// Selects by the bits of `mask`; `src1` may be null for a scalar.
+void ChooseByMask(Block& block, const LocalView& dst, const LocalView& mask, const LocalView& src0,
+                  const LocalView* src1, uint64_t scalar, bool isPerInstruction, const Lanes& lanes,
+                  const Stride& dstStride, const Stride& src0Stride, const Stride& src1Stride, const Call& call)
+{
+    const Shape shape = Resolve(block, lanes, dst.size, call);
+    const int64_t elements = shape.total > 0 || shape.contiguous ? shape.total : shape.repeats * shape.leading;
+    if (shape.contiguous ? elements == 0 : HasNoRepeats(block, shape.repeats, call)) {
+        return;
+    }
+    const Choice choice{&block, &mask, isPerInstruction, &shape, src1 == nullptr, &call, 0};
+    const int64_t most =
+        isPerInstruction ? std::min(elements, shape.contiguous ? shape.perRepeat : shape.leading) : elements;
+    const int64_t bits = choice.BitOf(most - 1) + 1;
+    block.checks.Use(mask, CeilDiv<int64_t>(bits, 8), Pipe::kVector, AccessKind::kRead, kBlockBytes, "selMask", call);
+    RequireApart(block, dst.address, Extent(shape, dst.size, dstStride), mask.address, CeilDiv<int64_t>(bits, 8),
+                 "selMask", call);
+    std::vector<Operand> operands{{&dst, "dst", dstStride, false, true}, {&src0, "src0", src0Stride, true, false}};
+    if (src1 != nullptr) {
+        operands.push_back({src1, "src1", src1Stride, true, false});
+    }
+    Sweep(block, shape, operands, dst.size == 2 ? ChooseBody<half> : ChooseBody<float>, scalar, &choice, false, call);
+    if (block.local.StateOf(mask.address, CeilDiv<int64_t>(bits, 8)) != LocalMemory::kWritten) {
+        PassMaskStates(block, shape, dst, dstStride, choice);
+    }
+}
+
+/// The first bytes of the CMPMASK register.
+uint64_t RegisterValue(int64_t bytes, const Call& call)
+{
+    const Entry block(call);
+    RequireCompareMask(*block, call);
+    uint64_t value = 0;
+    std::memcpy(&value, block->registers.compareMask.bits.data(), static_cast<size_t>(bytes));
+    return value;
+}
+
+}  // namespace
+
 void ChooseByRegister(const LocalView& dst, const LocalView& src0, const LocalView& src1, int64_t repeats,
                       const Stride& dstStride, const Stride& src0Stride, const Stride& src1Stride, const Call& call)
 {
     const Entry block(call);
-    if (!block->registers.compareMask.isSet) {
-        block->Fail("select_mode", Pipe::kVector, call,
-                    "no Compare has filled the CMPMASK register; call Compare(src0, src1, mode, mask, repeatParams) "
-                    "before");
-    }
+    RequireCompareMask(*block, call);
     const Shape shape = Resolve(*block, Lanes::Leading<false>(0, repeats), dst.size, call);
     const Choice choice{&*block, nullptr, true, &shape, false, &call, 0};
     Sweep(*block, shape,
@@ -263,6 +309,24 @@ void ChooseByRegister(const LocalView& dst, const LocalView& src0, const LocalVi
            {&src0, "src0", src0Stride, true, false},
            {&src1, "src1", src1Stride, true, false}},
           dst.size == 2 ? ChooseBody<half> : ChooseBody<float>, 0, &choice, false, call);
+}
+
+void ChooseOrRegister(const LocalView& dst, const LocalView& mask, const LocalView& src0, int64_t repeats,
+                      const Stride& dstStride, const Stride& src0Stride, const Call& call)
+{
+    const uint64_t scalar = RegisterValue(dst.size, call);
+    const Entry block(call);
+    ChooseByMask(*block, dst, mask, src0, nullptr, scalar, false, Lanes::Leading<false>(0, repeats), dstStride,
+                 src0Stride, {}, call);
+}
+
+void ChooseByAddress(const LocalView& dst, const LocalView& src0, const LocalView& src1, int64_t repeats,
+                     const Stride& dstStride, const Stride& src0Stride, const Stride& src1Stride, const Call& call)
+{
+    const LocalView mask = ViewOf(RegisterValue(sizeof(uint32_t), call), Dtype::kUint8, 1, call);
+    const Entry block(call);
+    ChooseByMask(*block, dst, mask, src0, &src1, 0, false, Lanes::Leading<false>(0, repeats), dstStride, src0Stride,
+                 src1Stride, call);
 }
 
 void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, const LocalView* src1, uint64_t scalar,
@@ -281,26 +345,8 @@ void Choose(const LocalView& dst, const LocalView& mask, const LocalView& src0, 
                     Text("this mode of Select uses the last ", kSelectScratchBytes, " bytes of the unified buffer, ",
                          freeBytes, " are free; allocate less"));
     }
-    const Shape shape = Resolve(*block, lanes, dst.size, call);
-    const int64_t elements = shape.total > 0 || shape.contiguous ? shape.total : shape.repeats * shape.leading;
-    if (shape.contiguous ? elements == 0 : HasNoRepeats(*block, shape.repeats, call)) {
-        return;
-    }
-    const Choice choice{&*block, &mask, isPerInstruction, &shape, src1 == nullptr, &call, 0};
-    const int64_t most =
-        isPerInstruction ? std::min(elements, shape.contiguous ? shape.perRepeat : shape.leading) : elements;
-    const int64_t bits = choice.BitOf(most - 1) + 1;
-    block->checks.Use(mask, CeilDiv<int64_t>(bits, 8), Pipe::kVector, AccessKind::kRead, kBlockBytes, "selMask", call);
-    RequireApart(*block, dst.address, Extent(shape, dst.size, dstStride), mask.address, CeilDiv<int64_t>(bits, 8),
-                 "selMask", call);
-    std::vector<Operand> operands{{&dst, "dst", dstStride, false, true}, {&src0, "src0", src0Stride, true, false}};
-    if (src1 != nullptr) {
-        operands.push_back({src1, "src1", src1Stride, true, false});
-    }
-    Sweep(*block, shape, operands, dst.size == 2 ? ChooseBody<half> : ChooseBody<float>, scalar, &choice, false, call);
-    if (block->local.StateOf(mask.address, CeilDiv<int64_t>(bits, 8)) != LocalMemory::kWritten) {
-        PassMaskStates(*block, shape, dst, dstStride, choice);
-    }
+    ChooseByMask(*block, dst, mask, src0, src1, scalar, isPerInstruction, lanes, dstStride, src0Stride, src1Stride,
+                 call);
 }
 
 }  // namespace opforge::twin::kernel
