@@ -104,7 +104,7 @@ REFUSED = {
     "InitConstValue(l, InitConstValueParams<int64_t>());": "InitConstValue: Ascend 910B has",
     "CrossCoreSetFlag<3, PIPE_FIX>(0);": "the modes are 0, 1 and 2",
     "CrossCoreSetFlag<2, PIPE_ALL>(0);": "name the pipe",
-    "Select<float, SELMODE::VSEL_TENSOR_TENSOR_MODE>(f, f, f, 1, {1, 1, 1, 8, 8, 8});": "takes the CMPMASK register",
+    "Select<float, SELMODE::VSEL_TENSOR_SCALAR_MODE>(f, f, f, 1, {1, 1, 1, 8, 8, 8});": "takes a mask tensor",
     "Sort<int32_t, true>(i, i, i.ReinterpretCast<uint32_t>(), i, 1);": "Ascend 910B has half and float",
     "Mmad(f, h, h, 1);": "Mmad",
     "g.SetGlobalBuffer((float*)x);": "cast",
