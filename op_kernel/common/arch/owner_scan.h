@@ -71,6 +71,9 @@ public:
     /// Sorts the found indices by row.
     __aicore__ inline void Sort()
     {
+        if (found_ == 0) {
+            return;
+        }
         const int64_t rows = Size(range_);
         for (int64_t row = 0; row <= rows; ++row) {
             SetWord(ends_, row, 0);

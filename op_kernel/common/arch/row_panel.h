@@ -63,6 +63,7 @@ public:
                 AscendC::Cast(target, source, ToNarrowMode<T>(), static_cast<uint32_t>(rows * pitch_));
             }
             AscendC::PipeBarrier<PIPE_V>();
+            isZero_ = false;
             done += rows;
         }
     }
@@ -92,6 +93,7 @@ private:
                                     static_cast<int32_t>(Size(panel_) * pitch_ * static_cast<int64_t>(sizeof(T)) /
                                                          static_cast<int64_t>(sizeof(int32_t))));
         AscendC::PipeBarrier<PIPE_V>();
+        isZero_ = true;
     }
 
     /// Stores the panel.
@@ -100,7 +102,10 @@ private:
         stores_.EnQue(local_);
         local_ = stores_.template DeQue<T>();
         const int64_t offset = panel_.begin * columns_ + column_;
-        if (width_ < kBlockElements<T>) {
+        const bool isNarrow = width_ < kBlockElements<T>;
+        if (isNarrow && isZero_) {
+            StoreRows(matrix_, offset, local_, {1, Size(panel_) * width_});
+        } else if (isNarrow) {
             Pack();
             StoreRows(matrix_, offset, packed_, {1, Size(panel_) * width_});
             Order<AscendC::HardEvent::MTE3_S>();
@@ -137,6 +142,7 @@ private:
     int64_t width_ = 0;
     int64_t pitch_ = 0;
     int64_t bytes_ = 0;
+    bool isZero_ = true;  // no row of the panel has a value
 };
 
 }  // namespace kernel
