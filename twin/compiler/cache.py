@@ -36,7 +36,7 @@ def digest(path: str | Path) -> str | None:
     No program can set it. A change of the bytes is therefore detected even if the size and the other times are equal.
     """
     try:
-        if (key := _key(path, Path(path).stat())) in _digests:
+        if (key := _key(path, os.stat(path))) in _digests:  # noqa: PTH116  # hundreds of files before each launch
             return _digests[key]
         with open_regular(Path(path), "file") as file:
             status = os.fstat(file.fileno())

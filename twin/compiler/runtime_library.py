@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from .npu_model import TWIN, tables
 from .units import Library, Progress, Unit, build, compiler, is_gnu, no_space, precompile
 
 INCLUDE = TWIN / "include"
+_SOURCES = (INCLUDE, TWIN / "src")
 # Only in the wheel of a platform, see setup.py.
 PREBUILT = TWIN / "prebuilt"
 # Folders of sources that run a few times per call, or once per process.
@@ -122,8 +124,10 @@ def _content(home: Path, units: Sequence[Unit]) -> list[str]:
     """Return the inputs of the library, independent of folders: commands, sources, headers, generated tables."""
     # The compiler is the first word; its name is part of the key.
     words = [word.replace(str(TWIN), "twin").replace(str(home), "home") for unit in units for word in unit.recorded[1:]]
-    files = sorted(path for folder in (INCLUDE, TWIN / "src") for path in folder.rglob("*") if path.is_file())
-    digests = [f"{path.relative_to(TWIN)} {digest(path)}" for path in files]
+    # Text instead of paths: this runs before each launch.
+    found = (f"{folder}/{name}" for top in _SOURCES for folder, _, names in os.walk(top) for name in names)
+    files = sorted(found, key=lambda path: path.split("/"))
+    digests = [f"{path.removeprefix(f'{TWIN}/')} {digest(path)}" for path in files]
     return ["runtime library", *_LINK_FLAGS, *words, *digests, *tables().values()]
 
 
@@ -183,11 +187,12 @@ def _keep(made: Path, command: Sequence[str]) -> None:
 def runtime_units(home: Path) -> tuple[Unit, ...]:
     """Return the sources of the runtime library by folder: common headers dominate their compile time."""
     flags = (*WARNINGS, *_FLAGS, *include_flags(), f"-I{TWIN / 'src'}", f"-I{home / 'gen'}")
-    sources = sorted((TWIN / "src").rglob("*.cpp"))
+    folders: dict[Path, list[Path]] = {}
+    for source in sorted((TWIN / "src").rglob("*.cpp")):
+        folders.setdefault(source.parent, []).append(source)
     units = []
-    for folder in sorted({source.parent for source in sources}):
+    for folder, (*before, last) in sorted(folders.items()):
         name = str(folder.relative_to(TWIN / "src"))
-        *before, last = (path for path in sources if path.parent == folder)
         made = home / "obj" / "src" / f"{name}.o"
         own = (*flags, *HOST_FLAGS) if name in _SELDOM else flags
         units.append(Unit(last, made, own, f"CPU twin, once: {name}", before=tuple(before)))

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from opforge.codegen.errors import UserError
@@ -37,6 +38,12 @@ class LintFinding:
 
 def lint_text(text: str, file: str) -> list[LintFinding]:
     """Return the findings in one source, by line."""
+    return list(_findings(text, file))
+
+
+# A kernel is checked before each launch.
+@lru_cache(maxsize=8)
+def _findings(text: str, file: str) -> tuple[LintFinding, ...]:
     findings: list[LintFinding] = []
 
     def report(line: int, rule: str, message: str) -> None:
@@ -51,7 +58,7 @@ def lint_text(text: str, file: str) -> list[LintFinding]:
     check_words(tokens, report)
     check_key_chains(tokens, report)
     Structure(tokens, report).check()
-    return sorted(set(findings), key=lambda found: (found.line, found.rule))
+    return tuple(sorted(set(findings), key=lambda found: (found.line, found.rule)))
 
 
 def _macro_body(directive: Token) -> list[Token]:
