@@ -34,4 +34,4 @@ def reference(inputs: Mapping[str, Array | None], attrs: Mapping[str, Any]) -> d
         if attrs.get("scale_grad_by_freq", False):
             counts = np.bincount(index[used], minlength=weights)
             sums /= np.maximum(counts, 1)[:, None]
-    return {"grad_weight": sums.astype(grad.dtype)}
+    return {"grad_weight": sums.astype(grad.dtype, copy=False)}
