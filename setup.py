@@ -37,6 +37,10 @@ class Platform(Distribution):
         """Return whether files differ between platforms."""
         return bool(PREBUILT)
 
+    def has_data(self) -> bool:
+        """Return whether an editable installation has data files, which setuptools otherwise omits."""
+        return bool(self.data_files)
+
 
 class Wheel(bdist_wheel):
     """Names the platform only: every Python 3 can use the library."""

@@ -105,7 +105,7 @@ def cc(
     ] = None,
     compile_only: Annotated[bool, typer.Option("-c", help="Compile one source to an object file.")] = False,
     cmake: Annotated[
-        bool, typer.Option("--cmake", help="Print the path of the initial cache for `cmake -C`; compile nothing.")
+        bool, typer.Option("--cmake", help="Print the path of a CMake toolchain file; compile nothing.")
     ] = False,
     headers: Annotated[
         Path | None, path_option("--headers", metavar="DIR", text="Write aclrtlaunch_<kernel>.h of each kernel to DIR.")

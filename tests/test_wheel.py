@@ -65,7 +65,9 @@ def test_coverage_runs_programs_with_the_library_of_another_folder(installed, tm
 
 
 def test_wheel_holds_only_files_of_the_repository(installed):
-    names = [name for name in zipfile.ZipFile(installed.wheel).namelist() if name.startswith("opforge/")]
+    everything = zipfile.ZipFile(installed.wheel).namelist()
+    assert [name for name in everything if name.endswith(".data/data/share/cmake/ASC/ASCConfig.cmake")]
+    names = [name for name in everything if name.startswith("opforge/")]
     assert names
     sources = [name.removeprefix("opforge/").replace("torch/", "op_plugin/torch/", 1) for name in names]
     assert [name for name in sources if not (ROOT / name).is_file()] == []

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from opforge.codegen.errors import UserError
+from opforge.twin.build import build_runtime
 from opforge.twin.compiler.npu_model import check_levels
 from opforge.twin.program import ProgramError, compile_program, write_cmake_files
 from opforge.twin.program.rewrite import rewrite
@@ -1023,6 +1024,9 @@ def test_documented_levels():
         assert f"\n| `{check['kind']}` | " in text
 
 
+needs_cmake = pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
+
+
 def test_cmake_takes_no_source():
     command = [sys.executable, "-m", "opforge.cli", "cc", "--cmake", "x.cpp"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -1030,19 +1034,71 @@ def test_cmake_takes_no_source():
     assert result.stderr == "--cmake: got the source 'x.cpp', expected no source; remove it\n"
 
 
-@pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
-@pytest.mark.parametrize(("name", "program"), [("vector_add", "vector_add"), ("kernel_library", "scale")])
-def test_cmake_project(tmp_path, name, program):
-    """Projects with the language ASC, and with ascendc_library, build for the twin."""
-    cache = write_cmake_files()
-    configure = ["cmake", "-C", cache, "-S", EXAMPLES / name, "-B", tmp_path]
-    for command in (configure, ["cmake", "--build", tmp_path]):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+def cmake(*words, **variables):
+    """Run CMake with opforge in PATH and without a toolkit."""
+    removed = ("ASC", "CMAKE_")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(removed)}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    return subprocess.run(
+        ["cmake", *words], env=environment | variables, capture_output=True, text=True, timeout=600, check=False
+    )
+
+
+@needs_cmake
+@pytest.mark.parametrize(
+    ("name", "program", "generator"),
+    [("vector_add", "vector_add", "Unix Makefiles"), ("kernel_library", "scale", "Ninja")],
+)
+def test_cmake_project(tmp_path, name, program, generator):
+    """Projects with the language ASC, and with ascendc_library, build for the twin, also in a path with spaces."""
+    if generator == "Ninja" and shutil.which("ninja") is None:
+        generator = "Unix Makefiles"
+    build = tmp_path / "a folder"
+    configure = ("-G", generator, "-S", EXAMPLES / name, "-B", build)
+    toolchain = write_cmake_files()
+    for done in (
+        cmake(*configure, f"-DCMAKE_TOOLCHAIN_FILE={toolchain}"),
+        cmake(build),
+        cmake("--build", build),
+    ):
         assert done.returncode == 0, done.stdout + done.stderr
         assert "Warning" not in done.stderr
-    ended = run(tmp_path / program)
+    ended = run(build / program)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("0 of ")
+
+
+@needs_cmake
+@pytest.mark.parametrize("form", ["variable", "cache", "path"])
+def test_cmake_finds_the_twin_before_project(tmp_path, form):
+    """find_package(ASC) precedes project(), which reads the toolchain file."""
+    toolchain = write_cmake_files(level="device")
+    configure = ("-S", EXAMPLES / "vector_add", "-B", tmp_path)
+    if form == "variable":
+        done = cmake(*configure, CMAKE_TOOLCHAIN_FILE=str(toolchain))
+    else:
+        done = cmake(*configure, *(["-C", str(toolchain)] if form == "cache" else []))
+    assert done.returncode == 0, done.stdout + done.stderr
+    expected = toolchain.parent if form != "path" else write_cmake_files().parent
+    assert f"ASC_DIR:PATH={expected}\n" in (tmp_path / "CMakeCache.txt").read_text()
+
+
+@needs_cmake
+def test_cmake_rejects_a_toolkit_and_a_missing_library(tmp_path):
+    toolchain = write_cmake_files()
+    (tmp_path / "lib" / "cmake" / "ASC").mkdir(parents=True)
+    (tmp_path / "lib" / "cmake" / "ASC" / "asc-config.cmake").write_text("")
+    configure = ("-S", EXAMPLES / "vector_add", "-B")
+    done = cmake(*configure, tmp_path / "a", f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", CMAKE_PREFIX_PATH=str(tmp_path))
+    assert done.returncode == 1
+    assert f"ASC_DIR: got {tmp_path}/lib/cmake/ASC, expected the CPU twin;" in " ".join(done.stderr.split())
+
+    library = str(build_runtime())
+    copy = tmp_path / "opforge-twin.cmake"
+    copy.write_text(toolchain.read_text().replace(library, f"{tmp_path}/none.so"))
+    done = cmake(*configure, tmp_path / "b", "-C", copy)
+    assert done.returncode == 1
+    assert f"{tmp_path}/none.so: got no file, expected the library" in " ".join(done.stderr.split())
 
 
 DEBUG_MODE = """#include "kernel_operator.h"

@@ -17,19 +17,19 @@ _ASCENDC = ("tools/tikcpp/ascendc_kernel_cmake", "compiler/tikcpp/ascendc_kernel
 
 
 def write_cmake_files(soc: str = DEFAULT_SOC, level: str = "strict") -> Path:
-    """Write the CMake files to the build folder; return the file for `cmake -C`.
+    """Write the CMake files to the build folder; return the toolchain file.
 
     Raises:
         UserError: The build folder cannot be written.
     """
     library = build_runtime()
-    folder = Project(BUILTIN_ROOT).build_dir / "twin" / "cmake"
+    folder = Project(BUILTIN_ROOT).build_dir / "twin" / "cmake" / f"{soc}-{level}"
     values = {
         "@FOLDER@": str(folder),
         "@INCLUDE@": ";".join(map(str, header_folders())),
         "@LIBRARY@": str(library),
         "@LIBRARY_FOLDER@": str(library.parent),
-        "@COMMAND@": ";".join([*_command(), "cc", "--soc", soc, "--level", level]),
+        "@COMMAND@": ";".join(_command(soc, level)),
         "@COMPILER@": str(folder / "asc-compiler"),
     }
     for source in sorted(_SOURCES.iterdir()):
@@ -37,13 +37,12 @@ def write_cmake_files(soc: str = DEFAULT_SOC, level: str = "strict") -> Path:
         for name, value in values.items():
             text = text.replace(name, value)
         replace_file(folder / source.name, text)
-    words = shlex.join([*_command(), "cc", "--soc", soc, "--level", level])
-    replace_file(folder / "asc-compiler", f'#!/bin/sh\nexec {words} "$@"\n')
+    replace_file(folder / "asc-compiler", f'#!/bin/sh\nexec {shlex.join(_command(soc, level))} "$@"\n')
     (folder / "asc-compiler").chmod(0o755)
     for place in _ASCENDC:
         replace_file(folder / "toolkit" / place / "ascendc.cmake", f'include("{folder}/ASCConfig.cmake")\n')
     return folder / "opforge-twin.cmake"
 
 
-def _command() -> list[str]:
-    return [sys.executable, "-m", "opforge.cli"]
+def _command(soc: str, level: str) -> list[str]:
+    return [sys.executable, "-m", "opforge.cli", "cc", "--soc", soc, "--level", level]
