@@ -267,6 +267,12 @@ def test_example(tmp_path, name, output):
             "const AddTiling tiling{2 * kCount / kBlocks",
             "gm_out_of_range",
         ),
+        (
+            "vector_add",
+            "const uint32_t begin = static_cast<uint32_t>(AscendC::GetBlockIdx())",
+            "const int64_t begin = (AscendC::GetBlockIdx() - 1)",
+            "gm_out_of_range (block 0, pipe MTE2): vector_add (tiling key 0): DataCopy: src reads bytes [-16384, -12288)",
+        ),
         ("vector_add", "outZ_.template EnQue<T>(z);", "", "missing_enque"),
         ("softmax", "sums_, kTileRows * 32", "sums_, kTileRows * 4", "ub_out_of_range"),
         ("layer_norm", "AscendC::WaitFlag<AscendC::HardEvent::V_S>(event);", "", "race"),
