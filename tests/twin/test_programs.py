@@ -271,7 +271,7 @@ def test_example(tmp_path, name, output):
             "vector_add",
             "const uint32_t begin = static_cast<uint32_t>(AscendC::GetBlockIdx())",
             "const int64_t begin = (AscendC::GetBlockIdx() - 1)",
-            "gm_out_of_range (block 0, pipe MTE2): vector_add (tiling key 0): DataCopy: src reads bytes [-16384, -12288)",
+            "DataCopy: src reads bytes [-16384, -12288) of '(uint8_t*)device[0]', which has 65536 bytes",
         ),
         ("vector_add", "outZ_.template EnQue<T>(z);", "", "missing_enque"),
         ("softmax", "sums_, kTileRows * 32", "sums_, kTileRows * 4", "ub_out_of_range"),
