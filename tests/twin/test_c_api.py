@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -100,19 +101,26 @@ CASES |= {
 CASES["asc_half2int8"] = CASES["asc_half2int8_rn"]
 CASES["asc_half2uint8"] = CASES["asc_half2uint8_rn"]
 ROWS = [(name, z, x) for name, (_, _, pairs) in CASES.items() for z, x in pairs]
+ROWS.sort(key=lambda row: (str(row[1]), str(row[2])))  # one kernel has all rows with the same dtypes
 BINARY = {"asc_add", "asc_sub", "asc_mul", "asc_div", "asc_max", "asc_min", "asc_and", "asc_or"}
 BINARY |= {"asc_add_relu", "asc_sub_relu", "asc_mul_add", "asc_mul_add_relu", "asc_fma"}
 
 HEAD = '#include <cstdio>\n#include <vector>\n#include "acl/acl.h"\n#include "c_api/asc_simd.h"\n'
 KERNEL = """
-__vector__ __global__ __aicore__ void case{number}(__gm__ {tx}* a, __gm__ {tx}* b, __gm__ {tz}* c)
+__vector__ __global__ __aicore__ void kernel{first}(__gm__ char* at)
 {{
     asc_init();
     constexpr uint32_t count = {count};
     __ubuf__ {tx} x[count], y[count];
     __ubuf__ {tz} z[count];
-    asc_copy_gm2ub(x, a, count * sizeof({tx}));
-    asc_copy_gm2ub_sync(y, b, count * sizeof({tx}));
+    __gm__ {tz}* c = nullptr;
+    {calls}
+}}
+"""
+CALL = """
+    c = (__gm__ {tz}*)(at + 2 * {bytes});
+    asc_copy_gm2ub(x, (__gm__ {tx}*)at, count * sizeof({tx}));
+    asc_copy_gm2ub_sync(y, (__gm__ {tx}*)(at + {bytes}), count * sizeof({tx}));
     asc_copy_gm2ub(z, c, count * sizeof({tz}));
     asc_sync_notify(PIPE_MTE2, PIPE_V, EVENT_ID1);
     asc_sync_wait(PIPE_MTE2, PIPE_V, EVENT_ID1);
@@ -120,16 +128,17 @@ __vector__ __global__ __aicore__ void case{number}(__gm__ {tx}* a, __gm__ {tx}* 
     asc_sync_notify(PIPE_V, PIPE_MTE3, EVENT_ID0);
     asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID0);
     asc_copy_ub2gm(c, z, count * sizeof({tz}));
-}}
+    asc_sync();
+    at += 3 * {bytes};
 """
-# Each argument is a run of BYTES bytes in one file, three for each kernel.
+# Each argument is a run of BYTES bytes in one file, three for each row.
 MAIN = """
 template <typename Kernel>
-void Run(Kernel kernel, const char* name, long number)
+void Run(Kernel kernel, const char* name, long first, long rows)
 {{
     std::FILE* file = std::fopen(name, "r+b");
-    std::vector<char> bytes(3 * {bytes});
-    std::fseek(file, number * 3 * {bytes}, SEEK_SET);
+    std::vector<char> bytes(rows * 3 * {bytes});
+    std::fseek(file, first * 3 * {bytes}, SEEK_SET);
     std::fread(bytes.data(), 1, bytes.size(), file);
     char* device = nullptr;
     aclrtMalloc((void**)&device, bytes.size(), ACL_MEM_MALLOC_HUGE_FIRST);
@@ -137,7 +146,7 @@ void Run(Kernel kernel, const char* name, long number)
     kernel(device);
     aclrtSynchronizeDevice();
     aclrtMemcpy(bytes.data(), bytes.size(), device, bytes.size(), ACL_MEMCPY_DEVICE_TO_HOST);
-    std::fseek(file, number * 3 * {bytes}, SEEK_SET);
+    std::fseek(file, first * 3 * {bytes}, SEEK_SET);
     std::fwrite(bytes.data(), 1, bytes.size(), file);
     std::fclose(file);
     aclrtFree(device);
@@ -151,10 +160,7 @@ int main(int, char** names)
     return aclFinalize();
 }}
 """
-LAUNCH = (
-    "Run([](char* at) {{ case{number}<<<1, 0>>>(({tx}*)at, ({tx}*)(at + {bytes}), ({tz}*)(at + 2 * {bytes})); }},"
-    " names[1], {number});"
-)
+LAUNCH = "Run([](char* at) {{ kernel{first}<<<1, 0>>>(at); }}, names[1], {first}, {rows});"
 
 
 def _call(name, z, x):
@@ -181,17 +187,16 @@ def _values(dtype, seed, positive=False):
     return (np.abs(values) + 0.25 if positive else values).astype(F32).astype(dtype)
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """Run one program with a kernel for each row; return the inputs, the results and the reports."""
-    folder = tmp_path_factory.mktemp("c_api")
-    kernels, launches, given, data = [], [], [], b""
-    for number, (name, z, x) in enumerate(ROWS):
-        words = {"number": number, "tx": CPP[x], "tz": CPP[z]}
-        kernels.append(KERNEL.format(**words, count=COUNT, call=_call(name, z, x)))
-        launches.append(LAUNCH.format(**words, bytes=BYTES))
-        given.append((_values(x, 1), _values(x, 2, positive=True), _values(z, 3)))
-        data += b"".join(array.tobytes().ljust(BYTES, b"\0") for array in given[-1])
+def _write_program(folder):
+    """Write a program with a kernel for each pair of dtypes, and the inputs; run it."""
+    kernels, launches, data = [], [], b""
+    for (z, x), group in itertools.groupby(enumerate(ROWS), lambda entry: entry[1][1:]):
+        rows = list(group)
+        words = {"first": rows[0][0], "tx": CPP[x], "tz": CPP[z], "bytes": BYTES}
+        calls = "".join(CALL.format(**words, call=_call(*row)) for _, row in rows)
+        kernels.append(KERNEL.format(**words, count=COUNT, calls=calls))
+        launches.append(LAUNCH.format(**words, rows=len(rows)))
+        data += len(rows) * b"".join(array.tobytes().ljust(BYTES, b"\0") for array in _given(z, x))
     source = folder / "program.asc"
     source.write_text(HEAD + "".join(kernels) + MAIN.format(launches="\n".join(launches), bytes=BYTES))
     (folder / "data.bin").write_bytes(data)
@@ -200,20 +205,37 @@ def results(tmp_path_factory):
     command = [program.path, folder / "data.bin"]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
-    return given, (folder / "data.bin").read_bytes(), json.loads((folder / "report.json").read_text())
+
+
+def _given(z, x):
+    """Return x, y and the old z of a row."""
+    return _values(x, 1), _values(x, 2, positive=True), _values(z, 3)
+
+
+@pytest.fixture(scope="module")
+def results(once):
+    """Return the results and the reports of the program."""
+    folder = once("c_api", _write_program)
+    return (folder / "data.bin").read_bytes(), json.loads((folder / "report.json").read_text())
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[f"{name}-{z}-{x}" for name, z, x in ROWS])
 def test_a_function_agrees_with_numpy(results, number):
-    given, data, reports = results
-    name, z, _ = ROWS[number]
+    data, _ = results
+    name, z, x = ROWS[number]
     made = np.frombuffer(data, z, COUNT, (number * 3 + 2) * BYTES).astype(z)
     with np.errstate(all="ignore"):
-        expected = CASES[name][1](*given[number]).astype(z)
+        expected = CASES[name][1](*_given(z, x)).astype(z)
     tolerance = 2e-6 if z == F32 and name not in ("asc_add", "asc_max") else 0
     np.testing.assert_allclose(made.astype(np.float64), expected.astype(np.float64), rtol=tolerance, atol=tolerance)
-    assert reports[number]["estimate_us"] > 0
-    assert reports[number]["findings"] == []
+
+
+def test_kernels_have_an_estimate_and_no_findings(results):
+    _, reports = results
+    assert len(reports) == len({row[1:] for row in ROWS})
+    for report in reports:
+        assert report["estimate_us"] > 0
+        assert report["findings"] == []
 
 
 ADD = """
@@ -258,12 +280,15 @@ int main()
 """
 
 
-def _run(folder, text, **variables):
+def _compiled(folder, text):
     source = folder / "program.asc"
-    source.write_text(HEAD + text)
-    program = compile_program([source], folder / "program")
-    environment = {**os.environ, **variables}
-    return subprocess.run([program.path], env=environment, capture_output=True, text=True, timeout=300, check=False)
+    source.write_text(text)
+    return compile_program([source], folder / "program").path
+
+
+def _run(folder, text):
+    program = _compiled(folder, HEAD + text)
+    return subprocess.run([program], capture_output=True, text=True, timeout=300, check=False)
 
 
 def test_arrays_are_in_the_unified_buffer(tmp_path):
@@ -271,24 +296,42 @@ def test_arrays_are_in_the_unified_buffer(tmp_path):
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0 wrong\n", "")
 
 
+PLANTED = [
+    ("asc_sync();\n        asc_add", "asc_add", "race", "asc_add"),
+    ("asc_add(sums[i], a, b, 64)", "asc_add(sums[i], a, b, 65)", "ub_out_of_range", "asc_add"),
+    ("asc_add(sums[i], a, b, 64)", "asc_add(sums[i], a + 1, b, 63)", "ub_misaligned", "asc_add"),
+    ("asc_copy_gm2ub(a, x + i * 64, 256)", "asc_copy_gm2ub(a, x + i * 64, 252)", "field_range", "asc_copy"),
+    ("asc_copy_gm2ub(b, x + i * 64, sizeof(b));", "", "uninitialised_read", "asc_add"),
+    ("float a[64]", "float a[60000]", "ub_budget", "__ubuf__"),
+    ("asc_sync();", "asc_sync_notify(PIPE_S, PIPE_S, EVENT_ID0);", "field_range", "asc_sync_notify"),
+    ("asc_sync();", "asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID0);", "flag_not_set", "asc_sync_wait"),
+]
+
+
+def _planted_text():
+    """Return a program with a kernel for each mistake; its argument is the number of the kernel."""
+    kernel, main = ADD.split("int main()")
+    assert all(old in kernel for old, *_ in PLANTED)
+    kernels = [
+        kernel.replace(old, new, 1).replace(" add(", f" add{number}(") for number, (old, new, *_) in enumerate(PLANTED)
+    ]
+    launches = "".join(f"if (number == {number}) {{ add{number}<<<1, 0>>>(x, z); }} " for number in range(len(PLANTED)))
+    main = "int main(int, char** words)" + main.replace(
+        "add<<<1, 0>>>(x, z);", f"const int number = atoi(words[1]); {launches}"
+    )
+    return [HEAD, "#include <cstdlib>\n", *kernels, main]
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "kind", "line"),
-    [
-        ("asc_sync();\n        asc_add", "asc_add", "race", "asc_add"),
-        ("asc_add(sums[i], a, b, 64)", "asc_add(sums[i], a, b, 65)", "ub_out_of_range", "asc_add"),
-        ("asc_add(sums[i], a, b, 64)", "asc_add(sums[i], a + 1, b, 63)", "ub_misaligned", "asc_add"),
-        ("asc_copy_gm2ub(a, x + i * 64, 256)", "asc_copy_gm2ub(a, x + i * 64, 252)", "field_range", "asc_copy"),
-        ("asc_copy_gm2ub(b, x + i * 64, sizeof(b));", "", "uninitialised_read", "asc_add"),
-        ("float a[64]", "float a[60000]", "ub_budget", "__ubuf__"),
-        ("asc_sync();", "asc_sync_notify(PIPE_S, PIPE_S, EVENT_ID0);", "field_range", "asc_sync_notify"),
-        ("asc_sync();", "asc_sync_wait(PIPE_V, PIPE_MTE3, EVENT_ID0);", "flag_not_set", "asc_sync_wait"),
-    ],
+    "number", range(len(PLANTED)), ids=[f"{kind}-{number}" for number, (_, _, kind, _) in enumerate(PLANTED)]
 )
-def test_planted_mistakes_are_found(tmp_path, old, new, kind, line):
-    assert old in ADD
-    text = ADD.replace(old, new, 1)
-    ended = _run(tmp_path, text)
-    place = next(index for index, row in enumerate((HEAD + text).splitlines(), 1) if line in row)
+def test_planted_mistakes_are_found(once, number):
+    _, _, kind, line = PLANTED[number]
+    parts = _planted_text()
+    folder = once("c_api_planted", lambda folder: _compiled(folder, "".join(parts)))
+    ended = subprocess.run([folder / "program", str(number)], capture_output=True, text=True, timeout=300, check=False)
+    first = "".join(parts[: number + 2]).count("\n")
+    place = first + next(index for index, row in enumerate(parts[number + 2].splitlines(), 1) if line in row)
     assert ended.returncode == 1
     assert f"error: {kind} " in ended.stderr
     assert f"program.asc:{place}: " in ended.stderr or line == "asc_add"
@@ -357,31 +400,43 @@ def test_bits_of_scalars():
         assert [int(value) % 2**64 for value in row] == [value % 2**64 for value in expected]
 
 
-@pytest.mark.parametrize("suffix", ["float", "float16", "bfloat", "int", "int16", "int8"])
-@pytest.mark.parametrize(("operation", "expected"), [("add", 8), ("max", 5), ("min", 3)])
-def test_atomic_stores(operation, expected, suffix):
-    dtype = {"float": F32, "float16": F16, "bfloat": BF16, "int": I32, "int16": I16, "int8": I8}[suffix]
-    text = f"""#include "c_api/asc_simd.h"
-using namespace AscendC;
-extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
+SUFFIXES = {"float": F32, "float16": F16, "bfloat": BF16, "int": I32, "int16": I16, "int8": I8}
+ATOMICS = {"add": 8, "max": 5, "min": 3}
+ATOMIC = """
+extern "C" __global__ __aicore__ void {name}(GM_ADDR x, GM_ADDR y)
 {{
-    GlobalTensor<{CPP[dtype]}> from, to;
-    from.SetGlobalBuffer((__gm__ {CPP[dtype]}*)x);
-    to.SetGlobalBuffer((__gm__ {CPP[dtype]}*)y);
+    GlobalTensor<{type}> from, to;
+    from.SetGlobalBuffer((__gm__ {type}*)x);
+    to.SetGlobalBuffer((__gm__ {type}*)y);
     TPipe pipe;
     TBuf<> buffer;
     pipe.InitBuffer(buffer, 256);
-    LocalTensor<{CPP[dtype]}> rows = buffer.Get<{CPP[dtype]}>();
+    LocalTensor<{type}> rows = buffer.Get<{type}>();
     DataCopy(rows, from, 32);
     SetFlag<HardEvent::MTE2_MTE3>(EVENT_ID0);
     WaitFlag<HardEvent::MTE2_MTE3>(EVENT_ID0);
     asc_set_atomic_{operation}_{suffix}();
     DataCopy(to, rows, 32);
-    asc_set_atomic_none();
+    {reset}
 }}
 """
+
+
+def _atomic_stores():
+    """Return two kernels for each operation and dtype; the second one does not end the atomic stores."""
+    text = '#include "c_api/asc_simd.h"\nusing namespace AscendC;\n'
+    for operation, (suffix, dtype) in itertools.product(ATOMICS, SUFFIXES.items()):
+        words = {"operation": operation, "suffix": suffix, "type": CPP[dtype]}
+        text += ATOMIC.format(name=f"{operation}_{suffix}", reset="asc_set_atomic_none();", **words)
+        text += ATOMIC.format(name=f"{operation}_{suffix}_left", reset="", **words)
+    return text
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize(("operation", "expected"), ATOMICS.items())
+def test_atomic_stores(operation, expected, suffix):
+    dtype, text, name = SUFFIXES[suffix], _atomic_stores(), f"{operation}_{suffix}"
     x, y = np.full(32, 5, dtype), np.full(32, 3, dtype)
-    assert launch(text, "kernel", 1, [x, y], lint=False) == []
+    assert launch(text, name, 1, [x, y], lint=False) == []
     assert y.astype(np.float64).tolist() == [expected] * 32
-    left = text.replace("    asc_set_atomic_none();\n", "")
-    assert {finding.kind for finding in launch(left, "kernel", 1, [x, y], lint=False)} == {"atomic_left_on"}
+    assert {finding.kind for finding in launch(text, f"{name}_left", 1, [x, y], lint=False)} == {"atomic_left_on"}
