@@ -268,7 +268,8 @@ def test_files_are_written_without_a_reader_of_the_output(tmp_path):
 def test_reason_of_a_script_is_its_exit_code_and_error(tmp_path):
     text = "import sys\nprint('a note')\nprint('no space left', file=sys.stderr)\nsys.exit(3)\n"
     example(tmp_path / "clone", "makes", PRINTS, scripts={"gen_data.py": text, "verify_result.py": ""}, readme=STEPS)
-    scripts = {"gen_data.py": GENERATE, "verify_result.py": "print('largest: 3')\nraise SystemExit(4)\n"}
+    text = "import warnings\nwarnings.warn('a warning')\nprint('largest: 3')\nraise SystemExit(4)\n"
+    scripts = {"gen_data.py": GENERATE, "verify_result.py": text}
     example(tmp_path / "clone", "checks", PRINTS, scripts=scripts, readme=STEPS)
     result, _ = coverage(tmp_path / "clone", tmp_path, "--run-scripts", code=1)
     reasons = {name: row["reason"] for name, row in rows_of(result).items()}

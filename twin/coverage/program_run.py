@@ -84,6 +84,7 @@ class Place:
             "OPFORGE_TWIN_REPORT": str(self.scratch / REPORT),
             "LC_ALL": "C.UTF-8",
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONWARNINGS": "ignore",  # the last line on standard error is the reason of a failure
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
