@@ -153,6 +153,10 @@ PROOFS: dict[str, Proof] = {
     },
     "SetLoadDataPaddingValue": ("image:test_products_of_images", "image:no_padding_value", "cube_times:clean_cube"),
     "Fixpipe": ("quant:test_sums_of_int8_are_quantized", "cube:fractals_of_odd_width", "cube_times:to_sums"),
+    **_each(
+        "SetAippFunctions", "picture:test_points_of_images", "picture:two_sources", "picture:test_cycles_of_images"
+    ),
+    **_each("LoadImageToLocal", "picture:test_points_of_images", "picture:in_l0a", "picture:test_cycles_of_images"),
     "SetFixPipeConfig": ("quant:copy_columns", "quant:columns_without_scales", "cube_times:copy_columns"),
     "SetFixpipePreQuantFlag": ("quant:copy_half", "quant:copied_without_scale", "cube_times:copy_half"),
     "SetFixpipeNz2ndFlag": (

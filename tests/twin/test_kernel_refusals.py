@@ -52,8 +52,9 @@ REFUSED = {
         "CreateCubeResGroup: the twin does not model groups of cube cores"
     ),
     "Product mm; mm.SetSparseIndex(GlobalTensor<uint8_t>());": "SetSparseIndex: the index has uint8_t",
-    "AippParams<uint8_t> params;": "AippParams: the twin does not model images",
-    "LoadImageToLocalParams params(0, 0);": "LoadImageToLocalParams: the twin does not model images",
+    "AippParams<uint8_t> params; SetAippFunctions(GlobalTensor<uint8_t>(), AippInputFormat::RGB888_U8, params);": (
+        "SetAippFunctions: Ascend 910B has images of int8_t and half"
+    ),
     "Clamp(f, f, 0.0f, 1.0f, 64);": "Clamp: Ascend 910B does not have it; use ClampMin and ClampMax",
     "LocalTensor<int32_t> sums; DataCopy(h, sums, DataCopyParams(), DataCopyEnhancedParams());": "use Fixpipe",
     "Fixpipe<float, float, CFG_COLUMN_MAJOR>(g, f, FixpipeParamsV220());": "Ascend 910B has CFG_ROW_MAJOR and CFG_NZ",

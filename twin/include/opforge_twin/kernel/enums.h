@@ -174,6 +174,9 @@ enum class TransposeType : uint8_t {
 };
 
 enum class MemDsbT : uint8_t { ALL = 0, DDR = 1, UB = 2, SEQ = 3 };
+/// The formats of images for SetAippFunctions.
+enum class AippInputFormat : uint8_t { YUV420SP_U8 = 0, XRGB8888_U8 = 1, RGB888_U8 = 4, YUV400_U8 = 9 };
+
 enum class BlockMode : uint8_t {
     BLOCK_MODE_NORMAL = 0,
     BLOCK_MODE_MATRIX = 1,

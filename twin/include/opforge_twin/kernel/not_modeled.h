@@ -6,7 +6,6 @@
 #include "opforge_twin/kernel/pipe.h"
 
 #define OPFORGE_NO_GROUPS "the twin does not model groups of cube cores; use the Matmul API or CrossCoreSetFlag"
-#define OPFORGE_NO_IMAGES "the twin does not model images; copy the pixels with DataCopy"
 
 namespace AscendC {
 
@@ -30,21 +29,6 @@ public:
     explicit KfcWorkspace(T* /*workspace*/)
     {
         static_assert(sizeof(T) == 0, "KfcWorkspace: " OPFORGE_NO_GROUPS);
-    }
-};
-
-enum class AippInputFormat : uint8_t { YUV420SP_U8 = 0, XRGB8888_U8 = 1, RGB888_U8 = 4, YUV400_U8 = 9 };
-
-template <typename U>
-struct AippParams {
-    static_assert(sizeof(U) == 0, "AippParams: " OPFORGE_NO_IMAGES);
-};
-
-struct LoadImageToLocalParams {
-    template <typename... Fields>
-    LoadImageToLocalParams(Fields... /*fields*/)
-    {
-        static_assert(sizeof...(Fields) > 1000, "LoadImageToLocalParams: " OPFORGE_NO_IMAGES);
     }
 };
 
@@ -77,6 +61,5 @@ void Sort(const Operands&... /*operands*/)
 }  // namespace AscendC
 
 #undef OPFORGE_NO_GROUPS
-#undef OPFORGE_NO_IMAGES
 
 #endif  // OPFORGE_TWIN_KERNEL_NOT_MODELED_H

@@ -413,6 +413,41 @@ void SetImage(int64_t height, int64_t width, const uint8_t* padding, bool isRigh
 void SetImagePadding(uint64_t value, const Call& call);
 void SetImageRepeats(const ImageRepeats& repeats, const Call& call);
 void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& load, const Call& call);
+/// The formats and conversions of SetAippFunctions.
+struct PictureSettings {
+    struct Channel {
+        uint64_t padding = 0;  ///< bits of dst
+        int32_t mean = 0;
+        float least = 0.0F;
+        float factor = 1.0F;
+    };
+
+    AscendC::AippInputFormat format{};
+    int64_t paddingMode = 0;
+    Channel of[4];
+    bool swapsRB = false;
+    bool swapsUV = false;
+    bool swapsAX = false;
+    bool isOneLine = false;
+    int64_t channels = 0;  ///< of dst
+    uint64_t channelPadding = 0;
+    Dtype dtype = Dtype::kOther;  ///< of dst
+};
+/// A part of an image, in points.
+struct PicturePart {
+    int64_t width;
+    int64_t height;
+    int64_t left;
+    int64_t top;
+    int64_t srcWidth;
+    int64_t topPadding;
+    int64_t bottomPadding;
+    int64_t leftPadding;
+    int64_t rightPadding;
+};
+/// Sets the image that LoadPicture loads to L1; `src1` has the colors of YUV420SP.
+void SetPicture(const GlobalView& src0, const GlobalView& src1, const PictureSettings& settings, const Call& call);
+void LoadPicture(const LocalView& dst, const PicturePart& part, const Call& call);
 void FillConstant(const LocalView& dst, const BlockRuns& runs, uint64_t value, const Call& call);
 /// `bias` may be null.
 void Multiply(const LocalView& dst, const LocalView& a, const LocalView& b, const LocalView* bias,

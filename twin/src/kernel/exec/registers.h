@@ -65,6 +65,13 @@ struct Image {
     std::array<int64_t, 4> padding{};  ///< left, right, top, bottom
 };
 
+/// SetAippFunctions.
+struct Picture {
+    GlobalView src0;
+    GlobalView src1;
+    PictureSettings settings;
+};
+
 struct Registers {
     VectorMask mask;
     AtomicMode atomic;
@@ -76,6 +83,7 @@ struct Registers {
     bool hasMatrices = false;                    ///< SetFixpipeNz2ndFlag
     std::array<std::optional<Image>, 2> images;  ///< left and right
     std::optional<uint64_t> imagePadding;        ///< SetLoadDataPaddingValue
+    std::optional<Picture> picture;              ///< SetAippFunctions
     ImageRepeats imageRepeats;                   ///< SetLoadDataRepeat
     std::vector<uint8_t> sparseIndices;          ///< of LoadDataWithSparse: a quarter of L0B; empty until it is used
     std::vector<bool> hasSparseIndices;          ///< a bit for each fractal
