@@ -1,6 +1,6 @@
 // Calls the host functions of one operator like the runtime: reads one call per line from stdin, and prints the result
-// of InferShape and InferDataType (0) or tiling (1). Messages on stderr precede the result. NAME_* are the generated
-// sources of the operator; its plan prints its arguments.
+// of InferShape and InferDataType (0) or tiling (1). Messages on stderr precede the result. operators.h includes the
+// generated sources of all operators; their plans print their arguments.
 #include <unistd.h>
 
 #include <cstdint>
@@ -9,10 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "NAME_proto.cpp"
-#include "NAME_def.cpp"
-#include "NAME_infershape.cpp"
-#include "NAME_tiling.cpp"
+#include "operators.h"
 #include "opforge_twin/control.h"
 
 namespace {

@@ -138,7 +138,11 @@ def compile_checks(specs, root, folder, change=lambda _, text: text):
     includes = "\n".join(f'#include "{spec.name}_check.h"' for spec in specs)
     calls = "\n".join(f'if (words[1] == std::string("{spec.name}")) Run{spec.op_type}();' for spec in specs)
     lists = LIST if any(spec.program.lists for spec in specs) else ""
-    parts = [PROGRAM.replace("INCLUDES", includes).replace("LIST", lists), *map(checks_of, specs), MAIN.replace("CALLS", calls)]
+    parts = [
+        PROGRAM.replace("INCLUDES", includes).replace("LIST", lists),
+        *map(checks_of, specs),
+        MAIN.replace("CALLS", calls),
+    ]
     source = folder / "checks.cpp"
     source.write_text("".join(parts))
     command = [os.environ.get("CXX", "g++"), "-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
