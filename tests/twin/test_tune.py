@@ -9,11 +9,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
-from opforge.codegen.project import BUILTIN_ROOT
+from opforge.codegen.project import BUILTIN_ROOT, Project
+from opforge.codegen.spec.loader import load_project
+from opforge.twin.jobs import State
+from opforge.twin.tune import command as tune_module
+from opforge.twin.tune.command import Options
+from opforge.twin.tune.worker import Job, Row, build_shared, work
 
 pytestmark = pytest.mark.long  # the fixture `first`
 STARTER = BUILTIN_ROOT / "codegen" / "starters" / "elementwise"
@@ -59,18 +66,27 @@ constexpr Plan<ScaledAddTilingData> PlanScaledAdd(const ScaledAddProblem& proble
 }
 }  // namespace opforge
 """
+ASSERTION = 'static_assert(scaled_add::kTileElements <= 512, "too large");'
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tuned")
+def search(folder):
+    """Search the constants of a new project."""
     shutil.copytree(STARTER, folder, dirs_exist_ok=True)
     spec = folder / "op_proto" / "scaled_add.yaml"
     head, _, rest = spec.read_text(encoding="utf-8").partition("tiling:\n")
     spec.write_text(head + SPEC + "\n" + rest[rest.index("tests:\n") :], encoding="utf-8")
     (folder / "op_host").mkdir()
     (folder / "op_host" / "scaled_add_tiling.h").write_text(PLAN, encoding="utf-8")
-    return folder
+    result = tune(folder, "ScaledAdd", "--shape", "x=20000", "--dtype", "fp32", "--json", folder / "answer.json")
+    assert result.returncode == 0, result.stdout + result.stderr
+    (folder / "answer.txt").write_text(result.stdout)
+    assert [path.name for path in (folder / "build" / "twin" / "tune").iterdir()] == ["state.jsonl"]
+
+
+@pytest.fixture(scope="session")
+def project(once):
+    """Return the project of one search, with its results. All workers read it."""
+    return once("tuned", search)
 
 
 def command(*words):
@@ -81,12 +97,9 @@ def tune(folder, *words):
     return subprocess.run(command(*words), cwd=folder, capture_output=True, text=True, check=False, timeout=1200)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def first(project):
-    answer = project / "answer.json"
-    result = tune(project, "ScaledAdd", "--shape", "x=20000", "--dtype", "fp32", "--json", answer)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return json.loads(answer.read_text()), result.stdout
+    return json.loads((project / "answer.json").read_text()), (project / "answer.txt").read_text()
 
 
 def test_the_fastest_correct_setting_wins(first):
@@ -114,19 +127,81 @@ def test_findings_and_other_numbers_are_not_accepted(first):
     assert rows[64, 1, 1, 1, 1]["status"] == "not faster"
 
 
-def test_second_run_reuses_rows_of_the_state_file(project, first):
-    state = project / "build" / "twin" / "tune" / "state.jsonl"
-    before = state.read_bytes()
+def test_second_run_reuses_rows_of_the_state_file(project, first, tmp_path):
+    state = tmp_path / "state.jsonl"
+    before = (project / "build" / "twin" / "tune" / "state.jsonl").read_bytes()
     state.write_bytes(b'{"key"\n\xff\xfe\n[]\n' + before)  # lines that are no rows
-    result = tune(project, "ScaledAdd", "--shape", "x=20000", "--dtype", "fp32")
+    result = tune(project, "ScaledAdd", "--shape", "x=20000", "--dtype", "fp32", "--state", state)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-1] == first[1].splitlines()[-1]
     assert state.read_bytes().endswith(before)
     assert state.read_bytes().count(b"\n") == before.count(b"\n") + 3
 
 
-def test_an_interrupt_ends_the_search_and_keeps_the_state(project, first):
-    state = project / "interrupted.jsonl"
+def job_of(project, **setting):
+    vendor = project / "build" / "twin" / "vendors" / "opforge"
+    values = {"tile_elements": 256, "workers": 1, "factor": 1, "odd_factor": 1, "chip_factor": 1}
+    return Job(
+        root=str(project),
+        op_suffix="",
+        op_type="ScaledAdd",
+        soc="Ascend910B1",
+        level="strict",
+        dtype="fp32",
+        cases=(("", {"x": (20000,)}, {}),),
+        vendor=str(vendor),
+        is_shared=False,
+        setting=values | setting,
+        seconds=600,
+    )
+
+
+def test_plans_share_a_library_unless_they_need_constants_at_compile_time(project, first, tmp_path):
+    shutil.copytree(project, tmp_path / "other", ignore=shutil.ignore_patterns("build"))
+    other = Project(tmp_path / "other")
+    (spec,) = load_project(other)
+    vendor = Path(job_of(project).vendor)
+    plan = other.root / "op_host" / "scaled_add_tiling.h"
+    text = plan.read_text()
+    for number, line in enumerate(("constexpr int64_t kTwice = 2 * scaled_add::kTileElements;", ASSERTION)):
+        plan.write_text(text.replace("namespace opforge {\n", f"namespace opforge {{\n{line}\n"))
+        built = build_shared(Project(other.root, own_build_dir=tmp_path / str(number)), spec, vendor)
+        assert built is None, line
+    job = replace(job_of(project, tile_elements=1024), root=str(other.root))
+    row = work(job, tmp_path / "setting")
+    assert (row.status, row.reason) == ("rejected", "the plan does not compile: static assertion failed: too large")
+
+
+def test_the_best_setting_is_compiled_with_its_values(project, first, tmp_path, monkeypatch, capsys):
+    (spec,) = load_project(Project(project))
+    calls = []
+
+    def run_one(job):
+        calls.append((job.is_shared, job.setting["tile_elements"]))
+        faster = job.is_shared and job.setting["tile_elements"] == 1024
+        estimate = 5.0 if faster else 10.0 + job.setting["tile_elements"]
+        slow = job.limit_us is not None and estimate >= job.limit_us
+        return Row(job.setting, "not faster" if slow else "accepted", estimate)
+
+    monkeypatch.setattr(tune_module, "run_one", run_one)
+    monkeypatch.setattr(
+        tune_module, "run_all", lambda work, jobs, _count, _executor, done: [*map(done, map(work, jobs))]
+    )
+    monkeypatch.setattr(tune_module, "build_shared", lambda *_: tmp_path)
+    one = spec.tiling.model_copy(update={"constants": spec.tiling.constants[:1]})
+    job = replace(job_of(project), setting={"tile_elements": 256})
+    state = State(tmp_path / "state", tmp_path / "none", Row)
+    found = tune_module._find(Project(project), spec.model_copy(update={"tiling": one}), job, Options(), state)
+    state._file.close()
+    assert found[1].setting == {"tile_elements": 64}
+    shared = [(True, tile) for tile in (256, 64, 1024, 32768)]
+    assert calls[: len(shared) + 1] == [*shared, (False, 1024)]
+    assert (False, 64) in calls[len(shared) + 1 :]
+    assert "the best setting has another result" in capsys.readouterr().out
+
+
+def test_an_interrupt_ends_the_search_and_keeps_the_state(project, first, tmp_path):
+    state = tmp_path / "interrupted.jsonl"
     words = ("ScaledAdd", "--shape", "x=30000", "--dtype", "fp32", "--state", state, "-j", "1")
     # A shell without job control starts programs in the background with SIGINT ignored.
     process = subprocess.Popen(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opforge.codegen.data.products import DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
-from opforge.codegen.files import json_file, require_writable, write_files
+from opforge.codegen.files import json_file, make_folder, require_writable, write_files
 from opforge.codegen.printing import escaped, say
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import build_project
@@ -22,7 +24,7 @@ from opforge.twin.profile.command import calls_to_profile, find_operator
 from opforge.twin.profile.inputs import attrs_of, make_inputs
 
 from .neighbors import other_chips
-from .worker import ACCEPTED, FAILED, Job, Row, run_one
+from .worker import ACCEPTED, FAILED, Job, Row, build_shared, run_one
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
@@ -109,25 +111,53 @@ def tune_command(
         dtype=dtype,
         cases=tuple((call.name, dict(call.shapes), dict(call.attrs)) for call in calls),
         vendor=str(built.vendor_dir),
+        is_shared=False,
         setting={constant.name: constant.value for constant in spec.tiling.constants},
         seconds=options.seconds,
         other_socs=chips,
     )
-    search = _Search(project, job, options, state)
-    first = search.rows([job])[0]
-    if first.status == FAILED:
-        raise UserError(
-            f"{op_type}: the call does not run with the values of the spec;"
-            f" correct the call or the spec: {escaped(first.reason)}"
-        )
-    if first.status != ACCEPTED:
-        say(f"{op_type}: the values of the spec have a finding: {escaped(first.reason)}; repair the operator first")
+    found = _find(project, spec, job, options, state)
+    if found is None:
         return 1
-    best = _best(search, spec, replace(job, expected=first.results), first)
+    first, best, tried = found
     _print_result(op_type, first, best)
     if json_out is not None:
-        _write(json_out, job, first, best, list(search.tried.values()))
+        _write(json_out, job, first, best, tried)
     return 0
+
+
+def _find(
+    project: Project, spec: OpSpec, job: Job, options: Options, state: State[Row]
+) -> tuple[Row, Row, list[Row]] | None:
+    """Return the row of the spec, the best row and all rows; None if the unchanged operator has a finding.
+
+    All settings share one compiled plan if possible. If the best setting has another row when it is compiled, for
+    example because of a warning that depends on a constant, a second search compiles the plan of each setting.
+
+    Raises:
+        UserError: The call does not run.
+    """
+    folder = project.build_dir / "twin" / "tune"
+    make_folder(folder)
+    with tempfile.TemporaryDirectory(prefix="plan-", dir=folder) as shared:
+        for scratch in (Path(shared), None):
+            search = _Search(project, spec, job, options, state, scratch)
+            first = search.rows([job])[0]
+            if first.status == FAILED:
+                raise UserError(
+                    f"{spec.op_type}: the call does not run with the values of the spec;"
+                    f" correct the call or the spec: {escaped(first.reason)}"
+                )
+            if first.status != ACCEPTED:
+                finding = escaped(first.reason)
+                say(f"{spec.op_type}: the values of the spec have a finding: {finding}; repair the operator first")
+                return None
+            checked = replace(job, expected=first.results)
+            best = _best(search, spec, checked, first)
+            if best is first or search.confirms(replace(checked, setting=best.setting), best):
+                break
+            say("compiled with its values, the best setting has another result; the search compiles each setting now")
+    return first, best, list(search.tried.values())
 
 
 def _write(path: Path, job: Job, first: Row, best: Row, tried: Sequence[Row]) -> None:
@@ -152,19 +182,39 @@ def _best(search: _Search, spec: OpSpec, job: Job, first: Row) -> Row:
 
 
 class _Search:
-    """Tries settings, or reads their rows from the state of earlier runs."""
+    """Tries settings, or reads their rows from the state of earlier runs.
 
-    def __init__(self, project: Project, job: Job, options: Options, state: State[Row]) -> None:
+    Args:
+        project: The project.
+        spec: The operator.
+        job: The values of the spec, and the folder of the built operators.
+        options: How settings are tried.
+        state: The rows of earlier runs.
+        scratch: An empty folder for a plan that all settings share, if possible; None: compile the plan of each one.
+    """
+
+    def __init__(
+        self, project: Project, spec: OpSpec, job: Job, options: Options, state: State[Row], scratch: Path | None
+    ) -> None:
         self._state = state
         self._options = options
         self._version = _version(project)
         self._shown = job.setting
+        self._is_shared = scratch is not None
+
+        def build() -> Path | None:
+            own = Project(project.root, project.op_suffix, scratch)
+            return None if scratch is None else build_shared(own, spec, Path(job.vendor))
+
+        self._build = lru_cache(maxsize=1)(build)
         self.tried: dict[str, Row] = {}  # by setting; a slower setting stays slower
 
     def rows(self, jobs: Sequence[Job]) -> list[Row]:
         """Return the rows of settings that were not tried yet, in the order of the jobs."""
         names = {json.dumps(job.setting, sort_keys=True): job for job in jobs}
-        keys = {name: self._key(job) for name, job in names.items() if name not in self.tried}
+        keys = {
+            name: self._key(job, is_shared=self._is_shared) for name, job in names.items() if name not in self.tried
+        }
         found = {name: row for name, key in keys.items() if (row := self._state.get(key)) is not None}
         for row in found.values():
             self._print(row)
@@ -178,13 +228,27 @@ class _Search:
 
         left = [names[name] for name in keys if name not in found]
         if left:
+            if vendor := self._build():
+                left = [replace(job, vendor=str(vendor), is_shared=True) for job in left]
             run_all(run_one, left, self._options.jobs, self._options.executor, finished)
         rows = {name: found[name] for name in keys}
         self.tried |= rows
         return list(rows.values())
 
-    def _key(self, job: Job) -> str:
-        facts = asdict(job) | {"seconds": 0, "vendor": "", "version": self._version}
+    def confirms(self, job: Job, row: Row) -> bool:
+        """Return whether a setting has the same row if its plan is compiled with its values."""
+        if not self._is_shared:
+            return True
+        key = self._key(job, is_shared=False)
+        found = self._state.get(key)
+        if found is None:
+            found = run_one(job) if self._build() else row
+            if found.status != FAILED:
+                self._state.put(key, found)
+        return found == row
+
+    def _key(self, job: Job, *, is_shared: bool) -> str:
+        facts = asdict(job) | {"seconds": 0, "vendor": "", "is_shared": is_shared, "version": self._version}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
     def _print(self, row: Row) -> None:

@@ -25,6 +25,7 @@ from opforge.codegen.project import Project
 from opforge.codegen.spec.call import with_lists
 from opforge.codegen.spec.loader import load_project
 from opforge.codegen.spec.model import OpSpec
+from opforge.codegen.views.op_view import PlanConstantView
 from opforge.twin.compiler.folder import locked
 from opforge.twin.compiler.operators import TILING_LIBRARY, host_libraries
 from opforge.twin.compiler.runtime_library import twin_dir
@@ -55,6 +56,7 @@ class Job:
         dtype: The dtype of the inputs that support it.
         cases: Name, shapes and attributes of each call.
         vendor: The folder of the built operators.
+        is_shared: Whether the plan in this folder reads the values of constants at run time.
         setting: The values of constants.
         seconds: Time limit.
         limit_us: A setting is only checked if the sum of its estimates is less.
@@ -70,6 +72,7 @@ class Job:
     dtype: str | None
     cases: tuple[tuple[str, dict[str, tuple[int, ...]], dict[str, Any]], ...]
     vendor: str
+    is_shared: bool
     setting: dict[str, int]
     seconds: float
     limit_us: float | None = None
@@ -107,7 +110,13 @@ def work(job: Job, folder: Path) -> Row:
     try:
         project = Project(Path(job.root), job.op_suffix, folder / "build")
         spec = next(spec for spec in load_project(project) if spec.op_type == job.op_type)
-        _build(project, spec.with_constants(job.setting), Path(job.vendor), (job.soc, *job.other_socs))
+        vendor = Path(job.vendor)
+        if job.is_shared:
+            os.environ |= {_variable(name): str(value) for name, value in job.setting.items()}
+        else:
+            vendor = _build(project, spec.with_constants(job.setting), vendor)
+        for soc in (job.soc, *job.other_socs):
+            use_built(project, soc, spec, vendor)
         for _, inputs, attrs in _calls(spec, job):
             report = run(
                 job.op_type, inputs, attrs, soc=job.soc, strict=False, seed=1, threads=1, project=project
@@ -136,9 +145,29 @@ def work(job: Job, folder: Path) -> Row:
     return row
 
 
-def _build(project: Project, spec: OpSpec, vendor: Path, socs: Iterable[str]) -> None:
+def build_shared(project: Project, spec: OpSpec, vendor: Path) -> Path | None:
+    """Compile a plan that reads the values of its constants at run time, once for all settings.
+
+    Args:
+        project: The project, with an empty folder for the build.
+        spec: The operator.
+        vendor: The folder of the built operators.
+
+    Returns:
+        The folder with the library of the plan and the other files of the operators; None if the plan needs the values
+        at compile time, for example in a static_assert.
+    """
+    try:
+        return _build(project, spec, vendor, at_run_time=True)
+    except CompileError:
+        return None
+
+
+def _build(project: Project, spec: OpSpec, vendor: Path, *, at_run_time: bool = False) -> Path:
     """Compile the plan of the spec, and put its library next to the other files of the built operators."""
     generated = write_project(project, [spec]).present
+    if at_run_time:
+        _read_at_run_time(project.gen_dir / "op_host" / f"{spec.name}_problem.h", spec)
     libraries = host_libraries(project, [spec.name], generated)
     tiling = [library for library in libraries if library.path.name == TILING_LIBRARY]
     with locked(twin_dir(project)) as scratch:
@@ -149,8 +178,30 @@ def _build(project: Project, spec: OpSpec, vendor: Path, socs: Iterable[str]) ->
         if path.is_file() and path.name != TILING_LIBRARY:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
-    for soc in socs:
-        use_built(project, soc, spec, copied_vendor)
+    return copied_vendor
+
+
+def _read_at_run_time(header: Path, spec: OpSpec) -> None:
+    """Replace the constants of a plan by variables of the process.
+
+    A constant reference to a variable is no constant expression, but constexpr functions may read it.
+    """
+    text = "#include <cstdlib>\n" + header.read_text(encoding="utf-8")
+    for constant in spec.tiling.constants:
+        view = PlanConstantView(constant)
+        old = f"inline constexpr int64_t {view.name} = {view.value};\n"
+        value = f'std::strtoll(std::getenv("{_variable(constant.name)}"), nullptr, 10)'
+        new = f"inline int64_t {view.name}Variable = {value};\n"
+        new += f"inline constexpr const int64_t& {view.name} = {view.name}Variable;\n"
+        if old not in text:
+            raise AssertionError(f"{header}: {old}")
+        text = text.replace(old, new)
+    header.write_text(text, encoding="utf-8")
+
+
+def _variable(constant: str) -> str:
+    """Return the environment variable with the value of a constant."""
+    return f"OPFORGE_TUNE_{constant}"
 
 
 def _compile_error(text: str) -> str:
@@ -167,16 +218,26 @@ def _calls(spec: OpSpec, job: Job) -> Iterable[tuple[str, Mapping[str, Array | l
 def _results(project: Project, spec: OpSpec, job: Job) -> dict[str, str]:
     """Run calls with all checks on all chips; return a digest of the outputs of each, or its status.
 
-    The calls are the cases, the same cases with other sizes, and the test shapes of the spec in all dtypes.
+    The calls are the cases, the same cases with other sizes, and the test shapes of the spec in all dtypes. No call
+    follows the first one with other results than expected.
     """
     results = {}
+    for name, soc, inputs, attrs in _checked_calls(spec, job):
+        results[name] = _result(project, job, soc, inputs, attrs)
+        if job.expected.get(name, results[name]) != results[name]:
+            break
+    return results
+
+
+def _checked_calls(
+    spec: OpSpec, job: Job
+) -> Iterator[tuple[str, str, Mapping[str, Array | list[Array]], Mapping[str, Any]]]:
     for soc in (job.soc, *job.other_socs):
         on = "" if soc == job.soc else f" on {soc}"
         for name, inputs, attrs in _calls_and_neighbors(spec, job, is_near=soc == job.soc):
-            results[f"{name}{on}"] = _result(project, job, soc, inputs, attrs)
+            yield f"{name}{on}", soc, inputs, attrs
         for call in calls_of(spec):
-            results[f"test {call}{on}"] = _result(project, job, soc, call.inputs(), call.attrs)
-    return results
+            yield f"test {call}{on}", soc, call.inputs(), call.attrs
 
 
 def _calls_and_neighbors(
