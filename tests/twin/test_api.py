@@ -170,7 +170,7 @@ def test_compile_error_of_a_kernel_is_reported():
 
 
 def test_launch_lints_first():
-    with pytest.raises(UserError, match="api: AscendC::Addss is no API of CANN; did you mean AscendC::Adds"):
+    with pytest.raises(UserError, match="api: AscendC::Addss is an unknown name; did you mean AscendC::Adds"):
         launch_add_one(KERNEL.replace("Adds(", "Addss("))
 
 

@@ -16,7 +16,9 @@ IN_FUNCTION = {
     "std": [
         ("int32_t a = std::min(b, c);", "int32_t a = AscendC::ToFloat(b) < c ? b : c;"),
         ("::std::swap(a, b);", "// std::swap(a, b);"),
-        ("using namespace std;", "using namespace AscendC;"),
+        ("auto a = std::remove(b, c, 1);", "std::remove_cv_t<float> a = b;"),
+        ("std::vector<int32_t> a;", "if constexpr (std::is_same_v<T, float> || std::is_integral<T>::value) { a(); }"),
+        ("std::is_sorted(a, b);", "std::conditional_t<std::is_same<T, half>::value, float, std::uint8_t> a = 1;"),
         ("auto a = std :: max(b, c);", 'const char* a = "std::max";'),
     ],
     "c-function": [
@@ -24,16 +26,27 @@ IN_FUNCTION = {
         ("void* a = malloc(4);", "int32_t malloc = 4;"),
         ("::memcpy(a, b, 4);", "Pool::memcpy(a, b, 4);"),
         ("return ::free(a);", "return Pool<T>::free(a);"),
-        ("abort();", "/* abort(); */"),
-        ("float a = sqrtf(b);", "AscendC::Sqrt(a, b, 64);"),
+        ("abort();", "assert(a > 0);"),
+        ("float a = sqrtf(b);", "float a = sqrt(b);"),
         ("__builtin_memcpy(a, b, 4);", "float a = __builtin_huge_valf();"),
     ],
     "double": [
         ("double a = b;", "float a = b;"),
-        ("float a = 1.0;", "float a = 1.0f;"),
+        ("float a = static_cast<double>(b) + c;", "bool a = std::is_same_v<T, double>;"),
+        ("float a = (double)b;", "COPY(double);"),
+        ("const double* a = b;", "const double a = 3.5;"),
+        ("float a = b * 1.0;", "float a = 1.0;"),
         ("float a = b * 1e3;", "float a = b * 1e3f + 0x1e3 + 1000;"),
-        ("float a = .5;", "float a = x.y5;"),
-        ("float a = 1'000.5;", "int32_t a = 1'000;"),
+        ("float a = .5 - b;", "float a = -.5;"),
+        ("float a = 1'000.5 / b;", "int32_t a = 1'000;"),
+        ("a += 0.5;", "F(a, 0.5, -0.5);"),
+        ("if (a > 0.0) { F(); }", "if (a > 0.0f) { F(); }"),
+        ("float a = c ? 1.0 : b;", "return 127.0;"),
+        ("auto a = 0.5;", "half a = static_cast<half>(0.5);"),
+        ("float a = (b) - 1.0;", "float a = (float)-1.0 / b + T(1.0) - (half)0.5;"),
+        ("const double pi = 3.14; float a = b * pi;", "const double pi = 3.14; float a = pi;"),
+        ("float a = b * 0.5;", "constexpr float a = n * 0.5;"),
+        ("if constexpr (n > 0) { a = b * 0.5; }", "float a = 1.0 / 6.0;"),
     ],
     "new": [("auto* a = new int32_t;", "int32_t renew = 1;")],
     "delete": [("delete a;", "int32_t deleted = 1;")],
@@ -75,7 +88,7 @@ IN_FUNCTION = {
          "if (TILING_KEY_IS(1)) { a(); } else if (c && TILING_KEY_IS(2)) { b(); }"),
     ],
     "api": [
-        ("AscendC::Std::min(a, b);", "AscendC::Mins(a, b, c, 64);"),
+        ("AscendC::DataCopyy(a, b, 64);", "AscendC::Std::min(a, b);"),
         ("AscendC::DisableDmaAtomic();", "AscendC::SetAtomicNone();"),
         ("DisableDmaAtomic();", "a.DisableDmaAtomic();"),
         ("opforge::twin::kernel::BlockIndex();", "opforge::kernel::BlockIndex();"),
@@ -87,6 +100,8 @@ OUTSIDE = {
         ("inline void F() { }", "__aicore__ inline void F() { }"),
         ("template <typename T, int32_t n = (3 > 2)>\nvoid F(T a)\n{\n}",
          "template <typename T>\n__aicore__ void F(T a)\n{\n}"),
+        ("FIELDS(int32_t, a); void F();", "FIELDS(int32_t, a); struct A { FIELD_OF(int32_t, a); uint64_t (*b)[8]; };"),
+        ("#define HOST inline\nHOST void F() { }", "#define OWN __aicore__ inline\nOWN void F() { }"),
         ("constexpr int32_t F() { return 1; }", "__aicore__ inline constexpr int32_t F() { return 1; }"),
         ("class A { void F(); };", "class A { __aicore__ void F(); };"),
         ("struct A { A() : b_{1} { } int32_t b_; };", "struct A { __aicore__ A() : b_{1} { } int32_t b_; };"),
@@ -101,20 +116,38 @@ OUTSIDE = {
         ('const char* names[] = {"a"};', 'const char* const kNames[] = {"a"};'),
         ("Box<const int32_t> box;", "const Box<int32_t*> kBox = 1;"),
         ("struct { int32_t a; } state;", "struct A { int32_t a; };"),
+        ("__gm__ float* words;", "static volatile __gm__ uint32_t words[16] = {0};"),
         ("enum { kA } state;", "constexpr struct { int32_t a; } kState = {1};"),
         ("struct A { static int32_t counter; };", "struct A { static constexpr int32_t kCounter = 1; int32_t own; };"),
     ],
     "function-pointer": [
         ("using F = void (*)(int32_t);", "using F = float[2];"),
         ("typedef const A& (*F)(int32_t);", "typedef float F;"),
-        ("__aicore__ inline void F(void (*a)(int32_t)) { }", "__aicore__ inline void F(float (*a)[3]) { }"),
+        ("struct A { void (*f)(int32_t); };", "template <typename T, void (T::*f)(int32_t), void (*g)()> class A { };"),
+("struct A { float (*f)(int32_t); };", "__aicore__ inline void F(void (*a)(int32_t)) { }"),
     ],
-    "stack": [("struct A { float a[2000]; };", "struct A { float a[20]; };")],
+    "stack": [
+        ("struct A { float a[2000]; };", "struct A { float a[20]; };"),
+        ("__aicore__ void F() { float a[2000]; }", "__aicore__ void F() { __ubuf__ float a[2000]; }"),
+    ],
+    "api": [
+        ("namespace Own { class Sum; } using A = AscendC::Sumx;",
+         "namespace AscendC { template <typename T> class Sumx { }; } using A = AscendC::Sumx<float>;"),
+        ("namespace AscendC { class A { class Sumx; }; } using B = AscendC::Sumx;",
+         "namespace AscendC::Own { enum class E { kA }; } namespace AscendC { using Own::E; } using B = AscendC::E;"),
+        ("__aicore__ inline void F() { AscendC::Totall(); }",
+         "namespace AscendC { namespace { __aicore__ inline void Totall() { } constexpr int32_t kN = 1; } }\n\
+__aicore__ inline void F() { AscendC::Totall(); F(AscendC::kN); }"),
+    ],
+    "c-function": [
+        ("__aicore__ inline void F() { ceil(1); }",
+         "__aicore__ inline int ceil(int a, int b) { return a / b; } __aicore__ inline void F() { ceil(1, 2); }"),
+    ],
     "virtual": [("struct A { virtual __aicore__ void F(); };", "struct A { __aicore__ void F(); };")],
     "include": [
-        ("#include <vector>", "#include <cstdint>"),
+        ("#include <vector>", "#include <cstdint>\n#include <type_traits>"),
         ('#include "opforge_twin/kernel/runtime.h"', '#include "kernel_operator.h"'),
-        ("#  include <cmath> // why", "// #include <cmath>"),
+        ("#  include <cstdlib> // why", "// #include <cstdlib>"),
     ],
     "std": [
         ("#define SMALLER(a, b) \\\n    std::min(a, b)", "#define STD(a) a"),
@@ -195,6 +228,44 @@ def test_build_rejects_findings_in_included_headers(tmp_path):
     (tmp_path / "op_kernel" / "common" / "b.h").write_text("constexpr float kA = 1.0f;\n", encoding="utf-8")
     require_clean(project, ["a"], tmp_path)
     require_clean(project, ["a"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_checked"),
+    [
+        ("#if __CCE_AICORE__ == 310", False),
+        ("#if defined(__NPU_ARCH__) && (__NPU_ARCH__ == 3510)", False),
+        ("#if !(defined(__NPU_ARCH__) && (__NPU_ARCH__ == 1001 || __NPU_ARCH__ == 2201))", False),
+        ("#if __CCE_AICORE__ == 220 or __CCE_AICORE__ == 100\n#else", False),
+        ("#ifndef __CCE_AICORE__", False),
+        ("#if 0 < __CCE_AICORE__\n#elif X", False),
+        ("#if __CCE_AICORE__ == 310\n#else", True),
+        ("#if __CCE_AICORE__ >= 220", True),
+        ("#if __CCE_AICORE__ == 100", True),
+        ("#if __CCE_AICORE__ == 310 || X", True),
+        ("#if X\n#elif !Y && __CCE_AICORE__ == 310\n#else", True),
+        ("#if !__CCE_AICORE__ == 0", True),
+        ("#if __CCE_AICORE__ == 310\n#endif\n#if 1", True),
+        ("#define __CCE_AICORE__ 310\n#if __CCE_AICORE__ == 310", True),
+        ("#if " + "(" * 5000, True),
+        ("#endif\n#else", True),
+    ],
+)
+def test_parts_for_other_architectures_are_not_checked(condition, is_checked):
+    text = f"{condition}\nusing A = AscendC::Registerx;\n#define B std::string\n#include <vector>\n#endif\n"
+    assert _rules(text) == ({"include", "api", "std"} if is_checked else {"include"})
+
+
+def test_names_of_included_headers_are_known(tmp_path):
+    """A header is also found in another operator of the same clone."""
+    (tmp_path / ".git").mkdir()
+    header = tmp_path / "sum" / "op_kernel" / "sum.h"
+    source = tmp_path / "mean" / "op_kernel" / "mean.cpp"
+    for path in (header, source):
+        path.parent.mkdir(parents=True)
+    header.write_text("namespace AscendC { class Sumx { }; }\n")
+    source.write_text('#include "../../sum/op_kernel/sum.h"\nusing A = AscendC::Sumx;\nusing B = AscendC::Meanx;\n')
+    assert [(found.line, found.rule) for found in lint_files([source])] == [(3, "api")]
 
 
 @pytest.mark.parametrize("as_json", [True, False])

@@ -14,7 +14,11 @@ from opforge.codegen.printing import path_text, shown
 
 from .cpp_tokens import Token
 
-DEVICE_HEADERS = {"<cstdint>", "<cstddef>"}
+# Headers with types and constants; other rules reject the functions of <cmath>.
+DEVICE_HEADERS = {
+    "<cfloat>", "<climits>", "<cmath>", "<cstddef>", "<cstdint>", "<limits>", "<math.h>", "<stddef.h>", "<stdint.h>",
+    "<type_traits>",
+}  # fmt: skip
 SUFFIXES = (".h", ".hpp", ".cpp")
 MOST_SOURCE_BYTES = 1 << 20
 _MOST_FILES = 20_000
@@ -41,7 +45,7 @@ def read_source(path: Path) -> str:
     """
     data = read_regular(path, "kernel source", MOST_SOURCE_BYTES, "split it into several files")
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         got = f"got byte {data[error.start]:#04x}, expected a kernel source (.h, .cpp) in UTF-8"

@@ -13,7 +13,10 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.printing import path_text
 from opforge.codegen.project import BUILTIN_ROOT, Project
 
+from .architectures import compiled
 from .cpp_tokens import Token, tokens_of
+from .declared import Declared, declared
+from .doubles import check_doubles
 from .includes import check_directive, included, reachable, read_source, sources_below
 from .structure import Structure
 from .tiling_keys import check_key_chains
@@ -36,28 +39,43 @@ class LintFinding:
         return f"{self.file}:{self.line}: {self.rule}: {self.message}"
 
 
-def lint_text(text: str, file: str) -> list[LintFinding]:
-    """Return the findings in one source, by line."""
-    return list(_findings(text, file))
+def lint_text(text: str, file: str, own: Declared | None = None) -> list[LintFinding]:
+    """Return the findings in one source, by line.
+
+    Args:
+        text: The source.
+        file: Its name.
+        own: The names that it and its headers declare; default: its own.
+    """
+    return list(_findings(text, file, own or _declared((text,))))
+
+
+@lru_cache(maxsize=8)
+def _declared(texts: tuple[str, ...]) -> Declared:
+    return declared(map(tokens_of, texts))
 
 
 # A kernel is checked before each launch.
 @lru_cache(maxsize=8)
-def _findings(text: str, file: str) -> tuple[LintFinding, ...]:
+def _findings(text: str, file: str, own: Declared) -> tuple[LintFinding, ...]:
     findings: list[LintFinding] = []
 
     def report(line: int, rule: str, message: str) -> None:
         findings.append(LintFinding(file, line, rule, message))
 
     everything, followed = tokens_of(text), included(text)
-    tokens = [token for token in everything if token.kind != "directive"]
     for directive in (token for token in everything if token.kind == "directive"):
         check_directive(directive, followed, report)
+    code = everything if own.has_architecture else compiled(everything)
+    tokens = [token for token in code if token.kind != "directive"]
+    for directive in (token for token in code if token.kind == "directive"):
         if body := _macro_body(directive):
-            check_words(body, report)
-    check_words(tokens, report)
+            check_words(body, own, report)
+            check_doubles(body, report)
+    check_words(tokens, own, report)
+    check_doubles(tokens, report)
     check_key_chains(tokens, report)
-    Structure(tokens, report).check()
+    Structure(tokens, own.markers, report).check()
     return tuple(sorted(set(findings), key=lambda found: (found.line, found.rule)))
 
 
@@ -72,21 +90,19 @@ def lint_files(paths: Iterable[Path]) -> list[LintFinding]:
     Raises:
         UserError: A file cannot be read.
     """
-    findings = []
-    for path in paths:
-        findings += lint_text(read_source(path), path_text(path))
-        reachable(path, (), roots_of(path))
-    return findings
+    texts = {path: read_source(path) for path in paths}
+    headers = {header: None for path in texts for header in reachable(path, (), roots_of(path))}
+    own = _declared(tuple(read_source(header) for header in headers))
+    return [finding for path, text in texts.items() for finding in lint_text(text, path_text(path), own)]
 
 
 def roots_of(path: Path) -> tuple[Path, ...]:
-    """Return the folders that contain all headers of a kernel source: its project, and opforge."""
+    """Return the folders that contain all headers of a kernel source: its clone or project, and opforge."""
     source_folder = path.absolute().parent
-    project = next(
-        (folder.parent for folder in (source_folder, *source_folder.parents) if folder.name == "op_kernel"),
-        source_folder,
-    )
-    return project, BUILTIN_ROOT
+    folders = (source_folder, *source_folder.parents)
+    project = next((folder.parent for folder in folders if folder.name == "op_kernel"), source_folder)
+    clone = next((folder for folder in (project, *project.parents) if (folder / ".git").exists()), project)
+    return clone, BUILTIN_ROOT
 
 
 def kernel_files(project: Project) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from opforge.codegen.data.dtypes import DTYPES
 
@@ -27,15 +27,20 @@ _NO_VARIABLE = {
 _NO_FUNCTION = {
     "__attribute__", "alignas", "decltype", "for", "if", "noexcept", "sizeof", "static_assert", "switch", "while",
 }  # fmt: skip
+# Qualifiers of data that is in a memory of the device, not on the stack.
+_MEMORIES = {"__BLOCK_LOCAL__", "__ca__", "__cb__", "__cbuf__", "__cc__", "__fbuf__", "__gm__", "__ubuf__"}
 _QUALIFIERS = {"const", "constexpr", "static"}
 
 
 class Structure:
     """Tracks the scopes of a source and checks its declarations."""
 
-    def __init__(self, tokens: Sequence[Token], report: Report) -> None:
+    def __init__(self, tokens: Sequence[Token], markers: Collection[str], report: Report) -> None:
         self._tokens = tokens
+        self._markers = markers  # __aicore__, and macros that contain it
         self._report = report
+        classes = {word.text for before, word in itertools.pairwise(tokens) if before.text in {"class", "struct"}}
+        self._macros = {token.text for token in tokens if token.text.isupper()} - classes
         self._scopes: list[str] = ["namespace"]
         self._types: list[list[Token]] = []  # for each open class: its type for following variables
         self._statement: list[Token] = []
@@ -110,7 +115,9 @@ class Structure:
         return words[-1:] in (["="], [","], ["return"]) or (is_declared and words[0] not in {"else", "do", "if"})
 
     def _require_aicore(self, name: str) -> None:
-        if "__aicore__" not in self._words():
+        words = self._words()
+        is_macro = words[0] == name and (self._scopes[-1] == "namespace" or name in self._macros)
+        if not is_macro and not any(word in self._markers for word in words):
             message = f"{name}() is a function of the host; write `__aicore__ inline` before it"
             self._report(self._statement[0].line, "aicore", message)
 
@@ -130,6 +137,8 @@ class Structure:
         if words[0] in _NO_VARIABLE or words[-1] == "}" or scope in {"enum", "initializer"}:
             return
         self._remember_constant(words)
+        if _MEMORIES & set(words) and "*" not in words:
+            return
         is_static = "static" in words[:3]
         if not is_constant and (is_static or (scope == "namespace" and len(words) > 1)):
             kind = "static" if is_static else "global"
@@ -238,7 +247,8 @@ def _parameters(words: Sequence[str]) -> int | None:
         if word == "(" and depth == 0 and index > 0:
             name = words[index - 1]
             is_operator = "operator" in words[max(0, index - 3) : index]
-            if is_operator or (name.isidentifier() and name not in _NO_FUNCTION):
+            is_pointer = words[index + 1 : index + 2] == ["*"]  # a pointer to an array: `int (*a)[4]`
+            if is_operator or (name.isidentifier() and name not in _NO_FUNCTION and not is_pointer):
                 return index
         depth += (word == "(") - (word == ")")
     return None
