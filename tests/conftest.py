@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from command_runner import CommandLine
 from shown import commands, fences
 
 from opforge.twin.build import build_runtime
@@ -85,6 +86,14 @@ def once(tmp_path_factory):
         return folder
 
     return made
+
+
+@pytest.fixture(scope="session")
+def opforge():
+    """Return the command line; it runs in forks of one process for each worker."""
+    command_line = CommandLine()
+    yield command_line
+    command_line.close()
 
 
 @pytest.fixture(scope="session")

@@ -24,13 +24,16 @@ SCALARS = ["alpha", "timesOptional", "isNegatedOptional"]
 SPECIMENS = Path(__file__).parent / "specimens"
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
+@pytest.fixture(scope="session")
+def project(once):
+    return once("in_place", write_project) / "add_to"
+
+
+def write_project(parent):
     """Create a project with the operator of the specimen and its kernel."""
-    folder = new_project("AddTo", tmp_path_factory.mktemp("place") / "add_to", "elementwise")
+    folder = new_project("AddTo", parent / "add_to", "elementwise")
     for suffix, place in (("yaml", "op_proto"), ("h", "op_kernel")):
         shutil.copy(SPECIMENS / f"add_to.{suffix}", folder / place)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -146,11 +149,10 @@ int main()
 """
 
 
-def test_null_scalar_is_the_default_or_refused(project, tmp_path):
+def test_null_scalar_is_the_default_or_refused(opforge, project, tmp_path):
     (project / "program.cpp").write_text(EXAMPLE)
-    opforge = str(Path(sys.executable).with_name("opforge"))
-    subprocess.run([opforge, "build"], cwd=project, check=True, capture_output=True)
-    flags = subprocess.run([opforge, "flags"], cwd=project, check=True, capture_output=True, text=True).stdout.split()
+    assert opforge("build", cwd=project).returncode == 0
+    flags = opforge("flags", cwd=project).stdout.split()
     for source in ("program.cpp", "build/gen/docs/aclnnAddTo.cpp"):
         program = tmp_path / Path(source).stem
         subprocess.run(["g++", "-std=c++17", source, "-o", program, *flags], cwd=project, check=True)
@@ -213,10 +215,9 @@ np.testing.assert_array_equal(kept, np.arange(32, dtype=np.float32).reshape(4, 8
 """
 
 
-def test_onnxruntime_returns_the_new_value_and_keeps_the_input(project):
+def test_onnxruntime_returns_the_new_value_and_keeps_the_input(opforge, project):
     pytest.importorskip("onnxruntime")
-    opforge = str(Path(sys.executable).with_name("opforge"))
-    subprocess.run([opforge, "ort-library", "-o", "place.so"], cwd=project, check=True, capture_output=True)
+    assert opforge("ort-library", "-o", "place.so", cwd=project).returncode == 0
     subprocess.run([sys.executable, "-c", SESSION], cwd=project, check=True)
 
 

@@ -3,7 +3,6 @@
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -21,13 +20,16 @@ from opforge.package.ops_info import ops_info_entry
 from opforge.twin import AclnnError, run
 
 
-@pytest.fixture(scope="module")
-def project(root, tmp_path_factory):
-    """Create a project with the operator of the specimen and its kernel."""
-    folder = new_project("RowWindow", tmp_path_factory.mktemp("lists") / "row_window", "elementwise")
+@pytest.fixture(scope="session")
+def project(root, once):
+    """Return a project with the operator of the specimen and its kernel."""
+    return once("list_attributes", lambda parent: write_project(root, parent)) / "row_window"
+
+
+def write_project(root, parent):
+    folder = new_project("RowWindow", parent / "row_window", "elementwise")
     for suffix, place in (("yaml", "op_proto"), ("h", "op_kernel")):
         shutil.copy(root / "tests" / "codegen" / "specimens" / f"row_window.{suffix}", folder / place)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +135,7 @@ np.testing.assert_array_equal(session.run(None, {"x": values})[0], -values[1:3])
 """
 
 
-def test_onnxruntime_passes_the_lists(project):
+def test_onnxruntime_passes_the_lists(opforge, project):
     pytest.importorskip("onnxruntime")
-    opforge = str(Path(sys.executable).with_name("opforge"))
-    subprocess.run([opforge, "ort-library", "-o", "lists.so"], cwd=project, check=True, capture_output=True)
+    assert opforge("ort-library", "-o", "lists.so", cwd=project).returncode == 0
     subprocess.run([sys.executable, "-c", SESSION], cwd=project, check=True)

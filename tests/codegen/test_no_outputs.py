@@ -24,7 +24,6 @@ from opforge.frontend.ge.messages import message
 from opforge.twin import AclnnError, FindingsError, run
 
 HERE = Path(__file__).parent / "no_outputs"
-OPFORGE = str(Path(sys.executable).with_name("opforge"))
 REFERENCES = {
     "scale_all": """
     x = [(array * inputs["factor"]).astype(array.dtype) for array in inputs["x"]]
@@ -38,10 +37,14 @@ REFERENCES = {
 }
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    """Create a project with both operators, their kernels and references."""
-    folder = new_project("AddTo", tmp_path_factory.mktemp("place") / "add_to", "elementwise")
+@pytest.fixture(scope="session")
+def project(once):
+    """Return a project with both operators, their kernels and references."""
+    return once("no_outputs", write_project) / "add_to"
+
+
+def write_project(parent):
+    folder = new_project("AddTo", parent / "add_to", "elementwise")
     for name in ("op_host", "tests/reference"):
         (folder / name).mkdir(exist_ok=True, parents=True)
     for file in HERE.iterdir():
@@ -50,11 +53,6 @@ def project(tmp_path_factory):
     for name, body in REFERENCES.items():
         text = f"import numpy as np\n\n\ndef reference(inputs, attrs):{body}"
         (folder / "tests" / "reference" / f"{name}.py").write_text(text)
-    return folder
-
-
-def opforge(*words, cwd):
-    return subprocess.run([OPFORGE, *map(str, words)], cwd=cwd, capture_output=True, text=True, check=False)
 
 
 def scaled(dtype):
@@ -121,7 +119,7 @@ def test_tests_of_the_project_run_all_calls(project):
     assert (done.returncode, done.stdout[:4]) == (0, "...."), done.stdout
 
 
-def test_example_programs_print_the_results(project, tmp_path):
+def test_example_programs_print_the_results(opforge, project, tmp_path):
     assert opforge("build", cwd=project).returncode == 0
     flags = opforge("flags", cwd=project).stdout.split()
     lines = []
@@ -157,7 +155,7 @@ def test_function_has_pointers_to_overwritten_tensors():
     ]
 
 
-def test_models_cannot_contain_an_operator_without_outputs(project):
+def test_models_cannot_contain_an_operator_without_outputs(opforge, project):
     node = helper.make_node("ScaleAll", ["f"], [], name="n", domain="opforge")
     types = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "fg"]
     graph = helper.make_graph([node, helper.make_node("Identity", ["f"], ["g"])], "g", types[:1], types[1:])
@@ -168,7 +166,7 @@ def test_models_cannot_contain_an_operator_without_outputs(project):
     assert "unknown operator; ScaleAll has no outputs, so models cannot contain it" in done.stderr
 
 
-def test_libraries_name_the_operators_that_they_do_not_have(project):
+def test_libraries_name_the_operators_that_they_do_not_have(opforge, project):
     lines = opforge("ort-library", "-o", "x.so", cwd=project).stdout
     assert "not in the library: FillSteps: no inputs;" in lines
     assert "ScaleAll: lists of tensors (x), overwritten inputs (x, calls, most), no outputs;" in lines
@@ -243,7 +241,7 @@ def test_page_states_the_overwritten_inputs(tmp_path):
     assert "params: {stateRef: state, cycles: cycles}" in text
 
 
-def test_graphs_of_ge_keep_an_operator_without_outputs(project, tmp_path):
+def test_graphs_of_ge_keep_an_operator_without_outputs(opforge, project, tmp_path):
     model = message("ModelDef")
     graph = model.graph.add()
     for name in ("x", "f", "c"):

@@ -1,4 +1,4 @@
-"""The runner of the command line for hostile inputs."""
+"""Run the command line in forks of one process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,11 +77,3 @@ class CommandLine:
         """End the server."""
         self._caller.close()
         self._server.wait()
-
-
-@pytest.fixture(scope="session")
-def opforge() -> Iterator[CommandLine]:
-    """Runs the command line."""
-    command_line = CommandLine()
-    yield command_line
-    command_line.close()
