@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
+from compile_errors import Lines, errors_once
 
 from opforge.codegen.project import BUILTIN_ROOT
 from opforge.twin import launch
-from opforge.twin.build import INCLUDE
+from opforge.twin.build import INCLUDE, include_flags
+from opforge.twin.compiler.flags import arch_flags
 from opforge.twin.compiler.units import CompileError
 
 SOC = "Ascend910A"
@@ -30,6 +33,11 @@ extern "C" __global__ __aicore__ void planted(GM_ADDR x)
     BODY
 }
 """
+_HEAD, _KERNEL = SOURCE.split("extern", 1)
+_KERNEL = (
+    _KERNEL.replace("{", "{{").replace("}", "}}").replace("planted(", "planted{number}(").replace("BODY", "{line}")
+)
+CODE = Lines(("-std=c++17", *arch_flags(1001), *include_flags()), _HEAD, f"extern{_KERNEL}")
 GATES = (INCLUDE / "opforge_twin" / "kernel" / "gates.inc").read_text(encoding="utf-8")
 # A call of functions that the architecture does not have, or has only for other dtypes.
 CALLS = {
@@ -79,10 +87,26 @@ def planted(body: str, **options):
     return [finding.kind for finding in found]
 
 
+@pytest.fixture(scope="module")
+def errors(once):
+    """Return the errors of each call."""
+    return errors_once(once, "missing_functions", CODE, list(CALLS.values()))
+
+
 @pytest.mark.parametrize("function", CALLS)
-def test_a_missing_function_is_a_compile_error_that_names_it(function):
-    with pytest.raises(CompileError, match=rf"{function}: .*(Ascend 910)"):
-        planted(CALLS[function])
+def test_a_missing_function_is_a_compile_error_that_names_it(errors, function):
+    call, message = CALLS[function], rf"{function}: .*(Ascend 910)"
+    assert re.search(message, errors[call]) or re.search(message, CODE.messages([call]))
+
+
+def test_calls_are_accepted_for_the_default_architecture():
+    flags = [flag for flag in CODE.flags if flag not in arch_flags(1001)]
+    assert Lines(flags, CODE.head, CODE.function).messages(list(CALLS.values())) == ""
+
+
+def test_a_missing_function_is_an_error_of_a_launch():
+    with pytest.raises(CompileError, match=r"Adds: .*(Ascend 910)"):
+        planted(CALLS["Adds"])
 
 
 def test_rows_of_the_table_name_an_alternative():
@@ -196,31 +220,11 @@ extern "C" __global__ __aicore__ void product(GM_ADDR left, GM_ADDR right, GM_AD
 """
 
 
-def multiplied(old="", new="", soc=SOC):
-    """Return the findings of the product with one planted mistake, and whether its result is right."""
-    assert old in PRODUCT
-    random = np.random.default_rng(3)
-    left = random.integers(-4, 5, (16, 32)).astype(np.float16)
-    right = random.integers(-4, 5, (32, 16)).astype(np.float16)
-    result = np.zeros((16, 16), np.float32)
-    found = launch(PRODUCT.replace(old, new), "product", 1, [left, right, result], soc=soc)
-    is_right = np.array_equal(result, left.astype(np.float32) @ right.astype(np.float32))
-    return [finding.kind for finding in found], is_right
-
-
-def test_a_product_through_all_memories_of_a_core():
-    assert multiplied() == ([], True)
-
-
 def _flags(event):
     return f"    SetFlag<HardEvent::{event}>(0);\n    WaitFlag<HardEvent::{event}>(0);\n"
 
 
-@pytest.mark.parametrize("event", ["MTE2_MTE3", "MTE3_MTE1", "MTE1_M", "M_V", "V_MTE3"])
-def test_a_missing_flag_of_the_product(event):
-    assert set(multiplied(_flags(event))[0]) == {"race"}
-
-
+EVENTS = ["MTE2_MTE3", "MTE3_MTE1", "MTE1_M", "M_V", "V_MTE3"]
 PLANTED_PRODUCTS = {
     "dstGap is ignored by the chip": ("load.srcStride = 1;", "load.srcStride = 1; load.dstGap = 1;", "field_range"),
     "no unit flag": ("MmadParams(16, 16, 32, 0,", "MmadParams(16, 16, 32, 3,", "field_range"),
@@ -234,6 +238,41 @@ PLANTED_PRODUCTS = {
     "L0C is full": ("InitBuffer(l0cBuffer, 2048)", "InitBuffer(l0cBuffer, 263168)", "cube_budget"),
     "no bias table": ("TBuf<TPosition::A1>", "TBuf<TPosition::C2>", "core_kind"),
 }
+ALL_BYTES = [
+    ("InitBuffer(l1Buffer, 2048)", "InitBuffer(l1Buffer, 1048576)"),
+    ("InitBuffer(l0cBuffer, 2048)", "InitBuffer(l0cBuffer, 262144)"),
+]
+CHANGES = [("", ""), *((_flags(event), "") for event in EVENTS), *ALL_BYTES]
+CHANGES += [(old, new) for old, new, _ in PLANTED_PRODUCTS.values()]
+
+
+@cache
+def _products():
+    """Return one source with a kernel for each change of the product."""
+    head, kernel = PRODUCT.split("extern", 1)
+    assert all(old in kernel for old, _ in CHANGES)
+    kernels = (kernel.replace(*change).replace(" product(", f" product{at}(") for at, change in enumerate(CHANGES))
+    return head + "".join(f"extern{text}" for text in kernels)
+
+
+def multiplied(old="", new=""):
+    """Return the findings of the product with one change, and whether its result is right."""
+    random = np.random.default_rng(3)
+    left = random.integers(-4, 5, (16, 32)).astype(np.float16)
+    right = random.integers(-4, 5, (32, 16)).astype(np.float16)
+    result = np.zeros((16, 16), np.float32)
+    found = launch(_products(), f"product{CHANGES.index((old, new))}", 1, [left, right, result], soc=SOC)
+    is_right = np.array_equal(result, left.astype(np.float32) @ right.astype(np.float32))
+    return [finding.kind for finding in found], is_right
+
+
+def test_a_product_through_all_memories_of_a_core():
+    assert multiplied() == ([], True)
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_a_missing_flag_of_the_product(event):
+    assert set(multiplied(_flags(event))[0]) == {"race"}
 
 
 @pytest.mark.parametrize("planted_product", PLANTED_PRODUCTS)
@@ -242,6 +281,6 @@ def test_a_planted_mistake_of_the_product(planted_product):
     assert kind in multiplied(old, new)[0]
 
 
-def test_all_bytes_of_l1_and_l0c():
-    assert multiplied("InitBuffer(l1Buffer, 2048)", "InitBuffer(l1Buffer, 1048576)") == ([], True)
-    assert multiplied("InitBuffer(l0cBuffer, 2048)", "InitBuffer(l0cBuffer, 262144)") == ([], True)
+@pytest.mark.parametrize("change", ALL_BYTES)
+def test_all_bytes_of_l1_and_l0c(change):
+    assert multiplied(*change) == ([], True)

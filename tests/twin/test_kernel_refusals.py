@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
+from compile_errors import Lines, errors_once
 
 from opforge.twin.build import include_flags
 from opforge.twin.compiler.flags import DEVICE_FIELDS
-from opforge.twin.compiler.units import compiler
 
-KERNEL = """
+HEAD = """
 #include "kernel_operator.h"
 #include "lib/matmul_intf.h"
 using namespace AscendC;
 template <class First, class Second>
-struct Back {{
-}};
+struct Back {
+};
 inline int64_t CeilDiv(int64_t value, int64_t divisor)
-{{
+{
     return (value + divisor - 1) / divisor;
-}}
+}
 using Factor = MatmulType<TPosition::GM, CubeFormat::ND, half>;
 using Product = Matmul<Factor, Factor, Factor>;
-extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
+"""
+KERNEL = """
+extern "C" __global__ __aicore__ void kernel{number}(GM_ADDR x, GM_ADDR y)
 {{
     (void)x;
     (void)y;
@@ -182,29 +182,27 @@ ACCEPTED = [
 ]
 
 
-def _errors(line: str) -> str:
-    command = [
-        compiler()[0],
-        "-std=c++17",
-        "-fsyntax-only",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-Wcast-qual",
-        *DEVICE_FIELDS,
-    ]
-    text = KERNEL.format(line=line)
-    done = subprocess.run(
-        [*command, *include_flags(), "-xc++", "-"], input=text, capture_output=True, text=True, check=False
-    )
-    return done.stderr if done.returncode else ""
+FLAGS = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-Wcast-qual", *DEVICE_FIELDS, *include_flags())
+CODE = Lines(FLAGS, HEAD, KERNEL)
+
+
+@pytest.fixture(scope="module")
+def errors(once):
+    """Return the errors of each refused line."""
+    return errors_once(once, "refused_lines", CODE, list(REFUSED))
 
 
 @pytest.mark.parametrize("line", REFUSED)
-def test_refused(line):
-    assert REFUSED[line] in _errors(line)
+def test_refused(errors, line):
+    assert REFUSED[line] in errors[line] or REFUSED[line] in CODE.messages([line])
 
 
-@pytest.mark.parametrize("line", ACCEPTED)
-def test_accepted(line):
-    assert _errors(line) == ""
+def test_accepted():
+    assert CODE.messages(ACCEPTED) == ""
+
+
+@pytest.mark.parametrize("line", ["n = 0", "Add(b, b, b, 64);"])
+def test_errors_of_a_refused_line_are_found_beside_accepted_lines(line):
+    errors = CODE.errors([*ACCEPTED, line])
+    assert errors.pop(line)
+    assert not any(errors.values())
