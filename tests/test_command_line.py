@@ -28,11 +28,10 @@ OPFORGE = str(Path(sys.executable).with_name("opforge"))
 WITHOUT_REPORT = {"schema", "flags", "new", "cc", "lsp"}
 
 
-def opforge(*arguments, cwd, **environment):
-    variables = {key: value for key, value in os.environ.items() if key not in {"NO_COLOR", "FORCE_COLOR"}}
-    return subprocess.run(
-        [OPFORGE, *arguments], cwd=cwd, env=variables | environment, capture_output=True, text=True, check=False
-    )
+@pytest.fixture(autouse=True)
+def default_colours(monkeypatch):
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +48,7 @@ def test_every_command_that_reports_has_json():
     assert with_json == set(commands) - WITHOUT_REPORT
 
 
-def test_generate_build_and_pack_answer_in_json(project):
+def test_generate_build_and_pack_answer_in_json(opforge, project):
     def answer(*arguments, code=0):
         result = opforge(*arguments, "--json", cwd=project)
         assert result.returncode == code, result.stderr
@@ -160,10 +159,9 @@ COLOUR = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])[;m]")
 @pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}])
 def test_a_terminal_gets_styles_and_no_colours_if_they_are_off(variables, tmp_path):
     command = f"{OPFORGE} profile GroupedBiasAddGrad --shape grad_y=2x3x8"
-    environment = {key: value for key, value in os.environ.items() if key not in {"NO_COLOR", "FORCE_COLOR"}}
     main, end = pty.openpty()
     running = subprocess.Popen(
-        command.split(), stdout=end, cwd=tmp_path, env=environment | {"TERM": "xterm-256color"} | variables
+        command.split(), stdout=end, cwd=tmp_path, env=os.environ | {"TERM": "xterm-256color"} | variables
     )
     os.close(end)
     shown = b""
@@ -179,7 +177,7 @@ def test_a_terminal_gets_styles_and_no_colours_if_they_are_off(variables, tmp_pa
     assert not (variables and COLOUR.search(shown))
 
 
-def test_a_pipe_gets_no_colours(tmp_path):
+def test_a_pipe_gets_no_colours(opforge, tmp_path):
     result = opforge("profile", "GroupedBiasAddGrad", "--shape", "grad_y=2x3x8", cwd=tmp_path, TERM="xterm-256color")
     assert result.returncode == 0, result.stderr
     assert "\x1b" not in result.stdout
@@ -190,7 +188,7 @@ def test_exit_codes_are_documented(text):
     assert "0 ok, 1 a difference or a finding, 2 bad input, 3 a tool" in (ROOT / text).read_text()
 
 
-def test_help_has_the_exit_codes(tmp_path):
+def test_help_has_the_exit_codes(opforge, tmp_path):
     shown = " ".join(opforge("--help", cwd=tmp_path).stdout.split())
     assert "0 ok, 1 a difference or a finding, 2 bad input, 3 a tool or toolkit is missing" in shown
 
@@ -215,7 +213,7 @@ def test_messages_name_no_python_types(words, message):
     assert (result.exit_code, message in result.output) == (2, True), result.output
 
 
-def test_help_has_whole_summaries(tmp_path):
+def test_help_has_whole_summaries(opforge, tmp_path):
     commands = opforge("--help", cwd=tmp_path).stdout.partition("Commands:")[2]
     assert "convert" in commands
     assert "..." not in commands
@@ -225,12 +223,12 @@ def test_help_has_whole_summaries(tmp_path):
     ("command", "usage"),
     [("lint", "[FILE]..."), ("import", "SOURCE..."), ("new", "NAME [DIR]"), ("check", "MODEL")],
 )
-def test_usage_shows_arguments_that_may_be_repeated(command, usage, tmp_path):
+def test_usage_shows_arguments_that_may_be_repeated(opforge, command, usage, tmp_path):
     shown = opforge(command, "--help", cwd=tmp_path).stdout.splitlines()[0]
     assert shown == f"Usage: opforge {command} [OPTIONS] {usage}"
 
 
-def test_version(tmp_path):
+def test_version(opforge, tmp_path):
     shown = opforge("--version", cwd=tmp_path).stdout
     assert re.fullmatch(r"opforge \d+\.\d+\.\d+( \(commit [0-9a-f]{12}\))?\n", shown)
 
@@ -239,7 +237,7 @@ def test_version(tmp_path):
     ("words", "key"),
     [(["check", "m.onnx"], "findings"), (["convert", "m.onnx", "-o", "o.onnx"], "mapped"), (["run", "m.onnx"], "step")],
 )
-def test_json_goes_to_stdout_alone(words, key, tmp_path):
+def test_json_goes_to_stdout_alone(opforge, words, key, tmp_path):
     node = onnx.helper.make_node("NPUGroupedBiasAddGrad", ["x"], ["y"], "node", domain="npu")
     x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2, 3, 4])
     y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2, 4])
@@ -253,7 +251,7 @@ def test_json_goes_to_stdout_alone(words, key, tmp_path):
 
 
 @pytest.mark.parametrize("rows", [10**10, 2**62, 10**20])
-def test_shapes_beyond_memory_are_rejected(rows, tmp_path):
+def test_shapes_beyond_memory_are_rejected(opforge, rows, tmp_path):
     result = opforge("profile", "GroupedBiasAddGrad", "--shape", f"grad_y={rows}x8,group_idx=3", cwd=tmp_path)
     assert result.returncode == 2
     assert re.fullmatch(

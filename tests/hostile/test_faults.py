@@ -72,14 +72,15 @@ FULL = {
     "convert m.onnx -o {}/o.onnx --html {}/r.html": ("4k", {}),
     "pack --no-build --output {}/out": ("32k", {}),
     "pack --no-build": ("100k", {"TMPDIR": "{}"}),
-    "build": ("100k", {"OPFORGE_BUILD_DIR": "{}/out"}),
+    "build": ("64k", {}),
 }
 
 
 @pytest.mark.parametrize("command", FULL)
 def test_a_full_disk_is_one_message_and_space_repairs_it(project, tmp_path, command):
     size, variables = FULL[command]
-    place = tmp_path / "small"
+    # ccache shares objects between projects if their build folders have the same name.
+    place = project / "build" if command == "build" else tmp_path / "small"
     place.mkdir()
     words = [OPFORGE, *command.format(*[place] * 2).split()]
     environment = os.environ | {name: value.format(place) for name, value in variables.items()}
