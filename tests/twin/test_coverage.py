@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -60,8 +61,12 @@ def rows_of(result):
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("clone") / "own_ops"
+def clone(once):
+    return once("clone", _write_clone) / "own_ops"
+
+
+def _write_clone(parent):
+    folder = parent / "own_ops"
     operator(folder, "right_op", before='#include "../../../op_host/right_op_tiling_def.h"')
     operator(folder, "wrong_op", factor="3.0f")
     operator(folder, "far_op", extra="+ 64")
@@ -95,13 +100,16 @@ def clone(tmp_path_factory):
     example(folder, "passes", PRINTS.replace("@", "pass"))
     example(folder, "fails", PRINTS.replace("@", "failed"))
     example(folder, "reads", READ, scripts={"gen_data.py": GENERATE, "verify_result.py": VERIFY}, readme=STEPS)
-    return folder
 
 
 @pytest.fixture(scope="module")
-def first(clone, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("first")
-    return folder, *coverage(clone, folder, "--html", str(folder / "page.html"), code=1)
+def first(clone, once):
+    def run(folder):
+        _, text = coverage(clone, folder, "--html", str(folder / "page.html"), code=1)
+        (folder / "text").write_text(text)
+
+    folder = once("coverage", run)
+    return folder, json.loads((folder / "answer.json").read_text()), (folder / "text").read_text()
 
 
 def facts(row):
@@ -160,12 +168,12 @@ def test_page_has_every_row_and_loads_no_files(first):
     assert "<script" not in page
 
 
-def test_a_second_run_repeats_only_changed_sources(first, clone):
+def test_a_second_run_repeats_only_changed_sources(first, clone, tmp_path):
     folder, result, _ = first
-    state = folder / "state.jsonl"
+    state = Path(shutil.copy(folder / "state.jsonl", tmp_path))
     before = state.read_text().splitlines()
     (clone / "examples" / "fails" / "fails.asc").write_text(PRINTS.replace("@", "passed"))
-    again, _ = coverage(clone, folder, code=1)
+    again, _ = coverage(clone, tmp_path, code=1)
     assert len(state.read_text().splitlines()) == len(before) + 1
     rows = rows_of(again)
     assert rows["fails"]["right"] is True
