@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -49,17 +50,17 @@ def test_vector_add(tmp_path):
 
 
 @pytest.mark.parametrize("variable", ["OPFORGE_TWIN_REPORT", "OPFORGE_TWIN_TRACE"])
-def test_output_file_that_cannot_be_written(tmp_path, variable):
+def test_output_file_that_cannot_be_written(tmp_path, variable, once):
     """The program ends with exit code 2 before its first launch, and leaves no file."""
-    program = compile_program([VECTOR_ADD], tmp_path / "program")
+    program = once("vector_add", lambda folder: compile_program([VECTOR_ADD], folder / "program")) / "program"
     made = tmp_path / "made.json"
-    assert run(program.path, **{variable: str(made)}).returncode == 0
+    assert run(program, **{variable: str(made)}).returncode == 0
     assert made.stat().st_size > 0
     link = tmp_path / "link.json"
     link.symlink_to(made)
     before = sorted(tmp_path.iterdir())
     for given in (tmp_path / "absent" / "made.json", tmp_path, link):
-        ended = run(program.path, **{variable: str(given)})
+        ended = run(program, **{variable: str(given)})
         expected = f"{variable}: got '{given}', expected a new name or a regular file, in a folder that exists"
         assert (ended.returncode, ended.stdout) == (2, "")
         assert ended.stderr == f"{expected} and can be written to\n"
@@ -616,6 +617,29 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y)
 """
 
 
+@cache
+def _one_source(fields):
+    """Return one source with a kernel for each set of fields of FORGIVEN."""
+    head, kernel = FORGIVEN.split("extern", 1)
+    text = head
+    for number, values in enumerate(fields):
+        changed = kernel.replace(" kernel(", f" kernel{number}(")
+        for word, code in zip(("AGAIN", "BYTES", "SYNC"), values, strict=True):
+            changed = changed.replace(word, code)
+        text += f"extern{changed}"
+    return text
+
+
+def launch_one(fields, chosen, *arrays, level):
+    """Launch the kernel with the chosen fields of the source with all fields; return its findings."""
+    return launch(_one_source(fields), f"kernel{fields.index(chosen)}", 1, list(arrays), level=level, lint=False)
+
+
+def with_sync(codes, space):
+    """Return the fields of kernels with the codes at the end."""
+    return tuple(dict.fromkeys(("", space, code) for code in codes))
+
+
 AIV_ONLY_FLAGS = (
     "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);"
     "AscendC::CrossCoreSetFlag<0, PIPE_MTE3>(14); AscendC::CrossCoreWaitFlag(14);"
@@ -631,64 +655,63 @@ SECOND = """
 """
 
 
-@pytest.mark.parametrize(
-    ("changes", "kind"),
-    [
-        ({"AGAIN": "queue.EnQue(tensor); tensor = queue.DeQue<float>();"}, "queue_order"),
-        ({"BYTES": "0"}, "field_range"),
-        ({"SYNC": "AscendC::SyncAll();"}, "sync_task_type"),
-        ({"SYNC": "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_VECTOR_CORE);"}, "task_type"),
-        (
-            {"SYNC": "from.SetGlobalBuffer((__gm__ float*)x, 1); [[maybe_unused]] float last = from.GetValue(63);"},
-            "gm_out_of_range",
-        ),
-        ({"BYTES": "196352"}, "ub_budget"),
-        ({"SYNC": SECOND.replace("USED", "second")}, "two_pipes"),
-        ({"SYNC": AIV_ONLY_FLAGS}, "field_range"),
-        (
-            {
-                "SYNC": "AscendC::LocalTensor<float> b = buffer.Get<float>(); AscendC::Duplicate(b, 1.0f, 64);"
-                "AscendC::PipeBarrier<PIPE_V>(); uint64_t kept = 0;"
-                "AscendC::GatherMask(b, b, 1, false, 0, {1, 1, 8, 0}, kept);"
-            },
-            "overlap",
-        ),
-        (
-            {
-                "SYNC": "AscendC::LocalTensor<float> b = buffer.Get<float>(); AscendC::Duplicate(b, 1.0f, 64);"
-                "AscendC::PipeBarrier<PIPE_V>(); AscendC::DataCopy(b, b[8], 32);"
-            },
-            "overlap",
-        ),
-    ],
-)
+STRICTER = [
+    ({"AGAIN": "queue.EnQue(tensor); tensor = queue.DeQue<float>();"}, "queue_order"),
+    ({"BYTES": "0"}, "field_range"),
+    ({"SYNC": "AscendC::SyncAll();"}, "sync_task_type"),
+    ({"SYNC": "KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_VECTOR_CORE);"}, "task_type"),
+    (
+        {"SYNC": "from.SetGlobalBuffer((__gm__ float*)x, 1); [[maybe_unused]] float last = from.GetValue(63);"},
+        "gm_out_of_range",
+    ),
+    ({"BYTES": "196352"}, "ub_budget"),
+    ({"SYNC": SECOND.replace("USED", "second")}, "two_pipes"),
+    ({"SYNC": AIV_ONLY_FLAGS}, "field_range"),
+    (
+        {
+            "SYNC": "AscendC::LocalTensor<float> b = buffer.Get<float>(); AscendC::Duplicate(b, 1.0f, 64);"
+            "AscendC::PipeBarrier<PIPE_V>(); uint64_t kept = 0;"
+            "AscendC::GatherMask(b, b, 1, false, 0, {1, 1, 8, 0}, kept);"
+        },
+        "overlap",
+    ),
+    (
+        {
+            "SYNC": "AscendC::LocalTensor<float> b = buffer.Get<float>(); AscendC::Duplicate(b, 1.0f, 64);"
+            "AscendC::PipeBarrier<PIPE_V>(); AscendC::DataCopy(b, b[8], 32);"
+        },
+        "overlap",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "kind"), STRICTER)
 def test_only_stricter_levels_report(changes, kind):
     """Code that works on the device is reported in the other levels only."""
-    text = FORGIVEN
-    for word, code in ({"AGAIN": "", "BYTES": "256", "SYNC": ""} | changes).items():
-        text = text.replace(word, code)
+    fields = tuple(tuple(({"AGAIN": "", "BYTES": "256", "SYNC": ""} | case).values()) for case, _ in STRICTER)
+    chosen = fields[STRICTER.index((changes, kind))]
     for level, kinds in (("strict", {kind}), ("fast", {kind}), ("device", set())):
         x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-        findings = launch(text, "kernel", 1, [x, y], level=level, lint=False)
+        findings = launch_one(fields, chosen, x, y, level=level)
         assert {finding.kind for finding in findings} == kinds
     assert np.array_equal(x, y)
 
 
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
-        (SECOND.replace("second = pipe;", "").replace("USED", "second"), "two_pipes"),
-        ("AscendC::TPipe second, third; third = second;", "two_pipes"),
-        (AIV_ONLY_FLAGS.replace("14", "16"), "field_range"),
-        ("KERNEL_TASK_TYPE_DEFAULT(static_cast<KernelMetaType>(99));", "task_type"),
-        ("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);", "core_kind"),
-    ],
-)
+PLANTED_ON_DEVICE = [
+    (SECOND.replace("second = pipe;", "").replace("USED", "second"), "two_pipes"),
+    ("AscendC::TPipe second, third; third = second;", "two_pipes"),
+    (AIV_ONLY_FLAGS.replace("14", "16"), "field_range"),
+    ("KERNEL_TASK_TYPE_DEFAULT(static_cast<KernelMetaType>(99));", "task_type"),
+    ("KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);", "core_kind"),
+]
+
+
+@pytest.mark.parametrize(("code", "kind"), PLANTED_ON_DEVICE)
 def test_level_device_finds_planted_errors(code, kind):
     """Level device accepts other forms of these lines, but not these."""
     x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "256").replace("SYNC", code)
-    findings = launch(text, "kernel", 1, [x, y], level="device", lint=False)
+    fields = with_sync((case for case, _ in PLANTED_ON_DEVICE), "256")
+    findings = launch_one(fields, ("", "256", code), x, y, level="device")
     assert [finding.kind for finding in findings] == [kind]
 
 
@@ -733,100 +756,100 @@ STORE = (
 REDUCE = "AscendC::WholeReduceMax({}, b, 64, {}, 1, 1, 1, AscendC::ReduceOrder::ORDER_ONLY_VALUE);"
 
 
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
-        (f"{PADDED} {ORDER.format('MTE2_V')} AscendC::Adds(b[32], b, 1.0f, 8);", "uninitialised_read"),
-        (
-            f"AscendC::CreateVecIndex(b, 0.0f, 64); {ORDER.format('V_MTE3')} AscendC::DataCopy(to, b, 64);",
-            "race",
-        ),
-        ("AscendC::Duplicate(b, 1.0f, 64); AscendC::Adds(b, b, 1.0f, 64);", "race"),
-        ("AscendC::Duplicate(b, 1.0f, 64); b.SetValue(1, b.GetValue(0)); AscendC::Adds(b, b, 1.0f, 64);", "race"),
-        (f"AscendC::DataCopy(b, from, 64); b.SetValue(1, b.GetValue(0)); {ORDER.format('S_MTE3')}", "race"),
-        (f"AscendC::Duplicate(h[64], half(1), 64); {HALF_TO_FLOAT.format('h[64]', 64)}", "overlap"),
-        ("AscendC::Adds(b[8], b, 1.0f, 8);", "uninitialised_read"),
-        ("AscendC::Adds(b, b, 1.0f, 16, 1, {2, 2, 8, 8});", "uninitialised_read"),
-        ("AscendC::DataCopy(b[32], b, 32);", "uninitialised_read"),
-        ("AscendC::Transpose(h[256], h);", "uninitialised_read"),
-        (f"{OFFSETS} AscendC::Gather(b[64], b[96], u, 0, 8);", "uninitialised_read"),
-        ("uint64_t kept; AscendC::GatherMask(b[64], b, 1, false, 0, {1, 1, 8, 0}, kept);", "uninitialised_read"),
-        ("AscendC::Brcb(b[64], b, 1, {1, 8});", "uninitialised_read"),
-        (f"AscendC::Duplicate(b, 1.0f, 60); {SELECT}", "uninitialised_read"),
-        (f"{BITWISE.format('And(w, w, w, 4)')} {LEFT.format('b[176]')}", "uninitialised_read"),
-        (f"{BITWISE.format('Not(w, w, 4)')} {LEFT.format('b[176]')}", "uninitialised_read"),
-        (f"AscendC::Duplicate(n, int32_t(1), 24); AscendC::Duplicate(b, 1.0f, 32); {SORT}", "uninitialised_read"),
-        (f"{LEFT.format('b')} {AFTER_STORE} AscendC::DataCopy(to, b, 64);", "uninitialised_read"),
-        ("AscendC::Duplicate(b, 1.0f, 64); AscendC::PipeBarrier<PIPE_V>(); " + REDUCE.format("b", 1), "overlap"),
-        (f"[[maybe_unused]] float first = 0; {STORE} first = to.GetValue(0);", "stale_cache"),
-    ],
-)
+STRICT = [
+    (f"{PADDED} {ORDER.format('MTE2_V')} AscendC::Adds(b[32], b, 1.0f, 8);", "uninitialised_read"),
+    (
+        f"AscendC::CreateVecIndex(b, 0.0f, 64); {ORDER.format('V_MTE3')} AscendC::DataCopy(to, b, 64);",
+        "race",
+    ),
+    ("AscendC::Duplicate(b, 1.0f, 64); AscendC::Adds(b, b, 1.0f, 64);", "race"),
+    ("AscendC::Duplicate(b, 1.0f, 64); b.SetValue(1, b.GetValue(0)); AscendC::Adds(b, b, 1.0f, 64);", "race"),
+    (f"AscendC::DataCopy(b, from, 64); b.SetValue(1, b.GetValue(0)); {ORDER.format('S_MTE3')}", "race"),
+    (f"AscendC::Duplicate(h[64], half(1), 64); {HALF_TO_FLOAT.format('h[64]', 64)}", "overlap"),
+    ("AscendC::Adds(b[8], b, 1.0f, 8);", "uninitialised_read"),
+    ("AscendC::Adds(b, b, 1.0f, 16, 1, {2, 2, 8, 8});", "uninitialised_read"),
+    ("AscendC::DataCopy(b[32], b, 32);", "uninitialised_read"),
+    ("AscendC::Transpose(h[256], h);", "uninitialised_read"),
+    (f"{OFFSETS} AscendC::Gather(b[64], b[96], u, 0, 8);", "uninitialised_read"),
+    ("uint64_t kept; AscendC::GatherMask(b[64], b, 1, false, 0, {1, 1, 8, 0}, kept);", "uninitialised_read"),
+    ("AscendC::Brcb(b[64], b, 1, {1, 8});", "uninitialised_read"),
+    (f"AscendC::Duplicate(b, 1.0f, 60); {SELECT}", "uninitialised_read"),
+    (f"{BITWISE.format('And(w, w, w, 4)')} {LEFT.format('b[176]')}", "uninitialised_read"),
+    (f"{BITWISE.format('Not(w, w, 4)')} {LEFT.format('b[176]')}", "uninitialised_read"),
+    (f"AscendC::Duplicate(n, int32_t(1), 24); AscendC::Duplicate(b, 1.0f, 32); {SORT}", "uninitialised_read"),
+    (f"{LEFT.format('b')} {AFTER_STORE} AscendC::DataCopy(to, b, 64);", "uninitialised_read"),
+    ("AscendC::Duplicate(b, 1.0f, 64); AscendC::PipeBarrier<PIPE_V>(); " + REDUCE.format("b", 1), "overlap"),
+    (f"[[maybe_unused]] float first = 0; {STORE} first = to.GetValue(0);", "stale_cache"),
+]
+
+
+@pytest.mark.parametrize(("code", "kind"), STRICT)
 def test_only_strict_reports(code, kind):
     """Code that works on the device is reported in level strict; level fast has no such checks."""
-    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "2048").replace("SYNC", AFTER + code)
+    fields = with_sync((AFTER + case for case, _ in STRICT), "2048")
     for level, kinds in (("strict", {kind}), ("device", set()), ("fast", set())):
         x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-        findings = launch(text, "kernel", 1, [x, y], level=level, lint=False)
+        findings = launch_one(fields, ("", "2048", AFTER + code), x, y, level=level)
         assert {finding.kind for finding in findings} == kinds, level
 
 
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
+ON_DEVICE = [
+    (
+        "from.SetGlobalBuffer((__gm__ float*)x, 65); [[maybe_unused]] float last = from.GetValue(64);",
+        "gm_out_of_range",
+    ),
+    ("AscendC::DataCopy(b, from, 64); AscendC::Adds(b, b, 1.0f, 64);", "race"),
+    ("AscendC::Duplicate(b, 1.0f, 64); AscendC::DataCopy(to, b, 64);", "race"),
+    (f"AscendC::Adds(b, b, 1.0f, 8); {ORDER.format('V_MTE3')} {LEFT.format('b')}", "uninitialised_read"),
+    (f"AscendC::DataCopy(b[32], b, 32); {ORDER.format('V_MTE3')} {LEFT.format('b[32]')}", "uninitialised_read"),
+    (f"AscendC::Transpose(h[256], h); {ORDER.format('V_MTE3')} {LEFT.format('b[128]')}", "uninitialised_read"),
+    (
+        f"{OFFSETS} AscendC::Gather(b[64], b[96], u, 0, 8); {ORDER.format('V_MTE3')} {LEFT.format('b[64]')}",
+        "uninitialised_read",
+    ),
+    (f"AscendC::Duplicate(b, 1.0f, 48); {SELECT} {LEFT.format('b[192]')}", "uninitialised_read"),
+    (f"{BITWISE.format('Or(w, w, w, 4)')} {LEFT.format('b[184]')}", "uninitialised_read"),
+    (
+        f"AscendC::Duplicate(n, int32_t(1), 24); AscendC::Duplicate(b, 1.0f, 32); {SORT} {LEFT.format('b[112]')}",
+        "uninitialised_read",
+    ),
+    (
+        f"AscendC::Duplicate(n, int32_t(1), 32); AscendC::Duplicate(b, 1.0f, 24); {SORT}",
+        "uninitialised_read",
+    ),
+    ("AscendC::Gather(b[64], b[96], b.ReinterpretCast<uint32_t>(), 0, 8);", "uninitialised_read"),
+    (
+        f"AscendC::Brcb(b[64], b, 1, {{1, 8}}); {ORDER.format('V_MTE3')} {LEFT.format('b[64]')}",
+        "uninitialised_read",
+    ),
+    (f"AscendC::SetAtomicAdd<float>(); {LEFT.format('b')} AscendC::SetAtomicNone();", "uninitialised_read"),
+    (f"[[maybe_unused]] float first = to.GetValue(8); {STORE} first = to.GetValue(0);", "stale_cache"),
+    ("AscendC::Duplicate(b, 1.0f, 128); AscendC::PipeBarrier<PIPE_V>(); " + REDUCE.format("b[64]", 2), "overlap"),
+    (
         (
-            "from.SetGlobalBuffer((__gm__ float*)x, 65); [[maybe_unused]] float last = from.GetValue(64);",
-            "gm_out_of_range",
+            "AscendC::Duplicate(b[8], 1.0f, 8); AscendC::Add(b[16], b[4], b[8], 8);"
+            f"{ORDER.format('V_MTE3')} AscendC::DataCopy(to, b[16], 8);"
         ),
-        ("AscendC::DataCopy(b, from, 64); AscendC::Adds(b, b, 1.0f, 64);", "race"),
-        ("AscendC::Duplicate(b, 1.0f, 64); AscendC::DataCopy(to, b, 64);", "race"),
-        (f"AscendC::Adds(b, b, 1.0f, 8); {ORDER.format('V_MTE3')} {LEFT.format('b')}", "uninitialised_read"),
-        (f"AscendC::DataCopy(b[32], b, 32); {ORDER.format('V_MTE3')} {LEFT.format('b[32]')}", "uninitialised_read"),
-        (f"AscendC::Transpose(h[256], h); {ORDER.format('V_MTE3')} {LEFT.format('b[128]')}", "uninitialised_read"),
+        "ub_misaligned",
+    ),
+    (
         (
-            f"{OFFSETS} AscendC::Gather(b[64], b[96], u, 0, 8); {ORDER.format('V_MTE3')} {LEFT.format('b[64]')}",
-            "uninitialised_read",
+            "AscendC::Duplicate(b[8], 1.0f, 8); AscendC::Add(b[16], b, b[8], 8);"
+            f"{ORDER.format('V_S')} to.SetValue(0, b.GetValue(20));"
         ),
-        (f"AscendC::Duplicate(b, 1.0f, 48); {SELECT} {LEFT.format('b[192]')}", "uninitialised_read"),
-        (f"{BITWISE.format('Or(w, w, w, 4)')} {LEFT.format('b[184]')}", "uninitialised_read"),
-        (
-            f"AscendC::Duplicate(n, int32_t(1), 24); AscendC::Duplicate(b, 1.0f, 32); {SORT} {LEFT.format('b[112]')}",
-            "uninitialised_read",
-        ),
-        (
-            f"AscendC::Duplicate(n, int32_t(1), 32); AscendC::Duplicate(b, 1.0f, 24); {SORT}",
-            "uninitialised_read",
-        ),
-        ("AscendC::Gather(b[64], b[96], b.ReinterpretCast<uint32_t>(), 0, 8);", "uninitialised_read"),
-        (
-            f"AscendC::Brcb(b[64], b, 1, {{1, 8}}); {ORDER.format('V_MTE3')} {LEFT.format('b[64]')}",
-            "uninitialised_read",
-        ),
-        (f"AscendC::SetAtomicAdd<float>(); {LEFT.format('b')} AscendC::SetAtomicNone();", "uninitialised_read"),
-        (f"[[maybe_unused]] float first = to.GetValue(8); {STORE} first = to.GetValue(0);", "stale_cache"),
-        ("AscendC::Duplicate(b, 1.0f, 128); AscendC::PipeBarrier<PIPE_V>(); " + REDUCE.format("b[64]", 2), "overlap"),
-        (
-            (
-                "AscendC::Duplicate(b[8], 1.0f, 8); AscendC::Add(b[16], b[4], b[8], 8);"
-                f"{ORDER.format('V_MTE3')} AscendC::DataCopy(to, b[16], 8);"
-            ),
-            "ub_misaligned",
-        ),
-        (
-            (
-                "AscendC::Duplicate(b[8], 1.0f, 8); AscendC::Add(b[16], b, b[8], 8);"
-                f"{ORDER.format('V_S')} to.SetValue(0, b.GetValue(20));"
-            ),
-            "uninitialised_read",
-        ),
-        ("AscendC::Duplicate(b, 1.0f, 64); AscendC::DataCopy(b[8], b, 32);", "overlap"),
-        (f"AscendC::Duplicate(h, half(1), 128); {HALF_TO_FLOAT.format('h', 128)}", "overlap"),
-    ],
-)
+        "uninitialised_read",
+    ),
+    ("AscendC::Duplicate(b, 1.0f, 64); AscendC::DataCopy(b[8], b, 32);", "overlap"),
+    (f"AscendC::Duplicate(h, half(1), 128); {HALF_TO_FLOAT.format('h', 128)}", "overlap"),
+]
+
+
+@pytest.mark.parametrize(("code", "kind"), ON_DEVICE)
 def test_device_still_reports(code, kind):
     """Level device reports an order that the compiler does not make, and a use of undefined results."""
-    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "2048").replace("SYNC", AFTER + code)
+    fields = with_sync((AFTER + case for case, _ in ON_DEVICE), "2048")
     x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    findings = launch(text, "kernel", 1, [x, y], level="device", lint=False)
+    findings = launch_one(fields, ("", "2048", AFTER + code), x, y, level="device")
     assert kind in {finding.kind for finding in findings}
 
 
@@ -849,28 +872,32 @@ DROPPED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("code", "first", "count", "values"),
-    [
-        (POWER, 0, 24, [9]),
-        (POWER, 24, 8, None),
-        (FORMULA.format("Axpy(b[64], b, 2.0f, 64)"), 0, 8, None),  # an undefined dst
-        (BY_BYTES, 0, 24, [3, 9]),
-        (BY_BYTES, 32, 8, [9]),  # selected instead of undefined elements
-        (BY_BYTES, 24, 8, None),  # undefined elements
-        (BY_BYTES, 48, 8, None),  # an undefined mask
-        (DROPPED, 0, 24, [0, 6]),
-        (DROPPED, 24, 8, None),
-        (DROPPED, 48, 8, None),
-    ],
-)
+ELEMENT_WISE = [
+    (POWER, 0, 24, [9]),
+    (POWER, 24, 8, None),
+    (FORMULA.format("Axpy(b[64], b, 2.0f, 64)"), 0, 8, None),  # an undefined dst
+    (BY_BYTES, 0, 24, [3, 9]),
+    (BY_BYTES, 32, 8, [9]),  # selected instead of undefined elements
+    (BY_BYTES, 24, 8, None),  # undefined elements
+    (BY_BYTES, 48, 8, None),  # an undefined mask
+    (DROPPED, 0, 24, [0, 6]),
+    (DROPPED, 24, 8, None),
+    (DROPPED, 48, 8, None),
+]
+
+
+@pytest.mark.parametrize(("code", "first", "count", "values"), ELEMENT_WISE)
 def test_element_wise_functions_pass_undefined_elements(code, first, count, values):
     """Level device computes the other elements, and reports a store of undefined results; strict reports the read."""
-    store = f"{ORDER.format('V_MTE3')} AscendC::DataCopy(to, b[{64 + first}], {count});"
-    text = FORGIVEN.replace("AGAIN", "").replace("BYTES", "8192").replace("SYNC", AFTER + code + store)
+
+    def stored(code, first, count):
+        return f"{AFTER}{code}{ORDER.format('V_MTE3')} AscendC::DataCopy(to, b[{64 + first}], {count});"
+
+    fields = with_sync((stored(*case[:3]) for case in ELEMENT_WISE), "8192")
+    chosen = ("", "8192", stored(code, first, count))
     for level, is_found in (("strict", True), ("device", values is None), ("fast", False)):
         x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-        findings = launch(text, "kernel", 1, [x, y], level=level, lint=False)
+        findings = launch_one(fields, chosen, x, y, level=level)
         assert {finding.kind for finding in findings} == ({"uninitialised_read"} if is_found else set()), level
         assert all((": DataCopy: src reads" in finding.message) == (level == "device") for finding in findings)
     if values:
