@@ -20,7 +20,7 @@ from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.lint.expansion import require_no_assembly
 
 from .cache import record_path
-from .flags import DEVICE_FIELDS, GLUE_FLAGS, HOST_FLAGS, WARNINGS, arch_flags, arch_prefix
+from .flags import DEVICE_FIELDS, GLUE_FLAGS, PLAN_FLAGS, WARNINGS, arch_flags, arch_prefix
 from .folder import locked
 from .runtime_library import (
     build_runtime,
@@ -155,7 +155,7 @@ def host_libraries(project: Project, names: Collection[str], generated: Sequence
     linux = Path("lib") / "linux" / platform.machine()
     vendor = _vendor(project)
     proto = units("op_proto", ["op_proto/*.cpp", "op_host/*_infershape.cpp"], "-DOP_PROTO_LIB", *GLUE_FLAGS)
-    master = units("op_host", ["op_host/*_tiling.cpp", "op_host/*_def.cpp"], "-DOP_TILING_LIB", *HOST_FLAGS)
+    master = units("op_host", ["op_host/*_tiling.cpp", "op_host/*_def.cpp"], "-DOP_TILING_LIB", *PLAN_FLAGS)
     plugins = units("op_plugin", ["op_plugin/*.cpp"], *GLUE_FLAGS)
     return [
         Library(vendor / "op_proto" / linux / "libcust_opsproto_rt2.0.so", proto, link),

@@ -14,7 +14,7 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.files import replace_file, require_writable
 from opforge.codegen.project import BUILTIN_ROOT, Project
 
-from .flags import HOST_FLAGS, WARNINGS
+from .flags import PLAN_FLAGS, WARNINGS
 from .folder import locked
 from .npu_model import require_level
 from .operators import build_project
@@ -67,7 +67,7 @@ def build_ort_library(project: Project, output: Path, level: str = "fast") -> Or
         *(BUILTIN_ROOT / "op_host", BUILTIN_ROOT / "op_plugin"),
     )
     flags = (
-        *(*WARNINGS, "-fvisibility=hidden", *HOST_FLAGS, *(f"-I{folder}" for folder in dict.fromkeys(folders))),
+        *(*WARNINGS, "-fvisibility=hidden", *PLAN_FLAGS, *(f"-I{folder}" for folder in dict.fromkeys(folders))),
         *(f'-DOPFORGE_ORT_LEVEL="{level}"', f'-DOPFORGE_ORT_SOC="{DEFAULT_SOC}"'),
     )
     # onnxruntime unloads the library with the session options, but uses the operators longer.
