@@ -268,8 +268,9 @@ def test_files_are_written_without_a_reader_of_the_output(tmp_path):
         words = [*command, "--json", answer]
         done = subprocess.run(words, stdout=output, stderr=subprocess.PIPE, text=True, check=False, timeout=600)
     assert done.returncode == 2
-    assert done.stderr.startswith("standard output: cannot be written: Broken pipe; ")
-    assert f"written completely before: {answer}" in done.stderr
+    message = done.stderr.splitlines()[-1]  # the first run also reports that it compiles the twin
+    assert message.startswith("standard output: cannot be written: Broken pipe; ")
+    assert f"written completely before: {answer}" in message
     assert [row["right"] for row in json.loads(answer.read_text())["sources"]] == [True, True]
 
 
