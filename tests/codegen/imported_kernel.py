@@ -1,13 +1,9 @@
-"""A small operator of other people: its definition, its kernel, and the command that imports it."""
+"""A small operator of other people: its definition and its kernel."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
-OPFORGE = str(Path(sys.executable).with_name("opforge"))
 SOURCE = {
     "op": "AddRows",
     "input_desc": [
@@ -101,8 +97,3 @@ def write_source(folder):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
     return folder / "def", folder / "op_kernel" / "add_rows.cpp"
-
-
-def opforge(*words, cwd):
-    command = [OPFORGE, *map(str, words)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)

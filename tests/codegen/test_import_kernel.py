@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from imported_kernel import ADDER, ENTRY, SOURCE, TYPES, opforge, write_source
+from imported_kernel import ADDER, ENTRY, SOURCE, TYPES, write_source
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.importers.kernel.entry import read_kernel
@@ -32,7 +32,7 @@ PLAN = """    plan.blockNum = 2;
 """
 
 
-def test_an_imported_kernel_is_unchanged_builds_and_runs(tmp_path):
+def test_an_imported_kernel_is_unchanged_builds_and_runs(opforge, tmp_path):
     pytest.importorskip("tree_sitter_cpp", reason="tree-sitter-cpp is not installed: pip install 'opforge[import]'")
     definition, kernel = write_source(tmp_path)
     result = opforge("import", definition, "--kernel", kernel, "-o", "out", cwd=tmp_path)
@@ -231,7 +231,7 @@ def test_files_of_other_operators_are_copied_with_a_root(tmp_path):
     assert missing.endswith("not found: '../absent/a.h', 'arch/b.h'; add the files if the kernel needs them")
 
 
-def test_kernel_with_files_of_other_operators_builds(tmp_path):
+def test_kernel_with_files_of_other_operators_builds(opforge, tmp_path):
     definition, kernel = write_siblings(tmp_path)
     text = kernel.read_text().replace('#include "../absent/a.h"\n#include "arch/b.h"\n', "")
     text = text.replace('extern "C" __global__', "__global__").replace("void add_rows(", "void add_rows_v2(")
@@ -243,7 +243,7 @@ def test_kernel_with_files_of_other_operators_builds(tmp_path):
     assert "1 operator, 6 files compiled" in result.stdout, result.stdout + result.stderr
 
 
-def test_a_root_that_is_not_above_the_kernel_is_rejected(tmp_path):
+def test_a_root_that_is_not_above_the_kernel_is_rejected(opforge, tmp_path):
     definition, kernel = write_source(tmp_path)
     (tmp_path / "other").mkdir()
     result = opforge(
@@ -324,7 +324,7 @@ def test_a_structure_that_the_host_cannot_include_is_a_problem(text, words, tmp_
     assert not any("structure" in line for line in found.draft.tiling)
 
 
-def test_import_of_a_kernel_needs_one_operator_without_check(tmp_path):
+def test_import_of_a_kernel_needs_one_operator_without_check(opforge, tmp_path):
     definition, kernel = write_source(tmp_path)
     two = [SOURCE, SOURCE | {"op": "SubRows"}]
     (definition / "add_rows.json").write_text(json.dumps(two))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from imported_kernel import ADDER, SOURCE, TYPES, opforge, write_source
+from imported_kernel import ADDER, SOURCE, TYPES, write_source
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.importers.kernel.entry import read_kernel
@@ -76,7 +76,7 @@ def write_template(folder):
     return definition, kernel
 
 
-def test_an_imported_template_builds_and_runs(tmp_path):
+def test_an_imported_template_builds_and_runs(opforge, tmp_path):
     definition, kernel = write_template(tmp_path)
     result = opforge("import", definition / "add_rows.json", "--kernel", kernel, "-o", "out", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
