@@ -2,9 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +16,6 @@ from opforge.codegen.importers.spec_text import spec_of
 from opforge.codegen.render import render
 from opforge.codegen.spec.loader import load_specs
 
-OPFORGE = str(Path(sys.executable).with_name("opforge"))
 X = {"name": "x", "param_type": "required", "format": ["ND", "ND"], "type": ["fp16", "fp32"]}
 SCALE = {"name": "scale", "param_type": "optional", "format": ["ND", "ND"], "type": ["fp16", "fp32"]}
 OUT = {"name": "y", "param_type": "required", "format": ["ND", "ND"], "type": ["fp16", "fp32"]}
@@ -461,30 +457,28 @@ def test_folder_with_an_operator_that_no_spec_can_describe(tmp_path, other, word
     assert "test_specs" not in (tmp_path / "made" / "README.md").read_text()
 
 
-def test_command_writes_checks_and_refuses(tmp_path):
-    def opforge(*arguments):
-        return subprocess.run(
-            [OPFORGE, "import", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
+def test_command_writes_checks_and_refuses(opforge, tmp_path):
+    def imported(*arguments):
+        return opforge("import", *arguments, cwd=tmp_path)
 
     (tmp_path / "op.json").write_text(json.dumps(ENTRY))
-    made = opforge("op.json", "--as", "MyScale", "-o", "made", "--json", "facts.json")
+    made = imported("op.json", "--as", "MyScale", "-o", "made", "--json", "facts.json")
     assert made.returncode == 0, made.stderr
     assert json.loads((tmp_path / "facts.json").read_text())["operators"][0]["op_type"] == "MyScale"
     for words in (
         ["--check", "made/op_proto/my_scale.yaml", "op.json"],
         ["op.json", "made/op_proto/my_scale.yaml", "--check"],
     ):
-        assert opforge(*words).returncode == 0
-    refused = opforge("made/op_proto/my_scale.yaml", "--check")
+        assert imported(*words).returncode == 0
+    refused = imported("made/op_proto/my_scale.yaml", "--check")
     assert (refused.returncode, refused.stderr) == (
         2,
         "SOURCE: got specs only, expected a source to compare them with\n",
     )
     (tmp_path / "op.json").write_text(json.dumps({**ENTRY, "attr": []}))
-    other = opforge("--check", "made/op_proto/my_scale.yaml", "op.json")
+    other = imported("--check", "made/op_proto/my_scale.yaml", "op.json")
     assert (other.returncode, "attribute alpha: only the spec has it" in other.stdout) == (1, True)
-    again = opforge("op.json", "-o", "made")
+    again = imported("op.json", "-o", "made")
     assert (again.returncode, "Traceback" in again.stderr) == (2, False)
 
 

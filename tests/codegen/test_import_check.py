@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from opforge.codegen.importers.compare import differences, draft_of, not_compared
@@ -16,7 +12,6 @@ from opforge.codegen.spec.loader import load_specs
 
 pytest.importorskip("tree_sitter_cpp", reason="tree-sitter-cpp is not installed: pip install 'opforge[import]'")
 
-OPFORGE = str(Path(sys.executable).with_name("opforge"))
 OP_DEF = """
 class Negate : public OpDef {
 public:
@@ -42,12 +37,10 @@ OP_ADD(Negate);
         ('("ascend910b")', '("ascend910b", config)', ["ascend910b has other dtypes of Input x: {ge::DT_FLOAT}"]),
     ],
 )
-def test_planted_changes_that_no_spec_can_express_are_printed(old, new, expected, tmp_path):
+def test_planted_changes_that_no_spec_can_express_are_printed(opforge, old, new, expected, tmp_path):
     source = tmp_path / "negate_def.cpp"
     source.write_text(OP_DEF)
-    made = subprocess.run(
-        [OPFORGE, "import", source, "-o", "made"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    made = opforge("import", source, "-o", "made", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     source.write_text(OP_DEF.replace(old, new, 1))
     (draft,) = read_file(source)
@@ -55,8 +48,7 @@ def test_planted_changes_that_no_spec_can_express_are_printed(old, new, expected
     lines = not_compared(draft_of(spec, spec.configured_products), draft)
     assert len(lines) == len(expected)
     assert all(part in line for part, line in zip(expected, lines, strict=True)), lines
-    command = [OPFORGE, "import", "--check", "made/op_proto/negate.yaml", source]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    result = opforge("import", "--check", "made/op_proto/negate.yaml", source, cwd=tmp_path)
     assert result.returncode == 0, result.stdout
     assert [line for line in result.stdout.splitlines() if line.startswith("not compared: ")] == [
         f"not compared: {line}" for line in lines

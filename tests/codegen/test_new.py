@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,9 +12,9 @@ from opforge.codegen.render import render
 from opforge.codegen.spec.loader import load_specs
 
 
-def new(*arguments, cwd):
-    command = [str(Path(sys.executable).with_name("opforge")), "new", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+@pytest.fixture
+def new(opforge):
+    return lambda *arguments, cwd: opforge("new", *arguments, cwd=cwd)
 
 
 @pytest.mark.parametrize("starter", starters())
@@ -43,14 +41,14 @@ def _stem(starter):
     return spec.stem
 
 
-def test_command_prints_the_next_step(tmp_path):
+def test_command_prints_the_next_step(new, tmp_path):
     result = new("LeakyClip", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "cd leaky_clip && bash build.sh -u" in result.stdout
     assert (tmp_path / "leaky_clip" / "build.sh").is_file()
 
 
-def test_help_names_every_starter(tmp_path):
+def test_help_names_every_starter(new, tmp_path):
     shown = " ".join(new("--help", cwd=tmp_path).stdout.split())
     assert all(starter in shown for starter in starters())
 
@@ -74,7 +72,7 @@ def test_help_names_every_starter(tmp_path):
         (["Clip", "x" * 300], "got 'File name too long'"),
     ],
 )
-def test_invalid_projects_are_rejected_in_one_line_without_files(arguments, message, tmp_path):
+def test_invalid_projects_are_rejected_in_one_line_without_files(new, arguments, message, tmp_path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to("nowhere")
@@ -109,6 +107,6 @@ def test_page_of_a_starter_is_complete(starter, tmp_path):
     assert [part for part in ("```cpp", "```python", "## Determinism", "## ONNX") if part not in page] == []
 
 
-def test_next_step_is_quoted_for_the_shell(tmp_path):
+def test_next_step_is_quoted_for_the_shell(new, tmp_path):
     shown = new("LeakyClip", "my clips", cwd=tmp_path).stdout
     assert "next: cd 'my clips' && bash build.sh -u" in shown
