@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,18 +10,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
-def build(tmp_path):
+def build(opforge, tmp_path):
     """Return `build(*options, **environment)` with a separate, empty build folder."""
 
     def call(*options, **environment):
-        return subprocess.run(
-            [str(Path(sys.executable).with_name("opforge")), "build", *options],
-            cwd=ROOT,
-            env=os.environ | {"OPFORGE_BUILD_DIR": str(tmp_path / "build")} | environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return opforge("build", *options, cwd=ROOT, **{"OPFORGE_BUILD_DIR": str(tmp_path / "build")} | environment)
 
     return call
 
