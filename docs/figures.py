@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from opforge.twin.compiler.npu_model import range_text
+
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 OPERATORS = BENCHMARKS / "baseline.json"
 MODEL = BENCHMARKS.parent / "twin" / "npu_model.json"
@@ -15,7 +17,9 @@ REASONS = BENCHMARKS / "published" / "reasons.json"
 RATIOS = ("bytes", "eff", "of_floor", "bal")
 TIMES = ("estimate_us", "bound_us", "floor_us")
 LARGE = 0.2  # errors of this size have a reason
-_MEANING = """All values are **estimates** of the time model for an Ascend 910B1. Nothing was measured on a device.
+_MEANING = f"""All values are **estimates** of the time model for an Ascend 910B1. Nothing was measured on a device.
+The range of the times is {range_text()}. The command prints `?` after estimates outside of the calibrated range, for
+example all estimates of ConvTbcBackward.
 
 - `bytes`: bytes transferred from and to global memory, divided by the minimum.
 - `eff`: bound of the time, divided by the estimated time without launch overhead. The bound contains only bytes and

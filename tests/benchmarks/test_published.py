@@ -406,6 +406,11 @@ def test_the_error_range_is_that_of_the_committed_errors():
     soc = errors["calibrated"]["socs"][0]
     assert outside_range((shortest + longest) / 2, soc) == []
     assert len(outside_range(longest * 2, "Ascend310P", is_mixed=True, is_unaligned=True)) == 4
+    assert outside_range(10.0, soc, scalar_us=3.3, sync_us=3.3) == []
+    assert [reason[:17] for reason in outside_range(10.0, soc, scalar_us=4.0, sync_us=3.4)] == [
+        "40% of the time i",
+        "34% of the time i",
+    ]
 
 
 def test_errors_of_the_range_come_from_fits_without_the_point(monkeypatch):

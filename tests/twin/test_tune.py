@@ -138,6 +138,14 @@ def test_second_run_reuses_rows_of_the_state_file(project, first, tmp_path):
     assert state.read_bytes().count(b"\n") == before.count(b"\n") + 3
 
 
+def test_any_file_of_an_operator_changes_its_version(tmp_path):
+    shutil.copytree(STARTER, tmp_path, dirs_exist_ok=True)
+    before = tune_module._version(Project(tmp_path))
+    (tmp_path / "op_host").mkdir(exist_ok=True)
+    (tmp_path / "op_host" / "factor.hpp").write_text("constexpr int kFactor = 2;\n")
+    assert tune_module._version(Project(tmp_path)) != before
+
+
 def job_of(project, **setting):
     vendor = project / "build" / "twin" / "vendors" / "opforge"
     values = {"tile_elements": 256, "workers": 1, "factor": 1, "odd_factor": 1, "chip_factor": 1}

@@ -117,7 +117,18 @@ def outside_texts(reasons: Iterable[str], name: str = "") -> Iterator[str]:
         yield f"{name}{': ' if name else ''}outside of the calibrated range: {reason}"
 
 
-def outside_range(us: float, soc: str, *, is_mixed: bool = False, is_unaligned: bool = False) -> list[str]:
+_DECISIVE = 1 / 3  # with a larger share, the spread of an assumed constant alone exceeds `error_range`
+
+
+def outside_range(
+    us: float,
+    soc: str,
+    *,
+    is_mixed: bool = False,
+    is_unaligned: bool = False,
+    scalar_us: float = 0.0,
+    sync_us: float = 0.0,
+) -> list[str]:
     """Return the reasons why no published time is comparable with a kernel.
 
     Args:
@@ -125,6 +136,8 @@ def outside_range(us: float, soc: str, *, is_mixed: bool = False, is_unaligned: 
         soc: The SoC.
         is_mixed: Whether cube and vector cores run together.
         is_unaligned: Whether the factors of matrix products have rows that are not multiples of 32 bytes.
+        scalar_us: The time of the scalar unit on the critical path.
+        sync_us: The time of barriers of all cores.
     """
     known = npu_model()["errors"]["calibrated"]
     reasons = []
@@ -137,6 +150,11 @@ def outside_range(us: float, soc: str, *, is_mixed: bool = False, is_unaligned: 
         reasons.append("no published times of kernels that use cube and vector cores")
     if is_unaligned:
         reasons.append("few published times of matrix products with rows that are not multiples of 32 bytes")
+    if scalar_us > _DECISIVE * us:
+        share = f"{scalar_us / us:.0%}"
+        reasons.append(f"{share} of the time is scalar; the cycles of scalar accesses to global memory are assumed")
+    if sync_us > _DECISIVE * us:
+        reasons.append(f"{sync_us / us:.0%} of the time is barriers of all cores; their cycles are assumed")
     return reasons
 
 

@@ -154,6 +154,7 @@ def findings_of(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
 def _total(reports: Sequence[Mapping[str, Any]], soc: str) -> Report:
     sums = ("gm_bytes_read", "gm_bytes_written", "first_touch_bytes", "minimal_bytes", "dma_count")
     kinds = [{core["name"].split()[0] for core in report["cores"] if core["us"] > 0} for report in reports]
+    phases = [phase for report in reports for phase in report["phases"]]
     estimate_us = sum((report["estimate_us"] for report in reports), 0.0)
     return Report(
         **{key: sum(report[key] for report in reports) for key in sums},
@@ -169,6 +170,8 @@ def _total(reports: Sequence[Mapping[str, Any]], soc: str) -> Report:
                 soc,
                 is_mixed=any(len(names) > 1 for names in kinds),
                 is_unaligned=any(report["unaligned_factors"] for report in reports),
+                scalar_us=sum(phase["path"].get("S", 0.0) for phase in phases),
+                sync_us=sum(phase["sync_us"] for phase in phases),
             )
         ),
     )

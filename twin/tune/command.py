@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
 
 SCHEMA = 1
-_SOURCES = (".h", ".yaml", ".cpp")
 
 
 @dataclass(frozen=True)
@@ -264,8 +263,7 @@ def _version(project: Project) -> str:
     for root in dict.fromkeys((project.root, BUILTIN_ROOT)):
         for folder in ("op_proto", "op_host", "op_kernel"):
             for path in sorted((root / folder).rglob("*")):
-                if path.suffix in _SOURCES:
-                    total.update(f"{path.relative_to(root)} {digest(path)}\n".encode())
+                total.update(f"{path.relative_to(root)} {digest(path)}\n".encode())
     return total.hexdigest()
 
 
