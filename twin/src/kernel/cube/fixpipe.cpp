@@ -9,6 +9,7 @@
 
 #include "opforge_twin/arithmetic.h"
 #include "kernel/dma/dma.h"
+#include "kernel/exec/levels.h"
 #include "kernel/cube/fractal.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/timing/time_model.h"

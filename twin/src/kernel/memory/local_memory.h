@@ -9,6 +9,7 @@
 
 #include "kernel/memory/access.h"
 #include "kernel/exec/core_layout.h"
+#include "opforge_twin/launch.h"
 
 namespace opforge::twin::kernel {
 
