@@ -301,7 +301,7 @@ def test_names_in_specs_and_of_files_are_escaped(message_of, project, name):
     spec = project / f"{name}.yaml"
     spec.write_text(f"{SPEC}\n{json.dumps(name)}: 1\n" if name != "\udcff" else f"{SPEC}\nx: 1\n")
     kernel = project / f"{name}.h"
-    kernel.write_text("using T = double;\n")
+    kernel.write_text("using T = std::string;\n")
     for arguments, code in ((["generate", spec], 2), (["lint", kernel], 1), (["generate", "--output", name], 0)):
         text = message_of(*arguments, code=code)
         assert text.count("\n") == 1

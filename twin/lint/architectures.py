@@ -7,11 +7,13 @@ import operator
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from opforge.codegen.data.products import ARCHITECTURES
+
 from .cpp_tokens import Token, tokens_of
 
-_ARCHITECTURES: tuple[Mapping[str, int], ...] = (
-    {"__CCE_AICORE__": 100, "__NPU_ARCH__": 1001},
-    {"__CCE_AICORE__": 220, "__NPU_ARCH__": 2201},
+# The macros of the device compiler (twin/include/opforge_twin/kernel/language.h).
+_ARCHITECTURES: tuple[Mapping[str, int], ...] = tuple(
+    {"__CCE_AICORE__": number // 10, "__NPU_ARCH__": number} for number in ARCHITECTURES
 )
 MACROS = frozenset(_ARCHITECTURES[0])
 _CONDITION = re.compile(r"(?:#|%:)\s*(if|ifdef|ifndef|elif|else|endif)\b(.*)", re.DOTALL)
