@@ -195,7 +195,7 @@ class State(Generic[Row]):
         try:
             entry = json.loads(line)
             self._rows[entry["key"]] = self._kind.validate_python(entry["row"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return  # an incomplete line of a killed run, or of another program: the job runs again
 
     def get(self, key: str) -> Row | None:

@@ -130,12 +130,17 @@ def test_findings_and_other_numbers_are_not_accepted(first):
 def test_second_run_reuses_rows_of_the_state_file(project, first, tmp_path):
     state = tmp_path / "state.jsonl"
     before = (project / "build" / "twin" / "tune" / "state.jsonl").read_bytes()
-    state.write_bytes(b'{"key"\n\xff\xfe\n[]\n' + before)  # lines that are no rows
+    first_row, second_row, others = before.split(b"\n", 2)
+    other = json.loads(second_row)
+    other["row"]["setting"] = {"evil": 1}
+    # Lines that are no rows, and a row of another setting: this setting runs again.
+    junk = [b'{"key"', b"\xff\xfe", b"[]", b"[" * 100_000, json.dumps(other).encode()]
+    state.write_bytes(b"\n".join([*junk, first_row, others]))
     result = tune(project, "ScaledAdd", "--shape", "x=20000", "--dtype", "fp32", "--state", state)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-1] == first[1].splitlines()[-1]
-    assert state.read_bytes().endswith(before)
-    assert state.read_bytes().count(b"\n") == before.count(b"\n") + 3
+    after = state.read_bytes().splitlines(keepends=True)
+    assert [len(after), after[-1]] == [before.count(b"\n") + len(junk), second_row + b"\n"]
 
 
 def test_any_file_of_an_operator_changes_its_version(tmp_path):

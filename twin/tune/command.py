@@ -214,7 +214,8 @@ class _Search:
         keys = {
             name: self._key(job, is_shared=self._is_shared) for name, job in names.items() if name not in self.tried
         }
-        found = {name: row for name, key in keys.items() if (row := self._state.get(key)) is not None}
+        kept = {name: self._state.get(key) for name, key in keys.items()}
+        found = {name: row for name, row in kept.items() if row is not None and row.setting == names[name].setting}
         for row in found.values():
             self._print(row)
 
