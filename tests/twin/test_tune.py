@@ -143,12 +143,13 @@ def test_second_run_reuses_rows_of_the_state_file(project, first, tmp_path):
     assert [len(after), after[-1]] == [before.count(b"\n") + len(junk), second_row + b"\n"]
 
 
-def test_any_file_of_an_operator_changes_its_version(tmp_path):
+@pytest.mark.parametrize("name", ["op_host/factor.hpp", "vendor/op_impl/libcust.so"])
+def test_any_file_of_an_operator_changes_its_version(tmp_path, name):
     shutil.copytree(STARTER, tmp_path, dirs_exist_ok=True)
-    before = tune_module._version(Project(tmp_path))
-    (tmp_path / "op_host").mkdir(exist_ok=True)
-    (tmp_path / "op_host" / "factor.hpp").write_text("constexpr int kFactor = 2;\n")
-    assert tune_module._version(Project(tmp_path)) != before
+    before = tune_module._version(Project(tmp_path), tmp_path / "vendor")
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("constexpr int kFactor = 2;\n")
+    assert tune_module._version(Project(tmp_path), tmp_path / "vendor") != before
 
 
 def job_of(project, **setting):

@@ -197,7 +197,7 @@ class _Search:
     ) -> None:
         self._state = state
         self._options = options
-        self._version = _version(project)
+        self._version = _version(project, Path(job.vendor))
         self._shown = job.setting
         self._is_shared = scratch is not None
 
@@ -258,13 +258,18 @@ class _Search:
         say(f"{row.status:<11} {time:>27}  {text}" + (f" - {escaped(row.reason)}" if row.reason else ""))
 
 
-def _version(project: Project) -> str:
-    """Return a digest of the twin and of all sources of the operators."""
+def _version(project: Project, vendor: Path) -> str:
+    """Return a digest of the twin, of all sources of the operators, and of the built operators.
+
+    The latter also change if a source outside of the folders of operators changes.
+    """
     total = hashlib.sha256(twin_version().encode())
     for root in dict.fromkeys((project.root, BUILTIN_ROOT)):
         for folder in ("op_proto", "op_host", "op_kernel"):
             for path in sorted((root / folder).rglob("*")):
                 total.update(f"{path.relative_to(root)} {digest(path)}\n".encode())
+    for path in sorted(vendor.rglob("*")):
+        total.update(f"{path.relative_to(vendor)} {digest(path)}\n".encode())
     return total.hexdigest()
 
 
