@@ -351,7 +351,7 @@ def test_dask_gives_the_same_rows(clone, tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         result, _ = coverage(clone, there, "--only", "op/", "--executor", f"dask:{cluster.scheduler_address}", code=1)
     local, _ = coverage(clone, here, "--only", "op/", code=1)
     for row in (*result["sources"], *local["sources"]):

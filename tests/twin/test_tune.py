@@ -280,7 +280,7 @@ def test_a_plan_without_constants_is_named(tmp_path):
 def test_dask_gives_the_same_setting(project, first, tmp_path):
     distributed = pytest.importorskip("distributed")
     answer = tmp_path / "answer.json"
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
         words = ("--executor", f"dask:{cluster.scheduler_address}", "--state", tmp_path / "state", "--json", answer)
         result = tune(project, "ScaledAdd", "--shape", "x=20000", "--dtype", "fp32", *words)
     assert result.returncode == 0, result.stderr
