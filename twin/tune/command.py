@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -200,13 +200,15 @@ class _Search:
         self._version = _version(project, Path(job.vendor))
         self._shown = job.setting
         self._is_shared = scratch is not None
-
-        def build() -> Path | None:
-            own = Project(project.root, project.op_suffix, scratch)
-            return None if scratch is None else build_shared(own, spec, Path(job.vendor))
-
-        self._build = lru_cache(maxsize=1)(build)
+        self._project = Project(project.root, project.op_suffix, scratch)
+        self._spec = spec
+        self._vendor = Path(job.vendor)
         self.tried: dict[str, Row] = {}  # by setting; a slower setting stays slower
+
+    @cached_property
+    def _shared(self) -> Path | None:
+        """The operators with the shared plan; None if each setting compiles its own."""
+        return build_shared(self._project, self._spec, self._vendor) if self._is_shared else None
 
     def rows(self, jobs: Sequence[Job]) -> list[Row]:
         """Return the rows of settings that were not tried yet, in the order of the jobs."""
@@ -228,8 +230,8 @@ class _Search:
 
         left = [names[name] for name in keys if name not in found]
         if left:
-            if vendor := self._build():
-                left = [replace(job, vendor=str(vendor), is_shared=True) for job in left]
+            if self._shared:
+                left = [replace(job, vendor=str(self._shared), is_shared=True) for job in left]
             run_all(run_one, left, self._options.jobs, self._options.executor, finished)
         rows = {name: found[name] for name in keys}
         self.tried |= rows
@@ -242,7 +244,7 @@ class _Search:
         key = self._key(job, is_shared=False)
         found = self._state.get(key)
         if found is None:
-            found = run_one(job) if self._build() else row
+            found = run_one(job) if self._shared else row
             if found.status != FAILED:
                 self._state.put(key, found)
         return found == row
