@@ -107,11 +107,11 @@ LocalUnit::Id RequireL0(Block& block, const LocalView& dst, const Call& call)
     return unit.id;
 }
 
-void ChargeLoad(Block& block, const LocalView& dst, int64_t bytes, const Call& call)
+void ChargeLoad(Block& block, const LocalView& dst, int64_t bytes, const Call& call, Pipe pipe)
 {
     const bool isL0A = block.local.UnitOf(dst.begin).id == LocalUnit::Id::kL0A;
     const double rate = isL0A ? time_model::kL1ToL0aBytesPerCycle : time_model::kL1ToL0bBytesPerCycle;
-    block.timeline.RunCube(Pipe::kMte1, time_model::kL1LoadIssueCycles + static_cast<double>(bytes) / rate, call);
+    block.timeline.RunCube(pipe, time_model::kL1LoadIssueCycles + static_cast<double>(bytes) / rate, call);
 }
 
 void NoteLoad(Block& block, int64_t address, int64_t bytes, const Call& call)
@@ -408,8 +408,7 @@ void CopyInCube(Block& block, const LocalView& dst, const LocalView& src, const 
         block.local.Rearrange(
             [&](uint8_t* memory) { std::memcpy(memory + to, memory + from, static_cast<size_t>(bytes)); });
     }
-    const double cycles = static_cast<double>(rows.count * bytes) / time_model::kL1ToL0bBytesPerCycle;
-    block.timeline.RunCube(pipe, time_model::kL1LoadIssueCycles + cycles, call);
+    ChargeLoad(block, dst, rows.count * bytes, call, pipe);
 }
 
 }  // namespace opforge::twin::kernel

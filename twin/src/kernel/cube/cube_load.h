@@ -8,7 +8,8 @@ namespace opforge::twin::kernel {
 
 /// Ends the block unless `dst` is L0A or L0B; returns the memory.
 LocalUnit::Id RequireL0(Block& block, const LocalView& dst, const Call& call);
-void ChargeLoad(Block& block, const LocalView& dst, int64_t bytes, const Call& call);
+/// Charges the time of a load from L1.
+void ChargeLoad(Block& block, const LocalView& dst, int64_t bytes, const Call& call, Pipe pipe = Pipe::kMte1);
 /// Reads of L1 whose contents may be undefined as long as no product uses them.
 void NoteLoad(Block& block, int64_t address, int64_t bytes, const Call& call);
 

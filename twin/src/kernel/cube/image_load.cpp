@@ -364,9 +364,8 @@ void LoadWindow(const LocalView& dst, const LocalView& src, const WindowLoad& lo
     const Image image = load.rows != 0 ? Image{load.rows, 1} : *set;
     const ImageRepeats repeats = load.rows != 0 ? ImageRepeats{} : block->registers.imageRepeats;
     const bool isL0B = RequireL0(*block, dst, call) == LocalUnit::Id::kL0B;
-    if (image.height * image.width * load.columns * load.rowCount * load.columnCount * load.filter.width *
-            load.filter.height * repeats.times ==
-        0) {
+    if (std::min({image.height, image.width, load.columns, load.rowCount, load.columnCount, load.filter.width,
+                  load.filter.height, repeats.times}) == 0) {
         block->Warn("no_effect", Pipe::kMte1, call,
                     "l1H, l1W, channelSize, mExtension, kExtension, filterW, filterH or repeatTime is 0: the "
                     "instruction does nothing");
