@@ -406,10 +406,9 @@ def test_the_error_range_is_that_of_the_committed_errors():
     soc = errors["calibrated"]["socs"][0]
     assert outside_range((shortest + longest) / 2, soc) == []
     assert len(outside_range(longest * 2, "Ascend310P", is_mixed=True, is_unaligned=True)) == 4
-    assert outside_range(10.0, soc, scalar_us=3.3, sync_us=3.3) == []
-    assert [reason[:17] for reason in outside_range(10.0, soc, scalar_us=4.0, sync_us=3.4)] == [
-        "40% of the time i",
-        "34% of the time i",
+    assert outside_range(10.0, soc, assumed_us={"sync_all_cycles": 3.3, "flag_cycles": 6.0}) == []
+    assert outside_range(10.0, soc, assumed_us={"sync_all_cycles": 1.6, "atomic_dma_factor": 1.9}) == [
+        "35% of the time depends on assumed constants: sync_all_cycles 16%, atomic_dma_factor 19%"
     ]
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from opforge.codegen.data.dtypes import CANN_DTYPES
@@ -117,7 +118,7 @@ def outside_texts(reasons: Iterable[str], name: str = "") -> Iterator[str]:
         yield f"{name}{': ' if name else ''}outside of the calibrated range: {reason}"
 
 
-_DECISIVE = 1 / 3  # with a larger share, the spread of an assumed constant alone exceeds `error_range`
+_DECISIVE = 1 / 3  # with a larger share, the spread of assumed constants can exceed `error_range`
 
 
 def outside_range(
@@ -126,8 +127,7 @@ def outside_range(
     *,
     is_mixed: bool = False,
     is_unaligned: bool = False,
-    scalar_us: float = 0.0,
-    sync_us: float = 0.0,
+    assumed_us: Mapping[str, float] = MappingProxyType({}),
 ) -> list[str]:
     """Return the reasons why no published time is comparable with a kernel.
 
@@ -136,8 +136,7 @@ def outside_range(
         soc: The SoC.
         is_mixed: Whether cube and vector cores run together.
         is_unaligned: Whether the factors of matrix products have rows that are not multiples of 32 bytes.
-        scalar_us: The time of the scalar unit on the critical path.
-        sync_us: The time of barriers of all cores.
+        assumed_us: The time that depends on constants, by constant. Those with the status "assumed" count.
     """
     known = npu_model()["errors"]["calibrated"]
     reasons = []
@@ -150,11 +149,11 @@ def outside_range(
         reasons.append("no published times of kernels that use cube and vector cores")
     if is_unaligned:
         reasons.append("few published times of matrix products with rows that are not multiples of 32 bytes")
-    if scalar_us > _DECISIVE * us:
-        share = f"{scalar_us / us:.0%}"
-        reasons.append(f"{share} of the time is scalar; the cycles of scalar accesses to global memory are assumed")
-    if sync_us > _DECISIVE * us:
-        reasons.append(f"{sync_us / us:.0%} of the time is barriers of all cores; their cycles are assumed")
+    constants = npu_model()["constants"]
+    parts = {name: part for name, part in assumed_us.items() if constants[name]["status"] == "assumed"}
+    if (total := sum(parts.values())) > _DECISIVE * us:
+        shares = [f"{name} {part / us:.0%}" for name, part in parts.items() if round(100 * part / us)]
+        reasons.append(f"{total / us:.0%} of the time depends on assumed constants: {', '.join(shares)}")
     return reasons
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -151,27 +152,30 @@ def findings_of(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
     return [Finding(**{key: found[key] for key in keys}) for report in reports for found in report["findings"]]
 
 
+def reasons_outside(reports: Sequence[Mapping[str, Any]], soc: str) -> list[str]:
+    """Return the reasons why no published time is comparable with a call, from the reports of its launches."""
+    kinds = [{core["name"].split()[0] for core in report["cores"] if core["us"] > 0} for report in reports]
+    assumed_us: Counter[str] = Counter()
+    for report in reports:
+        assumed_us.update(report["assumed_us"])
+    return outside_range(
+        sum(report["estimate_us"] for report in reports),
+        soc,
+        is_mixed=any(len(names) > 1 for names in kinds),
+        is_unaligned=any(report["unaligned_factors"] for report in reports),
+        assumed_us=assumed_us,
+    )
+
+
 def _total(reports: Sequence[Mapping[str, Any]], soc: str) -> Report:
     sums = ("gm_bytes_read", "gm_bytes_written", "first_touch_bytes", "minimal_bytes", "dma_count")
-    kinds = [{core["name"].split()[0] for core in report["cores"] if core["us"] > 0} for report in reports]
-    phases = [phase for report in reports for phase in report["phases"]]
-    estimate_us = sum((report["estimate_us"] for report in reports), 0.0)
     return Report(
         **{key: sum(report[key] for report in reports) for key in sums},
         blocks=max((report["blocks"] for report in reports), default=0),
         balance=max((report["balance"] for report in reports), default=0.0),
-        estimate_us=estimate_us,
+        estimate_us=sum((report["estimate_us"] for report in reports), 0.0),
         launch_us=sum((report["launch_us"] for report in reports), 0.0),
         bound_us=sum((report["bound_us"] for report in reports), 0.0),
         traffic_balance=max((report["traffic_balance"] for report in reports), default=0.0),
-        outside_range=tuple(
-            outside_range(
-                estimate_us,
-                soc,
-                is_mixed=any(len(names) > 1 for names in kinds),
-                is_unaligned=any(report["unaligned_factors"] for report in reports),
-                scalar_us=sum(phase["path"].get("S", 0.0) for phase in phases),
-                sync_us=sum(phase["sync_us"] for phase in phases),
-            )
-        ),
+        outside_range=tuple(reasons_outside(reports, soc)),
     )

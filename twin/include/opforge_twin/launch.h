@@ -68,7 +68,7 @@ struct Finding {
 
 /// Times are estimates from the model in twin/npu_model.json, in microseconds.
 struct PipeShare {
-    std::string pipe;  ///< or "waiting"
+    std::string pipe;  ///< or "waiting"; or a constant of the model
     double us = 0.0;
 };
 
@@ -163,6 +163,8 @@ struct LaunchReport {
     double boundUs = 0.0;
     uint32_t criticalCore = 0;
     std::vector<PhaseTime> phases;
+    /// The time whose cycles depend on constants that can be assumed values, by constant.
+    std::vector<PipeShare> assumed;
     std::vector<PipeTime> pipes;
     std::vector<CoreTime> cores;         ///< all cores of the SoC of the used types; cube cores first
     std::optional<LineTimes> lineTimes;  ///< if OPFORGE_TWIN_LINES is set

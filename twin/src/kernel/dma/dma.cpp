@@ -413,7 +413,7 @@ void CleanCache(const GlobalView& view, bool whole, const Call& call)
 uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
 {
     const Entry block(call);
-    block->timeline.RunScalar(time_model::kScalarGmAccessCycles, call);
+    block->timeline.RunScalarGmAccess(call);
     const auto size = static_cast<uint64_t>(view.size);
     const uint64_t address = view.address + index * size;
     uint64_t bits = 0;
@@ -430,7 +430,7 @@ uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
 void WriteGlobal(const GlobalView& view, uint64_t index, uint64_t value, const Call& call)
 {
     const Entry block(call);
-    block->timeline.RunScalar(time_model::kScalarGmAccessCycles, call);
+    block->timeline.RunScalarGmAccess(call);
     const auto size = static_cast<uint64_t>(view.size);
     const uint64_t address = view.address + index * size;
     std::memcpy(block->checks.Resolve(view, address, size, Pipe::kScalar, AccessKind::kWrite, "tensor", call), &value,

@@ -94,7 +94,8 @@ std::string TimesOf(const LaunchReport& report)
     }
     return kernel::Text(", \"estimate_us\": ", report.estimateUs, ", \"launch_us\": ", report.launchUs,
                         ", \"bound_us\": ", report.boundUs, ", \"critical_core\": ", report.criticalCore,
-                        ", \"phases\": [", phases, "], \"pipes\": {", pipes, "}, \"cores\": [", cores, "]");
+                        ", \"phases\": [", phases, "], \"pipes\": {", pipes, "}, \"cores\": [", cores,
+                        "], \"assumed_us\": ", SharesOf(report.assumed));
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include "kernel/exec/interrupt.h"
 #include "kernel/exec/levels.h"
 #include "kernel/exec/text.h"
-#include "kernel/timing/time_model.h"
 
 namespace opforge::twin::kernel {
 
@@ -290,7 +289,7 @@ void Scheduler::BeginPhase(Block& block, const Call& call)
 void Scheduler::Barrier(Block& block, bool isAivOnly, const Call& call)
 {
     block.ordering.PassBarrier(Pipe::kAll);
-    const Signal own = block.ordering.Release(Pipe::kAll, time_model::kSyncAllCycles, call.at);
+    const Signal own = block.ordering.Release(Pipe::kAll, SyncAllDelay(), call.at);
     if (EndsPhase(isAivOnly)) {
         BeginPhase(block, call);
     }
@@ -314,7 +313,7 @@ void Scheduler::Barrier(Block& block, bool isAivOnly, const Call& call)
 
 void Scheduler::SetShared(Block& block, int64_t mode, Pipe pipe, int64_t flag, const Call& call)
 {
-    const double delay = mode == 0 ? time_model::kSyncAllCycles : time_model::kCrossCoreFlagCycles;
+    const Marked delay = mode == 0 ? SyncAllDelay() : CrossCoreFlagDelay();
     const Signal own = block.ordering.Release(pipe, delay, call.at);
     std::unique_lock<std::mutex> lock(mutex_);
     for (const uint32_t listener : flags_.Set(block.index, mode, flag, own)) {
@@ -353,7 +352,7 @@ void Scheduler::WaitShared(Block& block, int64_t flag, const Call& call)
 
 void Scheduler::SetGmFlag(Block& block, uint64_t address, const Call& call)
 {
-    const Signal own = block.ordering.Release(Pipe::kAll, time_model::kSyncAllCycles, call.at);
+    const Signal own = block.ordering.Release(Pipe::kAll, SyncAllDelay(), call.at);
     const std::lock_guard<std::mutex> lock(mutex_);
     std::deque<Signal>& signals = gmFlags_[address];
     if (!signals.empty()) {
@@ -367,7 +366,7 @@ void Scheduler::SetGmFlag(Block& block, uint64_t address, const Call& call)
 
 void Scheduler::CountGmFlag(Block& block, uint64_t address, const Call& call)
 {
-    const Signal own = block.ordering.Release(Pipe::kAll, time_model::kSyncAllCycles, call.at);
+    const Signal own = block.ordering.Release(Pipe::kAll, SyncAllDelay(), call.at);
     const std::lock_guard<std::mutex> lock(mutex_);
     gmFlags_[address].push_back(own);
     changed_.notify_all();
@@ -392,7 +391,7 @@ void Scheduler::WaitGmFlag(Block& block, uint64_t address, const Call& call)
 
 void Scheduler::Post(Block& sender, const MatmulJob& job, const Call& call)
 {
-    const Signal own = sender.ordering.Release(Pipe::kAll, time_model::kCrossCoreFlagCycles, call.at);
+    const Signal own = sender.ordering.Release(Pipe::kAll, CrossCoreFlagDelay(), call.at);
     const std::lock_guard<std::mutex> lock(mutex_);
     requests_[sender.position.group].push_back({sender.index, job, call, own});
     changed_.notify_all();
@@ -437,7 +436,7 @@ bool Scheduler::Take(Block& server, MatmulRequest& request)
 
 void Scheduler::Answer(Block& server, const MatmulRequest& request)
 {
-    const Signal own = server.ordering.Release(Pipe::kAll, time_model::kCrossCoreFlagCycles, request.call.at);
+    const Signal own = server.ordering.Release(Pipe::kAll, CrossCoreFlagDelay(), request.call.at);
     const std::lock_guard<std::mutex> lock(mutex_);
     answers_[request.sender].push_back(own);
     changed_.notify_all();

@@ -19,7 +19,7 @@ namespace opforge::twin::kernel {
 struct Signal {
     CoreClocks released;  ///< finished instructions; empty without checks
     PhaseMoment time;
-    double delay = 0.0;  ///< cycles until others see it
+    Marked delay;  ///< until others see it
     Location at;
 };
 

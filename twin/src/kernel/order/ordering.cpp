@@ -126,7 +126,7 @@ void Ordering::OrderInside(Pipe from, Pipe to)
     timeline_.Wait(to, timeline_.FlagTime(from));
 }
 
-Signal Ordering::Release(Pipe pipe, double delay, const Location& at) const
+Signal Ordering::Release(Pipe pipe, const Marked& delay, const Location& at) const
 {
     Signal signal{{}, timeline_.Release(core_, pipe), delay, at};
     if (launch_.options.strict) {

@@ -52,8 +52,8 @@ public:
     /// Orders `to` after all instructions of `from`, for instructions that need no flag.
     void OrderInside(Pipe from, Pipe to);
 
-    /// The clocks that other cores can acquire when `pipe` (or every pipe) has finished; visible `delay` cycles later.
-    Signal Release(Pipe pipe, double delay, const Location& at) const;
+    /// The clocks that other cores can acquire when `pipe` (or every pipe) has finished; visible `delay` later.
+    Signal Release(Pipe pipe, const Marked& delay, const Location& at) const;
     /// `byAll`: all cores of the launch acquire it.
     void Acquire(const Signal& signal, bool byAll);
     /// Counts a SyncAll; returns the number of those before it.

@@ -27,6 +27,21 @@ void AddTo(std::array<double, count>& sum, const std::array<double, count>& more
     }
 }
 
+double& At(MarkedCycles& marked, Mark mark)
+{
+    return marked[static_cast<size_t>(mark)];
+}
+
+/// The names of the constants; reads with first touches have none.
+constexpr std::array<const char*, kMarks> kAssumed{"", "scalar_gm_access_cycles", "atomic_dma_factor",
+                                                   "cross_core_flag_cycles", "sync_all_cycles"};
+
+/// The cycles of the pipes that store to global memory.
+double Stores(const PathCycles& path)
+{
+    return path[static_cast<size_t>(Pipe::kMte3)] + path[static_cast<size_t>(Pipe::kFix)];
+}
+
 double Busiest(const PipeCycles& busy)
 {
     return *std::max_element(busy.begin(), busy.end());
@@ -88,7 +103,7 @@ void Estimate::Add(uint32_t block, const std::vector<Phase>& phases, std::deque<
         share.cycles = share.scheduled;
         AddTo(share.path, phases[index].path);
         AddTo(share.busy, phases[index].busy);
-        share.pathFirstReads += phases[index].pathFirstReads;
+        AddTo(share.marked, phases[index].marked);
         share.firstReads += phases[index].firstReads;
         ++share.blocks;
         share.waits.insert(share.waits.end(), phases[index].waits.begin(), phases[index].waits.end());
@@ -151,6 +166,9 @@ void Estimate::Settle(const GlobalMemory& memory, bool hasAllTraffic)
             if (layout_.IsMixed()) {
                 ShortenPath(share, scheduled, changes[phase][core]);
             }
+            if (const double stores = Stores(scheduled); stores > 0.0) {
+                At(share.marked, Mark::kAtomicDma) *= Stores(share.path) / stores;
+            }
         }
         SettleWaits(phases_[phase]);
     }
@@ -163,7 +181,8 @@ void Estimate::ShortenPath(Share& share, const PathCycles& scheduled, const Pipe
         const double before = share.busy[pipe] - changes[pipe];
         double settled = before > 0.0 ? scheduled[pipe] * share.busy[pipe] / before : 0.0;
         if (pipe == static_cast<size_t>(Pipe::kMte2) && share.firstReads > 0.0) {
-            settled = std::max(0.0, scheduled[pipe] + changes[pipe] * share.pathFirstReads / share.firstReads);
+            settled =
+                std::max(0.0, scheduled[pipe] + changes[pipe] * At(share.marked, Mark::kFirstReads) / share.firstReads);
         }
         if (changes[pipe] >= 0.0 || share.path[pipe] <= settled) {
             continue;
@@ -203,6 +222,9 @@ void Estimate::SettleWaits(PhaseSum& phase) const
         const double total = std::max(settled[core], Busiest(share.busy));
         const double factor = share.cycles > 0.0 ? total / share.cycles : 1.0;
         for (double& cycles : share.path) {
+            cycles *= factor;
+        }
+        for (double& cycles : share.marked) {
             cycles *= factor;
         }
         if (share.lines != nullptr) {
@@ -327,12 +349,20 @@ void Estimate::Write(const MinimalBytes& minimal, double cubeCycles, LaunchRepor
                                std::min(written, kept) / time_model::kL2BandwidthBytesPerS * kMicro,
                                cubeCycles / static_cast<double>(soc_.cubeCores) / CyclesPerMicro()});
     report.estimateUs = report.launchUs;
+    MarkedCycles marked{};
     for (size_t index = 0; index < phases_.size(); ++index) {
         PhaseTime time = TimeOf(phases_[index]);
         time.syncUs = index == 0 ? 0.0 : time_model::kSyncAllCycles / CyclesPerMicro();
         report.firstTouchBytes += phases_[index].moved.firstTouchBytes;
         report.estimateUs += time.Us() + time.syncUs;
+        if (time.coreUs >= time.Us()) {
+            AddTo(marked, SlowestOf(phases_[index]).marked);
+        }
+        At(marked, Mark::kSyncAll) += index == 0 ? 0.0 : time_model::kSyncAllCycles;
         report.phases.push_back(std::move(time));
+    }
+    for (size_t mark = 1; mark < kMarks; ++mark) {
+        report.assumed.push_back({kAssumed[mark], marked[mark] / CyclesPerMicro()});
     }
     PipeCycles all{};
     for (size_t core = 0; core < cores_; ++core) {

@@ -54,9 +54,9 @@ private:
         double pathChange = 0.0;  ///< of the correction, without the limit by the busiest pipe
         PathCycles path{};
         PipeCycles busy{};
-        double pathFirstReads = 0.0;  ///< cycles of reads with first touches on the path
-        double firstReads = 0.0;      ///< cycles of all these reads
-        uint64_t bytes = 0;           ///< of its DMA
+        MarkedCycles marked{};    ///< of the path
+        double firstReads = 0.0;  ///< cycles of all reads with first touches
+        uint64_t bytes = 0;       ///< of its DMA
         uint32_t blocks = 0;
         std::vector<CycleChange> changes;  ///< of a core that others may wait for
         std::vector<CoreWait> waits;

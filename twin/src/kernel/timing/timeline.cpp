@@ -15,6 +15,16 @@ Moment Later(const Moment& a, const Moment& b)
 
 }  // namespace
 
+Marked SyncAllDelay()
+{
+    return {Mark::kSyncAll, time_model::kSyncAllCycles};
+}
+
+Marked CrossCoreFlagDelay()
+{
+    return {Mark::kCrossCoreFlag, time_model::kCrossCoreFlagCycles};
+}
+
 void Moment::Spend(size_t cause, double cycles)
 {
     at += cycles;
@@ -55,7 +65,7 @@ Moment Timeline::After(const Moment& moment, Pipe pipe, TimeCause cause, double 
 }
 
 void Timeline::Run(Pipe pipe, double cycles, double bandwidthCycles, double latency, const Call& call,
-                   double firstReads)
+                   const Marked& marked)
 {
     const auto index = static_cast<size_t>(pipe);
     Moment& free = Free(pipe);
@@ -64,7 +74,7 @@ void Timeline::Run(Pipe pipe, double cycles, double bandwidthCycles, double late
     }
     const double begin = free.at;
     free.Spend(index, cycles);
-    free.firstReads += firstReads;
+    free.Add(marked);
     if (lines_ != nullptr) {
         free.chain = lines_->Run(free.chain, pipe, cycles, bandwidthCycles);
     }
@@ -92,9 +102,16 @@ void Timeline::RunDma(DmaRecord& dma, const Call& call)
         (dma.pipe == Pipe::kMte2 ? time_model::kDmaReadLatencyCycles : time_model::kDmaWriteLatencyCycles) +
         (dma.others > 0 ? time_model::kDmaCrowdedLatencyCycles : 0.0);
     const double cycles = PipeCyclesOf(dma, dma.charged);
-    const double firstReads = dma.pipe == Pipe::kMte2 && dma.charged.firstTouchBytes > 0 ? cycles : 0.0;
-    phase_.firstReads += firstReads;
-    Run(dma.pipe, cycles, MovingCycles(dma, dma.charged), latency, call, firstReads);
+    Marked marked;
+    if (dma.isAtomic) {
+        DmaRecord plain = dma;
+        plain.isAtomic = false;
+        marked = {Mark::kAtomicDma, cycles - PipeCyclesOf(plain, dma.charged)};
+    } else if (dma.pipe == Pipe::kMte2 && dma.charged.firstTouchBytes > 0) {
+        marked = {Mark::kFirstReads, cycles};
+        phase_.firstReads += cycles;
+    }
+    Run(dma.pipe, cycles, MovingCycles(dma, dma.charged), latency, call, marked);
     if (lines_ != nullptr) {
         lines_->CountBytes(dma.pipe, dma.Bytes(), dma.charged.firstTouchBytes);
     }
@@ -103,6 +120,12 @@ void Timeline::RunDma(DmaRecord& dma, const Call& call)
 void Timeline::RunScalar(double cycles, const Call& call)
 {
     Run(Pipe::kScalar, cycles, 0.0, 0.0, call);
+}
+
+void Timeline::RunScalarGmAccess(const Call& call)
+{
+    const double cycles = time_model::kScalarGmAccessCycles;
+    Run(Pipe::kScalar, cycles, 0.0, 0.0, call, {Mark::kScalarGmAccess, cycles});
 }
 
 void Timeline::RunCube(Pipe pipe, double cycles, const Call& call)
@@ -152,7 +175,7 @@ PhaseMoment Timeline::Release(uint32_t block, Pipe from) const
             std::make_shared<std::vector<CoreRelease>>(std::vector<CoreRelease>{{block, moment.at}})};
 }
 
-void Timeline::Acquire(const PhaseMoment& released, double delay)
+void Timeline::Acquire(const PhaseMoment& released, const Marked& delay)
 {
     if (released.phase == phases_.size()) {
         // The instructions before the wait may end after it.
@@ -160,8 +183,10 @@ void Timeline::Acquire(const PhaseMoment& released, double delay)
         for (const Moment& free : free_) {
             begin = std::max(begin, free.at - phaseBegin_);
         }
-        phase_.waits.push_back({released.releases, delay, begin, std::max(begin, released.moment.at + delay)});
-        Moment moment = After(released.moment, Pipe::kScalar, TimeCause::kFlag, delay);
+        const double end = std::max(begin, released.moment.at + delay.cycles);
+        phase_.waits.push_back({released.releases, delay.cycles, begin, end});
+        Moment moment = After(released.moment, Pipe::kScalar, TimeCause::kFlag, delay.cycles);
+        moment.Add(delay);
         moment.at += phaseBegin_;
         moment.phaseBegin = phaseBegin_;
         Wait(Pipe::kScalar, moment);
@@ -187,7 +212,7 @@ void Timeline::EndPhase()
     }
     phase_.cycles = end.at - phaseBegin_;
     phase_.path = end.path;
-    phase_.pathFirstReads = end.firstReads;
+    phase_.marked = end.marked;
     if (lines_ != nullptr) {
         phase_.lines = lines_->EndPhase(end.chain);
     }

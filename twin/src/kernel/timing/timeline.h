@@ -22,15 +22,30 @@ using PipeCycles = std::array<double, kPipes>;
 constexpr size_t kWaiting = kPipes;
 using PathCycles = std::array<double, kPipes + 1>;
 
+/// Cycles of a path that are also counted apart: reads with first touches, and constants that are assumed values.
+enum class Mark : uint8_t { kFirstReads, kScalarGmAccess, kAtomicDma, kCrossCoreFlag, kSyncAll };
+constexpr size_t kMarks = 5;
+using MarkedCycles = std::array<double, kMarks>;
+
+struct Marked {
+    Mark mark = Mark::kFirstReads;
+    double cycles = 0.0;
+};
+
+/// The delays between cores.
+Marked SyncAllDelay();
+Marked CrossCoreFlagDelay();
+
 /// A point in time, and the chain of instructions in the phase that determines it.
 struct Moment {
     double at = 0.0;
     PathCycles path{};
     double phaseBegin = 0.0;
     const Link* chain = nullptr;  ///< the chain by line, if lines are recorded
-    double firstReads = 0.0;      ///< cycles of the path for reads with first touches
+    MarkedCycles marked{};        ///< of the path
 
     void Spend(size_t cause, double cycles);
+    void Add(const Marked& more) { marked[static_cast<size_t>(more.mark)] += more.cycles; }
 };
 
 /// A point in time since the start of a phase, which is common to all cores.
@@ -59,8 +74,8 @@ struct Phase {
     double cycles = 0.0;  ///< of its schedule
     PathCycles path{};    ///< the critical path: cycles by use
     PipeCycles busy{};
-    double pathFirstReads = 0.0;        ///< cycles of reads with first touches on the path
-    double firstReads = 0.0;            ///< cycles of all these reads
+    MarkedCycles marked{};              ///< of the critical path
+    double firstReads = 0.0;            ///< cycles of all reads with first touches
     Transfer charged;                   ///< of all its DMA
     std::shared_ptr<PhaseLines> lines;  ///< null if not recorded
     std::vector<CoreWait> waits;
@@ -119,6 +134,8 @@ public:
     /// Sets the begin of the instruction.
     void RunDma(DmaRecord& dma, const Call& call);
     void RunScalar(double cycles, const Call& call);
+    /// A scalar access to global memory.
+    void RunScalarGmAccess(const Call& call);
     /// MTE1 or the cube unit.
     void RunCube(Pipe pipe, double cycles, const Call& call);
 
@@ -127,8 +144,8 @@ public:
     void Wait(Pipe to, const Moment& moment);
     /// The time at which all instructions of `from` (or of all pipes) of this block have finished, for another core.
     PhaseMoment Release(uint32_t block, Pipe from) const;
-    /// Continues the core no earlier than `delay` cycles after the release of another core.
-    void Acquire(const PhaseMoment& released, double delay);
+    /// Continues the core no earlier than `delay` after the release of another core.
+    void Acquire(const PhaseMoment& released, const Marked& delay);
     void PassBarrier(Pipe pipe);
     /// Ends the phase at a barrier: all instructions of the core have finished.
     void EndPhase();
@@ -140,9 +157,9 @@ public:
 
 private:
     /// Occupies the pipe for `cycles`; bytes limit it for `bandwidthCycles` of them. The result is available `latency`
-    /// cycles later. `firstReads`: cycles of a read with first touches.
+    /// cycles later. `marked`: part of the cycles.
     void Run(Pipe pipe, double cycles, double bandwidthCycles, double latency, const Call& call,
-             double firstReads = 0.0);
+             const Marked& marked = {});
     /// A point in time after a wait for a pipe.
     Moment After(const Moment& moment, Pipe pipe, TimeCause cause, double cycles) const;
     /// The time at which the results of all instructions of `pipe` are available.
