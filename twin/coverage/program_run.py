@@ -17,7 +17,8 @@ from opforge.twin.build import runtime_dir
 from opforge.twin.runtime.isolation import run_command
 
 _CONFINE = Path(__file__).with_name("confine.py")
-_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/alternatives", "/etc/ld.so.cache", "/proc", "/sys", "/dev")
+_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/alternatives", "/etc/ld.so.cache", "/proc", "/sys")
+_DEVICES = ("/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _MOST_COPIED_BYTES = 64 << 20
 _MOST_COPIED_FILES = 2000
 _MOST_OUTPUT = 4 << 20
@@ -76,7 +77,13 @@ class Place:
             may_start_processes: It is a script, or a unit test that starts scripts.
         """
         output, errors = self.scratch / "output.txt", self.scratch / "errors.txt"
-        readable = [*_SYSTEM, *map(str, (self.programs, runtime_dir(), BUILTIN_ROOT)), sys.prefix, sys.base_prefix]
+        readable = [
+            *_SYSTEM,
+            *_DEVICES,
+            *map(str, (self.programs, runtime_dir(), BUILTIN_ROOT)),
+            sys.prefix,
+            sys.base_prefix,
+        ]
         environment = {
             "PATH": f"{sys.prefix}/bin:/usr/bin:/bin" if may_start_processes else "/usr/bin:/bin",
             "HOME": str(self.scratch),
