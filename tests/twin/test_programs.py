@@ -294,6 +294,54 @@ def test_planted_mistake(tmp_path, name, old, new, kind):
     assert int(line) <= text.count("\n")
 
 
+SECOND_INPUT = "aclrtMemcpy(device[1], kBytes, y.data(), kBytes, ACL_MEMCPY_HOST_TO_DEVICE);"
+RESULT = "aclrtMemcpy(z.data(), kBytes, device[2], kBytes, ACL_MEMCPY_DEVICE_TO_HOST);"
+SECOND_LAUNCH = """vector_add<<<kBlocks, nullptr, stream>>>(
+        (uint8_t*)device[2], (uint8_t*)device[1], (uint8_t*)device[0], tiling);
+    aclrtSynchronizeStream(stream);
+    """
+NEVER_WRITTEN = "DataCopy at {}:48 copied it from bytes that no instruction has written, of '(uint8_t*)device[1]'"
+NO_VALUE = "aclrtMemcpy: src: bytes [0, 65536) of an allocation of 65536 bytes have no value"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "level", "expected"),
+    [
+        (SECOND_INPUT, "", "strict", NEVER_WRITTEN),
+        (SECOND_INPUT, "", "device", None),
+        (SECOND_INPUT, SECOND_INPUT.replace("kBytes, ACL", "kBytes / 2, ACL"), "strict", NEVER_WRITTEN),
+        (SECOND_INPUT, SECOND_INPUT.replace("kBytes, ACL", "kBytes - 4000, ACL"), "strict", None),
+        (SECOND_INPUT, "aclrtMemset(device[1], kBytes, 0, kBytes);", "strict", None),
+        (
+            SECOND_INPUT,
+            "aclrtMemcpy(device[1], kBytes, device[0], kBytes, ACL_MEMCPY_DEVICE_TO_DEVICE);",
+            "strict",
+            None,
+        ),
+        (
+            SECOND_INPUT,
+            "aclrtMemcpy(device[1], kBytes, device[2], kBytes, ACL_MEMCPY_DEVICE_TO_DEVICE);",
+            "strict",
+            NEVER_WRITTEN,
+        ),
+        (RESULT, SECOND_LAUNCH + RESULT, "strict", None),
+        (RESULT, "aclrtFree(device[2]); aclrtMalloc(&device[2], kBytes, {}); " + RESULT, "strict", NO_VALUE),
+        (RESULT, "aclrtFree(device[2]); aclrtMalloc(&device[2], kBytes, {}); " + RESULT, "device", None),
+    ],
+)
+def test_device_memory_without_a_value(tmp_path, old, new, level, expected):
+    """Level strict finds uses of device memory that the program did not write, except padding after written bytes."""
+    text = VECTOR_ADD.read_text()
+    assert old in text
+    program = compiled(tmp_path, text.replace(old, new.replace("{}", "ACL_MEM_MALLOC_HUGE_FIRST")), level=level)
+    ended = run(program.path)
+    if expected is None:
+        assert ended.stderr == ""
+    else:
+        assert expected.format(tmp_path / "program.asc") in ended.stderr
+        assert "uninitialised_read" in ended.stderr.splitlines()[0]
+
+
 def test_own_exit_code(tmp_path):
     """A program without findings ends with its own exit code."""
     text = VECTOR_ADD.read_text().replace("return wrong == 0 ? 0 : 3;", "return 7;")

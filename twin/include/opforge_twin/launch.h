@@ -5,11 +5,16 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace opforge::twin {
+
+namespace kernel {
+class WrittenBytes;
+}
 
 /// One tensor argument of a kernel with its exact size: accesses outside [data, data + bytes) are findings. `data` may
 /// be null (absent optional argument) and `bytes` may be 0 (empty tensor).
@@ -25,6 +30,8 @@ struct GmArgument {
     bool isHostList = false;   ///< the host functions read the values, so the kernel may ignore them
     bool hasPadding = false;   ///< the format has elements without a value
     uint64_t address = 0;      ///< the address that the kernel uses; 0: the launch selects one
+    /// The bytes of an input that have a value; null: all of them. The launch adds the bytes that the kernel writes.
+    std::shared_ptr<kernel::WrittenBytes> written{};
     /// The argument is the descriptor of a list of tensors: these arguments, in order. The launch writes it.
     std::vector<size_t> members{};
     bool isList = false;

@@ -9,10 +9,14 @@
 #include "host/acl/errors.h"
 #include "host/acl/pinned_memory.h"
 #include "host/acl/process.h"
+#include "host/aclnn/reports.h"
+#include "host/program/program.h"
 #include "kernel/exec/text.h"
 
 using namespace opforge::twin::host;  // NOLINT: definitions of the C API follow
+using opforge::twin::LaunchReport;
 using opforge::twin::kernel::Text;
+using opforge::twin::kernel::WrittenBytes;
 
 namespace {
 
@@ -74,6 +78,23 @@ bool Open(const char* what, Side side, const void* pointer, size_t bytes, End& e
     return true;
 }
 
+/// Reports a copy to the host if none of its bytes has a value. Programs may copy the padding of an output.
+void ReportUnwritten(const char* function, const DeviceSpan& from, uint64_t count, const WrittenBytes::Run& run)
+{
+    if (run.begin != from.Offset() || run.end != run.begin + count || HasFindings()) {
+        return;  // a kernel with an error does not write its outputs
+    }
+    LaunchReport report;
+    report.opType = function;
+    report.findings.push_back(
+        {"uninitialised_read", -1, "", "",
+         Text(function, ": src: bytes [", run.begin, ", ", run.end, ") of an allocation of ", from.allocation->bytes,
+              " bytes have no value, because no kernel, copy or fill has written them; expected "
+              "written bytes; pass the address of the copy's source to the kernel as its output"),
+         false});
+    KeepReport(report, 0);
+}
+
 aclError CheckCopy(const char* function, const void* dst, size_t destMax, const void* src, size_t count)
 {
     if (dst == nullptr || src == nullptr) {
@@ -84,6 +105,28 @@ aclError CheckCopy(const char* function, const void* dst, size_t destMax, const 
                     Text(function, ": count is ", count, " bytes, expected at most ", destMax, " (destMax)"));
     }
     return ACL_SUCCESS;
+}
+
+/// Copies the states of the bytes within device memory. Checks copies to the host.
+void CopyWritten(const char* function, const DeviceSpan& to, const DeviceSpan& from, uint64_t count)
+{
+    if (to.allocation != nullptr) {
+        to.MarkWritten(count);
+    }
+    if (from.allocation == nullptr || from.allocation->written == nullptr) {
+        return;
+    }
+    const uint64_t begin = from.Offset();
+    const WrittenBytes& written = *from.allocation->written;
+    for (WrittenBytes::Run run = written.NextUnwritten(begin, begin + count); run.begin != run.end;
+         run = written.NextUnwritten(run.end, begin + count)) {
+        if (to.allocation == nullptr) {
+            return ReportUnwritten(function, from, count, run);
+        }
+        if (to.allocation->written != nullptr) {
+            to.allocation->written->Unmark(to.Offset() + run.begin - begin, to.Offset() + run.end - begin);
+        }
+    }
 }
 
 TaskResult Copy(const char* function, void* dst, const void* src, size_t count, aclrtMemcpyKind kind)
@@ -100,6 +143,7 @@ TaskResult Copy(const char* function, void* dst, const void* src, size_t count, 
         return {ACL_ERROR_RT_PARAM_INVALID, Text(function, ": ", problem)};
     }
     std::memmove(to.data, from.data, count);
+    CopyWritten(function, to.span, from.span, count);
     return {};
 }
 
@@ -119,6 +163,7 @@ TaskResult Fill(const char* function, void* target, int32_t value, size_t count)
         return {ACL_ERROR_RT_PARAM_INVALID, Text(function, ": devPtr: ", problem)};
     } else {
         std::memset(span.data, value, count);
+        span.MarkWritten(count);
     }
     return {};
 }

@@ -12,6 +12,7 @@
 #include <new>
 
 #include "opforge_twin/arithmetic.h"
+#include "kernel/exec/levels.h"
 #include "kernel/exec/text.h"
 #include "opforge_twin/options.h"
 
@@ -142,6 +143,9 @@ void* DeviceMemory::Allocate(size_t bytes)
         return nullptr;
     }
     Fill(allocation->content.get(), bytes);
+    if (isReadable_ && kernel::kUnwrittenMemory.Has(ProcessOptions().level)) {
+        allocation->written = std::make_shared<kernel::WrittenBytes>(bytes);
+    }
     const std::lock_guard<std::mutex> guard(lock_);
     const uintptr_t address = bytes > kTotalBytes - used_ ? 0 : FindGap(bytes);
     if (address == 0) {

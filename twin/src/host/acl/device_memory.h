@@ -11,6 +11,8 @@
 #include <new>
 #include <string>
 
+#include "kernel/memory/written_bytes.h"
+
 namespace opforge::twin::host {
 
 /// The bytes have the same alignment as their device address, so alignment checks in a kernel are exact.
@@ -27,12 +29,24 @@ struct DeviceAllocation {
     uintptr_t begin = 0;
     size_t bytes = 0;
     std::unique_ptr<uint8_t, Release> content{nullptr, Release(0)};
+    /// The bytes that host code or a kernel has written; null if they are not checked.
+    std::shared_ptr<kernel::WrittenBytes> written;
 };
 
 /// Device memory in use. An allocation cannot be freed while a span of it exists.
 struct DeviceSpan {
     uint8_t* data = nullptr;
     std::shared_ptr<DeviceAllocation> allocation;
+
+    /// The position of `data` in the allocation.
+    uint64_t Offset() const { return static_cast<uint64_t>(data - allocation->content.get()); }
+    /// Notes that host code or an operator has written the first bytes of the span.
+    void MarkWritten(uint64_t bytes) const
+    {
+        if (allocation->written != nullptr) {
+            allocation->written->Mark(Offset(), Offset() + bytes);
+        }
+    }
 };
 
 /// Allocates addresses in a range without access rights. Host code that dereferences a device pointer crashes, as on a

@@ -19,6 +19,7 @@ bool Open(const PlacedView& placed, OpenView& open, std::string& problem)
         return false;
     }
     open.data = open.span.data;
+    open.span.MarkWritten(bytes);  // the checks of operators find outputs without a value
     return true;
 }
 

@@ -55,6 +55,7 @@ bool Share(const void* memory, bool isOpen, std::string& problem)
         return false;
     }
     DeviceMemory::Instance().Open(*span.allocation, isOpen, true);
+    span.MarkWritten(span.allocation->bytes);  // host code can write it without a call
     return true;
 }
 

@@ -86,6 +86,11 @@ bool IsProgram()
     return isProgram;
 }
 
+bool HasFindings()
+{
+    return mistakes != 0;
+}
+
 void PrintFindings(const LaunchReport& report)
 {
     for (const Finding& finding : report.findings) {

@@ -22,6 +22,9 @@ LaunchMode& CurrentLaunchMode();
 /// Reports a call that cannot run.
 void Refuse(const std::string& kernel, const std::string& message);
 
+/// Whether the program has a finding that is not a warning.
+bool HasFindings();
+
 /// Writes the findings of a launch to stderr.
 void PrintFindings(const LaunchReport& report);
 

@@ -146,6 +146,7 @@ TaskResult Run(const std::string& kernel, uint32_t blocks, const LaunchMode& mod
         argument.isInput = argument.isOutput = true;
         argument.name = reached.name;
         argument.address = begin;
+        argument.written = reached.span.allocation->written;
         bytes += argument.bytes;
     }
     const Options options = ProcessOptions();

@@ -135,10 +135,13 @@ void WatchOrder(const LaunchState& launch, Region& region)
 
 void WatchContents(const LaunchState& launch, Region& region, bool isKnown)
 {
+    if (region.isProgramMemory) {
+        return;
+    }
     // Without the check undefined_lanes, a kernel may store undefined bytes to any argument and to the workspace.
     const bool mayBecomeUndefined = region.writable && !kernel::kUndefinedLanes.Has(launch.options.level);
     if (launch.options.strict && (!isKnown || mayBecomeUndefined) && region.host != nullptr && region.bytes != 0) {
-        region.written = std::make_unique<kernel::WrittenBytes>(region.bytes);
+        region.written = std::make_shared<kernel::WrittenBytes>(region.bytes);
         region.written->Mark(0, isKnown ? region.bytes : 0);
     }
 }
@@ -214,6 +217,8 @@ std::vector<GmPointer> MapArguments(LaunchState& launch, std::vector<uint8_t>& t
         region.misalignment = argument.misalignment;
         region.base = argument.address;
         region.isPlaced = argument.address != 0;
+        region.written = argument.written;
+        region.isProgramMemory = argument.written != nullptr;
         if (argument.isList) {
             region.host = reinterpret_cast<uint8_t*>(descriptors[index].data());
             region.bytes = descriptors[index].size() * sizeof(uint64_t);

@@ -71,6 +71,16 @@ uint8_t* AccessChecks::Resolve(const GlobalView& view, uint64_t address, uint64_
     return region->host + offset;
 }
 
+namespace {
+
+/// Whether a range without a value is a finding. Transfers of programs include padding that the program did not write.
+bool IsUndefined(const Region& region, const WrittenBytes::Run& run, uint64_t begin, uint64_t end)
+{
+    return run.begin != run.end && (!region.isProgramMemory || (run.begin == begin && run.end == end));
+}
+
+}  // namespace
+
 /// DMA may read undefined bytes if the kernel does not use them (CopyUndefined).
 void AccessChecks::CheckGlobalContents(const Access& access)
 {
@@ -82,7 +92,7 @@ void AccessChecks::CheckGlobalContents(const Access& access)
     const uint64_t end = begin + static_cast<uint64_t>(access.bytes);
     if (access.kind != AccessKind::kWrite) {
         const WrittenBytes::Run run = region->written->NextUnwritten(begin, end);
-        if (run.begin != run.end) {
+        if (IsUndefined(*region, run, begin, end)) {
             diagnostics_.Report(
                 "uninitialised_read", access.pipe, access.call,
                 Text(
@@ -128,6 +138,9 @@ void AccessChecks::CopyUndefined(uint64_t address, int64_t bytes, int64_t to, co
     const uint64_t end = begin + static_cast<uint64_t>(bytes);
     for (uint64_t at = begin; at < end;) {
         const WrittenBytes::Run run = region->written->NextUnwritten(at, end);
+        if (!IsUndefined(*region, run, begin, end)) {
+            return;
+        }
         local_.Poison(to + static_cast<int64_t>(run.begin - begin), static_cast<int64_t>(run.end - run.begin),
                       {call, "copied it from bytes that no instruction has written, of", region});
         at = run.end;

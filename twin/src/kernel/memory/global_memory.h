@@ -32,7 +32,8 @@ struct Region {
     /// The last accesses; null if the region is read-only or order is not checked.
     std::unique_ptr<GlobalOrder> order;
     /// The written bytes; null if the contents are known at launch or are not checked.
-    std::unique_ptr<WrittenBytes> written;
+    std::shared_ptr<WrittenBytes> written;
+    bool isProgramMemory = false;  ///< `written` is that of a program, whose padding may have no value
 };
 
 class GlobalMemory {
