@@ -12,7 +12,11 @@ from planted import Planted, kernels_of
 
 FIELDS = (
     "format mode swapRB swapUV swapAX oneLine mean least factor fourChannels fill width height left top srcWidth "
-    "topPad bottomPad leftPad rightPad bytes"
+    "topPad bottomPad leftPad rightPad bytes colors "
+    "m00 m01 m02 m10 m11 m12 m20 m21 m22 in0 in1 in2 out0 out1 out2"
+)
+MATRIX = ", ".join(
+    f"static_cast<{'int16_t' if name[0] == 'm' else 'uint8_t'}>(t.{name})" for name in FIELDS.split()[-15:]
 )
 KERNEL = """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR colors, GM_ADDR y, GM_ADDR, GM_ADDR tiling)
@@ -42,6 +46,7 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR colors, GM_ADDR y,
     params.dtcParams.dtcMinCh2 = half(static_cast<float>(t.least));
     params.dtcParams.dtcVarCh0 = half(1.0f / static_cast<float>(t.factor));
     params.cPaddingParams = {static_cast<uint32_t>(t.fourChannels), T(t.fill)};
+    params.cscParams = {t.colors != 0, MATRIX};
     const auto format = static_cast<AippInputFormat>(t.format);
     if (format == AippInputFormat::YUV420SP_U8) {
         SetAippFunctions(xGm, colorsGm, format, params);
@@ -66,6 +71,7 @@ class Case:
     Attributes:
         pads: Top, bottom, left, right.
         swaps: R and B, U and V, X to the end.
+        colors: The rows of the matrix, the biases of YUV to RGB, and those of RGB to YUV.
     """
 
     dtype: str
@@ -81,8 +87,12 @@ class Case:
     factor: int = 1
     four_channels: int = 0
     fill: int = 0
+    colors: tuple[int, ...] = ()
 
 
+# BT.601 with narrow range.
+TO_RGB = (298, 0, 409, 298, -100, -208, 298, 516, 0, 16, 128, 128, 0, 0, 0)
+TO_YUV = (66, 129, 25, -38, -74, 112, 112, -94, -18, 0, 0, 0, 16, 128, 128)
 CASES = {
     "rgb": Case("int8_t", "RGB888", (9, 12), (8, 6, 2, 1), mean=110, fill=-3),
     "rgb_swapped": Case("half", "RGB888", (9, 12), (7, 5, 4, 3), (0, 0, 2, 3), swaps=(1, 0, 0), mean=3, fill=9),
@@ -93,9 +103,14 @@ CASES = {
     "grey_mirror": Case("int8_t", "YUV400", (6, 8), (5, 4, 2, 1), (4, 1, 3, 5), mode=3, four_channels=1),
     "yuv": Case("int8_t", "YUV420SP", (6, 8), (6, 4, 2, 2), (0, 0, 1, 0), mean=90),
     "yuv_odd": Case("half", "YUV420SP", (6, 8), (5, 3, 2, 0), (1, 1, 1, 1), mode=1, swaps=(0, 1, 0), fill=1),
+    "yuv_to_rgb": Case("half", "YUV420SP", (6, 8), (6, 4, 2, 2), colors=TO_RGB, fill=1),
+    "yvu_to_rgb": Case("int8_t", "YUV420SP", (6, 8), (5, 3, 2, 0), swaps=(0, 1, 0), mean=128, colors=TO_RGB),
+    "rgb_to_yuv": Case("int8_t", "RGB888", (9, 12), (8, 6, 2, 1), (0, 0, 1, 2), mean=100, colors=TO_YUV),
+    "xrgb_to_yuv": Case("half", "XRGB8888", (6, 8), (4, 4, 2, 2), swaps=(1, 0, 1), colors=TO_YUV),
     "line": Case("half", "RGB888", (6, 8), (8, 6, 0, 3), one_line=1),
 }
 LOAD, SET = "LoadImageToLocal(l1,", "SetAippFunctions(xGm, format, params);"
+COLORS_ON = "params.cscParams.isEnableCsc = true;"
 PLANTED = [
     Planted("no_source", SET, "", "window", "call SetAippFunctions"),
     Planted("odd_start", "t.left, t.top,", "t.left + 1, t.top,", "window", "expected an even horizStartPos"),
@@ -105,7 +120,14 @@ PLANTED = [
     Planted("in_l0a", LOAD, "LoadImageToLocal(other.Get<T>(),", "position", "dst is not in L1"),
     Planted("other_type", LOAD, "LoadImageToLocal(buffer.Get<half>(),", "window", "another type than AippParams"),
     Planted("two_sources", SET, "SetAippFunctions(xGm, xGm, format, params);", "field_range", "one source"),
-    Planted("colors", SET, "params.cscParams.isEnableCsc = true; " + SET, "field_range", "isEnableCsc"),
+    Planted("bias", SET, f"{COLORS_ON} params.cscParams.cscBiasIn1 = 9; {SET}", "field_range", "cscBiasOut) is 9"),
+    Planted(
+        "grey_colors",
+        SET,
+        f"{COLORS_ON} SetAippFunctions(xGm, AippInputFormat::YUV400_U8, params);",
+        "field_range",
+        "YUV400_U8 has no colors",
+    ),
     Planted(
         "unaligned", SET, "SetAippFunctions(xGm[1], AippInputFormat::XRGB8888_U8, params);", "cube_misaligned", "4"
     ),
@@ -120,9 +142,10 @@ using namespace AscendC;
 
 @pytest.fixture(scope="module")
 def kernels(compile_kernels):
+    text = KERNEL.replace("MATRIX", MATRIX)
     fields = "".join(f"    int32_t {field};\n" for field in FIELDS.split())
-    clean = [KERNEL.replace("NAME", f"picture_{dtype}").replace("TYPE;", f"{dtype};") for dtype in ("half", "int8_t")]
-    planted = kernels_of(KERNEL.replace("TYPE;", "int8_t;"), "planted_clean", PLANTED)
+    clean = [text.replace("NAME", f"picture_{dtype}").replace("TYPE;", f"{dtype};") for dtype in ("half", "int8_t")]
+    planted = kernels_of(text.replace("TYPE;", "int8_t;"), "planted_clean", PLANTED)
     return compile_kernels("".join([HEAD, f"struct PictureTiling {{\n{fields}}};\n", *clean, *planted]))
 
 
@@ -141,8 +164,16 @@ def _points(case, given, colors):
     return points[..., ::-1] if case.swaps[0] else points
 
 
+def _converted(case, points):
+    """Return the points in the other color space: the sums have 8 bits after the binary point."""
+    matrix, bias_in, bias_out = np.split(np.array(case.colors), [9, 12])
+    sums = (points - bias_in) @ matrix.reshape(3, 3).T
+    return np.clip(np.floor(sums / 256).astype(np.int32) + bias_out, 0, 255)
+
+
 def _expected(case, given, colors):
     points = _points(case, given, colors).astype(np.int32)
+    points = _converted(case, points) if case.colors else points
     count = points.shape[2]
     means = case.mean + np.arange(count)
     if case.dtype == "int8_t":
@@ -174,7 +205,8 @@ def _launch(kernels, case, symbol="", run="launch"):
     size = expected.nbytes // 32 * 32
     y = np.zeros(expected.size, expected.dtype)
     values = (FORMATS[case.format], case.mode, *case.swaps, case.one_line, case.mean, case.least, case.factor)
-    values += (case.four_channels, case.fill, *case.part, width, *case.pads, size)
+    values += (case.four_channels, case.fill, *case.part, width, *case.pads, size, bool(case.colors))
+    values += case.colors or (0,) * 15
     tiling = struct.pack(f"{len(values)}i", *values)
     name = symbol or f"picture_{case.dtype}"
     done = getattr(kernels, run)(name, given, colors, y, tiling=tiling, task_type="AIC_ONLY")
@@ -202,7 +234,7 @@ def test_padding_is_not_larger_than_the_image(kernels):
     case = Case("half", "YUV400", (6, 8), (4, 4, 0, 0), (0, 0, 5, 0), mode=2)
     symbol = "picture_half"
     given = np.zeros((6, 8), np.uint8)
-    values = (FORMATS[case.format], case.mode, 0, 0, 0, 0, 0, 0, 1, 0, 0, *case.part, 8, *case.pads, 32)
+    values = (FORMATS[case.format], case.mode, 0, 0, 0, 0, 0, 0, 1, 0, 0, *case.part, 8, *case.pads, 32, 0, *([0] * 15))
     tiling = struct.pack(f"{len(values)}i", *values)
     (found,) = kernels.launch(symbol, given, given, given, tiling=tiling, task_type="AIC_ONLY")["findings"]
     assert "the padding repeats the image, and is larger than it" in found["message"]

@@ -2,6 +2,8 @@
 #ifndef OPFORGE_TWIN_KERNEL_IMAGE_H
 #define OPFORGE_TWIN_KERNEL_IMAGE_H
 
+#include <cstring>
+
 #include "opforge_twin/kernel/data_copy.h"
 
 namespace AscendC {
@@ -100,11 +102,34 @@ struct LoadImageToLocalParams {
 
 namespace opforge::twin::kernel {
 
+inline void SetColors(PictureSettings& settings, const AscendC::AippColorSpaceConvParams& colors, const Call& call)
+{
+    using Format = AscendC::AippInputFormat;
+    settings.hasColors = colors.isEnableCsc;
+    if (!colors.isEnableCsc) {
+        return;
+    }
+    Field("isEnableCsc (YUV400_U8 has no colors)", settings.format == Format::YUV400_U8 ? 1 : 0, 0, 0, call);
+    const int32_t matrix[3][3] = {{colors.cscMatrixR0C0, colors.cscMatrixR0C1, colors.cscMatrixR0C2},
+                                  {colors.cscMatrixR1C0, colors.cscMatrixR1C1, colors.cscMatrixR1C2},
+                                  {colors.cscMatrixR2C0, colors.cscMatrixR2C1, colors.cscMatrixR2C2}};
+    std::memcpy(settings.matrix, matrix, sizeof(matrix));
+    const int32_t in[3] = {colors.cscBiasIn0, colors.cscBiasIn1, colors.cscBiasIn2};
+    const int32_t out[3] = {colors.cscBiasOut0, colors.cscBiasOut1, colors.cscBiasOut2};
+    // The pages of SetAippFunctions and of aclmdlSetAIPPCscParams exchange the directions of the biases.
+    const bool isYuv = settings.format == Format::YUV420SP_U8;
+    for (int channel = 0; channel < 3; ++channel) {
+        Field(isYuv ? "cscBiasOut (YUV to RGB uses cscBiasIn)" : "cscBiasIn (RGB to YUV uses cscBiasOut)",
+              isYuv ? out[channel] : in[channel], 0, 0, call);
+        settings.biasIn[channel] = in[channel];
+        settings.biasOut[channel] = out[channel];
+    }
+}
+
 template <typename U>
 PictureSettings SettingsOf(AscendC::AippInputFormat format, const AscendC::AippParams<U>& config, const Call& call)
 {
     static_assert(kIsAnyOf<U, int8_t, half>, "SetAippFunctions: Ascend 910B has images of int8_t and half");
-    Field("isEnableCsc (no public source states its rounding)", config.cscParams.isEnableCsc ? 1 : 0, 0, 0, call);
     Field("dtcRoundMode", config.dtcParams.dtcRoundMode, 0, 0, call);
     const AscendC::AippPaddingParams<U>& padding = config.paddingParams;
     const AscendC::AippDataTypeConvParams& conversion = config.dtcParams;
@@ -124,6 +149,7 @@ PictureSettings SettingsOf(AscendC::AippInputFormat format, const AscendC::AippP
     settings.swapsRB = config.swapParams.isSwapRB;
     settings.swapsUV = config.swapParams.isSwapUV;
     settings.swapsAX = config.swapParams.isSwapAX;
+    SetColors(settings, config.cscParams, call);
     settings.isOneLine = config.singleLineParams.isSingleLineCopy;
     const bool hasFour = Field("cPaddingMode", config.cPaddingParams.cPaddingMode, 0, 1, call) == 1;
     settings.channels = hasFour ? 4 : kBlockBytes / static_cast<int64_t>(sizeof(U));

@@ -429,6 +429,10 @@ struct PictureSettings {
     bool swapsUV = false;
     bool swapsAX = false;
     bool isOneLine = false;
+    bool hasColors = false;  ///< the matrix converts the colors
+    int32_t matrix[3][3]{};
+    int32_t biasIn[3]{};   ///< YUV to RGB
+    int32_t biasOut[3]{};  ///< RGB to YUV
     int64_t channels = 0;  ///< of dst
     uint64_t channelPadding = 0;
     Dtype dtype = Dtype::kOther;  ///< of dst

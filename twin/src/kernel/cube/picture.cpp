@@ -33,6 +33,20 @@ std::vector<const uint8_t*> ReadRows(Block& block, const GlobalView& src, int64_
     return found;
 }
 
+Point Converted(const Point& point, const PictureSettings& settings)
+{
+    constexpr int32_t kMost = 255;
+    Point converted{};
+    for (size_t row = 0; row < converted.size(); ++row) {
+        int32_t sum = 0;
+        for (size_t column = 0; column < point.size(); ++column) {
+            sum += settings.matrix[row][column] * (point[column] - settings.biasIn[column]);
+        }
+        converted[row] = static_cast<uint8_t>(std::clamp((sum >> 8) + settings.biasOut[row], 0, kMost));
+    }
+    return converted;
+}
+
 /// The channels of the points of a part of an image, row by row.
 std::vector<Point> PointsOf(Block& block, const Picture& picture, const PicturePart& part, const Call& call)
 {
@@ -61,6 +75,10 @@ std::vector<Point> PointsOf(Block& block, const Picture& picture, const PictureP
             from += settings.swapsAX ? 1 : 0;
             points.push_back({from[settings.swapsRB ? 2 : 0], from[1], from[settings.swapsRB ? 0 : 2]});
         }
+    }
+    if (settings.hasColors) {
+        std::transform(points.begin(), points.end(), points.begin(),
+                       [&](const Point& point) { return Converted(point, settings); });
     }
     return points;
 }
