@@ -50,7 +50,8 @@ def _is_double(token: Token) -> bool:
 def _aliases(tokens: Sequence[Token]) -> set[str]:
     """Return the names that are always double: `using NAME = double;`, and no other declaration of a type."""
     words = [token.text for token in tokens]
-    aliases, others = set(), set()
+    aliases: set[str] = set()
+    others: set[str] = set()
     for word, name, sign, *value in zip(words, words[1:], words[2:], words[3:], words[4:], strict=False):
         if word == "using" and sign == "=":
             (aliases if value == ["double", ";"] else others).add(name)
