@@ -27,10 +27,10 @@ EXAMPLES = ROOT / "examples" / "ascendc"
 VECTOR_ADD = EXAMPLES / "vector_add" / "vector_add.asc"
 
 
-def run(program, **variables):
+def run(program, *words, **variables):
     """Run a program that was compiled for the twin."""
     environment = {**os.environ, **variables}
-    return subprocess.run([program], env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run([program, *words], env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
 def compiled(folder, text, **options):
@@ -346,6 +346,114 @@ def test_own_exit_code(tmp_path):
     """A program without findings ends with its own exit code."""
     text = VECTOR_ADD.read_text().replace("return wrong == 0 ? 0 : 3;", "return 7;")
     assert run(compiled(tmp_path, text).path).returncode == 7
+
+
+# A program that ends as its first argument selects; the second one names the last action before.
+ENDS = """
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "acl/acl.h"
+#include "kernel_operator.h"
+__global__ __aicore__ void far(GM_ADDR x, int64_t index, int ends)
+{
+    AscendC::GlobalTensor<int32_t> to;
+    to.SetGlobalBuffer((__gm__ int32_t*)x);
+    to.SetValue(index, 1);
+    AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::SINGLE_CACHE_LINE>(to);
+    if (ends) { _exit(0); }
+}
+int main(int, char** words)
+{
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    void* device = nullptr;
+    aclrtMalloc(&device, 64, ACL_MEM_MALLOC_HUGE_FIRST);
+    const char* before = words[2];
+    const int64_t index = std::strchr(before, 'r') ? 3 : 999;
+    far<<<1, nullptr, nullptr>>>((uint8_t*)device, index, std::strchr(before, 'k') != nullptr);
+    if (std::strchr(before, 'w')) { aclrtSynchronizeStream(nullptr); }
+    if (std::strchr(before, 'c')) {
+        if (fork() == 0) { _exit(5); }
+        int status = 0;
+        wait(&status);
+        std::printf("%d", WEXITSTATUS(status));
+        std::fflush(stdout);
+    }
+    if (std::strchr(before, 'h')) { std::printf("%d", static_cast<int>(AscendC::GetBlockIdx())); }
+    switch (std::atoi(words[1])) {
+        case 0: _exit(0);
+        case 1: _Exit(0);
+        case 2: std::quick_exit(0);
+        case 3: std::exit(0);
+        case 4: _exit(6);
+        default: return 0;
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def ends(once):
+    return once("ends", lambda folder: compiled(folder, ENDS)) / "program"
+
+
+@pytest.mark.parametrize("before", ["w", "", "wc"], ids=["waits", "does not wait", "child process"])
+@pytest.mark.parametrize("end", range(4), ids=["_exit", "_Exit", "quick_exit", "exit"])
+def test_every_end_of_a_program_reports_findings(ends, tmp_path, before, end):
+    """Also an end that calls no function of on_exit, and before the launch has ended."""
+    report = tmp_path / "report.json"
+    ended = run(ends, str(end), before, OPFORGE_TWIN_REPORT=str(report))
+    assert (ended.returncode, ended.stdout) == (1, "5" if "c" in before else "")
+    assert ended.stderr.count("error: gm_out_of_range") == 1
+    (launch,) = json.loads(report.read_text())
+    assert [found["kind"] for found in launch["findings"]] == ["gm_out_of_range"]
+    assert launch["complete"] is False
+
+
+def test_the_exit_code_without_findings_remains(ends):
+    ended = [run(ends, str(end), "rw").returncode for end in range(6)]
+    assert ended == [0, 0, 0, 0, 6, 0]
+
+
+def test_the_exit_code_that_findings_replace_is_printed(ends):
+    ended = run(ends, "4", "w")
+    assert ended.returncode == 1
+    assert "exit: the program returned 6; the exit code is 1 because of findings" in ended.stderr.splitlines()
+
+
+def test_a_kernel_that_ends_the_process(ends, tmp_path):
+    ended = run(ends, "3", "rwk", OPFORGE_TWIN_REPORT=str(tmp_path / "report.json"))
+    assert ended.returncode == 1
+    assert "error: process_exit (block 0): far: the kernel ends the process; remove the call of _exit" in ended.stderr
+    (launch,) = json.loads((tmp_path / "report.json").read_text())
+    assert launch["findings"][0]["kind"] == "process_exit"
+
+
+def test_host_code_that_calls_a_device_function(ends):
+    ended = run(ends, "3", "rwh")
+    line = 1 + ENDS.splitlines().index(next(line for line in ENDS.splitlines() if "GetBlockIdx" in line))
+    assert ended.returncode == 2
+    place, _, message = ended.stderr.splitlines()[0].partition(": ")
+    assert place.endswith(f"program.asc:{line}")
+    assert message == (
+        "GetBlockIdx: called outside of a launch, expected a call in a kernel; remove it from the host code"
+    )
+
+
+def test_an_endless_block_ends_the_launch(tmp_path):
+    """The other blocks do not start, or stop without a finding; the stream keeps the failure."""
+    text = (
+        '#include <cstdio>\n#include "acl/acl.h"\n#include "kernel_operator.h"\n'
+        "__global__ __aicore__ void endless(GM_ADDR x) { for (volatile int i = 0;; i = i + 1) { } }\n"
+        "int main() { aclInit(nullptr); aclrtSetDevice(0); endless<<<2000, nullptr, nullptr>>>(nullptr);"
+        ' std::puts(aclrtSynchronizeStream(nullptr) == 0 ? "test pass" : "no result"); return 0; }\n'
+    )
+    ended = run(compiled(tmp_path, text).path, OPFORGE_TWIN_TIMEOUT="0.5")
+    assert (ended.returncode, ended.stdout) == (1, "no result\n")
+    assert ended.stderr.count("error: endless_loop") == 1
 
 
 def test_missing_names(tmp_path):

@@ -15,8 +15,8 @@ extern "C" {
 int opforgeTwinSetOption(const char* name, const char* value);
 
 /* Returns the reports of all launches of the process since the last call as a JSON array. Members: op_type, tiling_key,
-   blocks, gm_bytes_read, gm_bytes_written, first_touch_bytes, dma_count, balance, minimal_bytes, findings: [{kind,
-   block, pipe, where, message}] */
+   blocks, gm_bytes_read, gm_bytes_written, first_touch_bytes, dma_count, balance, minimal_bytes, complete, findings:
+   [{kind, block, pipe, where, message}] */
 const char* opforgeTwinTakeReports(void);
 
 /* Runs a kernel of a library on host buffers. Returns its report as JSON, without minimal_bytes. workspaceBytes: the

@@ -69,7 +69,6 @@ struct Finding {
     std::string pipe;
     std::string where;  ///< file:line in the kernel sources
     std::string message;
-    bool fatal = false;    ///< the finding stopped the block
     bool warning = false;  ///< not an error by itself
 };
 
@@ -176,6 +175,7 @@ struct LaunchReport {
     std::vector<CoreTime> cores;         ///< all cores of the SoC of the used types; cube cores first
     std::optional<LineTimes> lineTimes;  ///< if OPFORGE_TWIN_LINES is set
     std::vector<Finding> findings;
+    bool isComplete = true;  ///< every block ran to its end
 };
 
 /// Levels of checks: more than the device checks; what fails on the device; what needs no shadow state.

@@ -115,24 +115,13 @@ void ReportObjectLeaks(const char* function)
     ReportLeft<aclScalarList>(function, "scalar lists", "aclDestroyScalarList");
 }
 
-/// Waits for the tasks, because they use libraries and objects that are destroyed next.
-void FinishStreams()
-{
-    for (const std::shared_ptr<Context>& context : Contexts::Instance().Live()) {
-        context->defaultStream.Wait(std::nullopt);
-    }
-    for (const std::shared_ptr<StreamHandle>& handle : Streams::Instance().Live()) {
-        handle->stream.Wait(std::nullopt);
-    }
-}
-
 void AtExit()
 {
     Process& process = TheProcess();
     if (getpid() != process.id) {
         return;  // forked child: the stream threads exist only in the parent, and the parent reports the leaks
     }
-    FinishStreams();
+    FinishStreams();  // the tasks use libraries and objects that are destroyed next
     {
         const std::lock_guard<std::mutex> guard(process.lock);
         if (!process.isInitialised) {
@@ -145,6 +134,16 @@ void AtExit()
 }
 
 }  // namespace
+
+void FinishStreams()
+{
+    for (const std::shared_ptr<Context>& context : Contexts::Instance().Live()) {
+        context->defaultStream.Wait(std::nullopt);
+    }
+    for (const std::shared_ptr<StreamHandle>& handle : Streams::Instance().Live()) {
+        handle->stream.Wait(std::nullopt);
+    }
+}
 
 std::shared_ptr<Context> RequireContext(const char* function, aclError& status)
 {

@@ -33,6 +33,9 @@ std::shared_ptr<Context> RequireContext(const char* function, aclError& status);
 /// sets the error and fills `status`.
 std::shared_ptr<Stream> RequireStream(const char* function, aclrtStream stream, aclError& status);
 
+/// Waits for the tasks of all streams.
+void FinishStreams();
+
 }  // namespace opforge::twin::host
 
 #endif  // OPFORGE_TWIN_HOST_ACL_PROCESS_H

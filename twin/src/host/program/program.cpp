@@ -1,18 +1,23 @@
 // Programs of `opforge cc`: options from the environment, findings on stderr, the report and the exit code at the end.
 #include "host/program/program.h"
 
+#include <dlfcn.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <iostream>
 #include <string>
 
 #include "host/acl/device_memory.h"
+#include "host/acl/process.h"
 #include "host/aclnn/reports.h"
 #include "host/gert/platform.h"
+#include "kernel/exec/block.h"
 #include "kernel/exec/text.h"
 #include "kernel/timing/trace.h"
 #include "opforge_twin/control.h"
@@ -29,7 +34,9 @@ constexpr int kBadInputExit = 2;
 
 std::atomic<bool> isProgram{false};
 std::atomic<uint64_t> mistakes{0};
-pid_t starter = 0;
+std::atomic<bool> isEnding{false};
+pid_t starter = 0;  ///< 0 before the start is complete
+std::terminate_handler otherTerminate = nullptr;
 
 const char* Given(const char* name, const char* otherwise)
 {
@@ -62,21 +69,76 @@ bool WriteReport(const char* path)
     return static_cast<bool>(file);
 }
 
-void OnExit(int status, void* /*unused*/)
+/// Returns the exit code of the program after its findings, and writes the report.
+int Conclude(int status)
 {
-    if (getpid() != starter) {
-        return;
-    }
-    std::cout.flush();
-    std::fflush(nullptr);
     int code = mistakes != 0 ? kFindingsExit : status;
+    if (code != status && status != 0) {
+        std::fprintf(stderr, "exit: the program returned %d; the exit code is 1 because of findings\n", status);
+    }
     if (const char* const path = Given("OPFORGE_TWIN_REPORT", nullptr); path != nullptr && !WriteReport(path)) {
         std::fprintf(stderr, "OPFORGE_TWIN_REPORT: cannot write %s; expected a path in a folder that exists\n", path);
         code = code == 0 ? kBadInputExit : code;
     }
-    if (code != status) {
-        _exit(code);
+    return code;
+}
+
+[[noreturn]] void End(int code)
+{
+    for (;;) {
+        syscall(SYS_exit_group, code);
     }
+}
+
+/// Whether this call is the first one to end the process in which the program started, not in a child of it.
+bool IsFirstEnd()
+{
+    return starter == getpid() && !isEnding.exchange(true);
+}
+
+void OnExit(int status, void* /*unused*/)
+{
+    if (!IsFirstEnd()) {
+        return;
+    }
+    std::cout.flush();
+    std::fflush(nullptr);
+    if (const int code = Conclude(status); code != status) {
+        End(code);
+    }
+}
+
+/// Returns the exit code for `_exit` and `quick_exit`, which do not call OnExit.
+int CodeOf(int status)
+{
+    if (!IsFirstEnd()) {
+        return status;
+    }
+    if (kernel::Block* const block = kernel::CurrentBlock(); block != nullptr) {
+        LaunchReport report;
+        report.opType = block->launch.request.opType;
+        report.findings.push_back({"process_exit", static_cast<int64_t>(block->position.blockIndex), "", "",
+                                   Text(report.opType, ": the kernel ends the process; remove the call of _exit")});
+        report.isComplete = false;
+        KeepReport(report, 0);
+    } else if (status == 0) {
+        FinishStreams();  // success needs the findings of all launches; after a failure, there is no wait
+    }
+    return Conclude(status);
+}
+
+void OnTerminate()
+{
+    try {
+        if (std::current_exception()) {
+            std::rethrow_exception(std::current_exception());
+        }
+    } catch (const kernel::OutsideLaunch& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        _exit(kBadInputExit);
+    } catch (...) {
+    }
+    otherTerminate();
 }
 
 }  // namespace
@@ -114,7 +176,6 @@ void opforgeTwinStartProgram(const char* soc, const char* level)
     if (isProgram.exchange(true)) {
         return;
     }
-    starter = getpid();
     SetOption("soc", "OPFORGE_TWIN_SOC", soc,
               opforge::twin::kernel::Text("a chip, as in ", opforge::twin::DefaultSoc().name).c_str());
     SetOption("level", "OPFORGE_TWIN_LEVEL", level, "strict, device or fast");
@@ -122,5 +183,28 @@ void opforgeTwinStartProgram(const char* soc, const char* level)
     RequireFile("OPFORGE_TWIN_REPORT");
     RequireFile("OPFORGE_TWIN_TRACE");
     DeviceMemory::Instance().MakeReadable();
+    starter = getpid();
     on_exit(OnExit, nullptr);
+    otherTerminate = std::set_terminate(OnTerminate);
+}
+
+// These functions replace those of the C library in programs, because they do not call the functions of `on_exit`.
+
+extern "C" void _exit(int status)
+{
+    End(CodeOf(status));
+}
+
+extern "C" void _Exit(int status) noexcept
+{
+    End(CodeOf(status));
+}
+
+extern "C" void quick_exit(int status) noexcept
+{
+    using Function = void (*)(int);
+    const int code = CodeOf(status);
+    const auto original = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "quick_exit"));
+    original(code);
+    End(code);
 }

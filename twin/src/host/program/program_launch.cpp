@@ -1,5 +1,4 @@
 // Kernel launches of programs: the arguments become the device allocations that they point into.
-#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -153,12 +152,14 @@ TaskResult Run(const std::string& kernel, uint32_t blocks, const LaunchMode& mod
     const Opened opened(reachable, !kernel::kRawStore.Has(options.level));
     const LaunchReport report = Launch(request, options);
     KeepReport(report, bytes);
-    const auto fatal = std::find_if(report.findings.begin(), report.findings.end(),
-                                    [](const Finding& finding) { return finding.fatal; });
-    if (fatal == report.findings.end()) {
+    if (report.isComplete) {
         return {};
     }
-    return {ACL_ERROR_RT_AICORE_EXCEPTION, Text(kernel, ": ", fatal->kind, ": ", fatal->message)};
+    if (report.findings.empty()) {
+        return {ACL_ERROR_RT_AICORE_EXCEPTION, Text(kernel, ": a block stopped")};
+    }
+    const Finding& first = report.findings.front();
+    return {ACL_ERROR_RT_AICORE_EXCEPTION, Text(kernel, ": ", first.kind, ": ", first.message)};
 }
 
 }  // namespace
@@ -167,7 +168,8 @@ void Refuse(const std::string& kernel, const std::string& message)
 {
     LaunchReport report;
     report.opType = kernel;
-    report.findings.push_back({"launch", -1, "", "", message, true});
+    report.findings.push_back({"launch", -1, "", "", message});
+    report.isComplete = false;
     KeepReport(report, 0);
 }
 

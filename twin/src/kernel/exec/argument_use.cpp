@@ -75,7 +75,7 @@ std::vector<Finding> ArgumentUse::Check(const LaunchState& launch) const
         const std::string problem =
             DescribeUnwritten(arguments[index], *written, writers_[index], launch.layout.Count());
         if (!problem.empty()) {
-            findings.push_back({"output_not_written", -1, "", "", place + problem, false});
+            findings.push_back({"output_not_written", -1, "", "", place + problem});
         }
     }
     // With an empty tensor, the computation may not need the other tensors. An absent tensor has no shape.
@@ -91,7 +91,7 @@ std::vector<Finding> ArgumentUse::Check(const LaunchState& launch) const
                                 Text(place, "input '", argument.name, "': the call gives it (", argument.bytes,
                                      " bytes), but no core reads it; expected at least one access; read it, use the "
                                      "tiling key for calls with this input, or remove it from the operator"),
-                                false, true});
+                                true});
         }
     }
     return findings;

@@ -1,7 +1,5 @@
 #include "kernel/exec/block.h"
 
-#include <stdexcept>
-
 #include "kernel/exec/guarded_call.h"
 
 namespace opforge::twin::kernel {
@@ -36,11 +34,16 @@ Block*& CurrentBlock()
 Entry::Entry(const Call& call)
     : block_(CurrentBlock() != nullptr
                  ? *CurrentBlock()
-                 : throw std::logic_error(Text(call.name, ": a kernel runs only inside a launch of the twin")))
+                 : throw OutsideLaunch(Text(Where(call.at), call.at ? ": " : "", call.name,
+                                            ": called outside of a launch, expected a call in a kernel; remove it from "
+                                            "the host code")))
 {
     block_.execution.SetInKernel(false);
     block_.execution.Issue(call);
     CheckStack(block_, reinterpret_cast<uintptr_t>(__builtin_frame_address(0)), call);
+    if (block_.execution.IsCancelled()) {
+        block_.diagnostics.Stop();
+    }
     if (block_.execution.IsInterrupted()) {
         block_.Fail("endless_loop", Pipe::kScalar, call,
                     "the block reached its time limit here; remove an endless loop, or set OPFORGE_TWIN_TIMEOUT "

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <set>
+#include <stdexcept>
 
 #include "kernel/exec/diagnostics.h"
 #include "kernel/exec/registers.h"
@@ -63,6 +64,11 @@ private:
 
 /// The block that runs on this thread; null outside of a launch.
 Block*& CurrentBlock();
+
+/// Host code has called a function of the device.
+struct OutsideLaunch : std::logic_error {
+    using std::logic_error::logic_error;
+};
 
 /// The first statement of every API function: finds the block and checks for a request of the watchdog to stop.
 class Entry {

@@ -34,16 +34,13 @@ void Diagnostics::Record(const char* kind, Pipe pipe, const Call& call, const st
     std::string text = Text(launch_.request.opType, " (tiling key ", launch_.request.tilingKey,
                             launch_.layout.IsMixed() ? Text(", ", Name(position_.kind)) : std::string(),
                             "): ", call.name, ": ", message);
-    findings_.push_back({kind, static_cast<int64_t>(position_.blockIndex), Name(pipe), std::move(where),
-                         std::move(text), false, isWarning});
+    findings_.push_back(
+        {kind, static_cast<int64_t>(position_.blockIndex), Name(pipe), std::move(where), std::move(text), isWarning});
 }
 
 void Diagnostics::Fail(const char* kind, Pipe pipe, const Call& call, const std::string& message)
 {
     Report(kind, pipe, call, message);
-    if (!findings_.empty()) {
-        findings_.back().fatal = true;
-    }
     Stop();
 }
 

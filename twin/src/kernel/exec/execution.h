@@ -59,6 +59,13 @@ public:
     /// Requests that the block ends at its next instruction.
     void Interrupt() { isInterrupted_ = true; }
     bool IsInterrupted() const { return isInterrupted_.load(std::memory_order_relaxed); }
+    /// Requests the same without a finding: another block is endless, and the results of the launch are lost.
+    void Cancel()
+    {
+        isCancelled_ = true;
+        Interrupt();
+    }
+    bool IsCancelled() const { return isCancelled_; }
 
     /// The target of Leave, for sigsetjmp.
     sigjmp_buf& Escape() { return escape_; }
@@ -80,6 +87,7 @@ public:
 private:
     std::atomic<uint64_t> instructions_{0};
     std::atomic<bool> isInterrupted_{false};
+    std::atomic<bool> isCancelled_{false};
     std::atomic<bool> isInKernel_{false};
     bool isStopped_ = false;
     int libraryDepth_ = 0;

@@ -183,7 +183,7 @@ void CallGuarded(Block& block, const std::function<void()>& kernel)
     if (left != 0) {
         block.execution.Stop();
     }
-    if (left == kTimeIsUp) {
+    if (left == kTimeIsUp && !block.execution.IsCancelled()) {
         const Location last = block.execution.LastCall().at;
         const Location here{reinterpret_cast<const void*>(block.execution.LastFault().address + 1)};
         block.Report("endless_loop", Pipe::kScalar, {"kernel code", last ? last : here},

@@ -282,7 +282,8 @@ LaunchReport LaunchChecked(const LaunchRequest& request, const Options& options)
     const SocFigures* soc = FindSoc(request.soc);
     const kernel::TaskType* type = soc == nullptr ? nullptr : TaskTypeOf(request, *soc);
     if (const std::string refusal = Refusal(request, soc, type); !refusal.empty()) {
-        refused.findings.push_back({"launch", -1, "", "", Text(request.opType, ": ", refusal), true});
+        refused.findings.push_back({"launch", -1, "", "", Text(request.opType, ": ", refusal)});
+        refused.isComplete = false;
         return refused;
     }
     kernel::InstallHandlers();
@@ -318,8 +319,8 @@ LaunchReport Launch(const LaunchRequest& request, const Options& options)
         LaunchReport refused = Titled(request);
         refused.findings.push_back({kNoResources, -1, "", "",
                                     Text(request.opType, ": no memory or addresses for the launch (", error.what(),
-                                         "); use smaller buffers, or raise the limits of the process (ulimit -v)"),
-                                    false});
+                                         "); use smaller buffers, or raise the limits of the process (ulimit -v)")});
+        refused.isComplete = false;
         return refused;
     }
 }

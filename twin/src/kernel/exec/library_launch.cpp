@@ -24,7 +24,8 @@ LaunchReport Refused(const char* symbol, const std::string& message, const char*
 {
     LaunchReport report;
     report.opType = symbol;
-    report.findings.push_back({kind, -1, "", "", message, true});
+    report.findings.push_back({kind, -1, "", "", message});
+    report.isComplete = false;
     return report;
 }
 

@@ -109,14 +109,15 @@ std::string ToJson(const LaunchReport& report)
                                  ", \"where\": ", Quoted(finding.where), ", \"message\": ", Quoted(finding.message),
                                  ", \"warning\": ", finding.warning ? "true" : "false", "}");
     }
-    return kernel::Text(
-        "{\"op_type\": ", Quoted(report.opType), ", \"tiling_key\": ", report.tilingKey,
-        ", \"blocks\": ", report.blocks, ", \"gm_bytes_read\": ", report.gmBytesRead,
-        ", \"gm_bytes_written\": ", report.gmBytesWritten, ", \"first_touch_bytes\": ", report.firstTouchBytes,
-        ", \"dma_count\": ", report.dmaCount, ", \"macs\": ", report.macs,
-        ", \"unaligned_factors\": ", report.unalignedFactors ? "true" : "false", ", \"balance\": ", report.balance,
-        ", \"traffic_balance\": ", report.trafficBalance, TimesOf(report),
-        report.lineTimes ? LinesOf(*report.lineTimes) : "", ", \"findings\": [", findings, "]}");
+    return kernel::Text("{\"op_type\": ", Quoted(report.opType), ", \"tiling_key\": ", report.tilingKey,
+                        ", \"blocks\": ", report.blocks, ", \"gm_bytes_read\": ", report.gmBytesRead,
+                        ", \"gm_bytes_written\": ", report.gmBytesWritten,
+                        ", \"first_touch_bytes\": ", report.firstTouchBytes, ", \"dma_count\": ", report.dmaCount,
+                        ", \"macs\": ", report.macs,
+                        ", \"unaligned_factors\": ", report.unalignedFactors ? "true" : "false",
+                        ", \"balance\": ", report.balance, ", \"traffic_balance\": ", report.trafficBalance,
+                        TimesOf(report), report.lineTimes ? LinesOf(*report.lineTimes) : "",
+                        ", \"complete\": ", report.isComplete ? "true" : "false", ", \"findings\": [", findings, "]}");
 }
 
 }  // namespace opforge::twin

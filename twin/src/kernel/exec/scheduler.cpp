@@ -132,8 +132,7 @@ void Scheduler::Run(LaunchReport& report)
         report.findings.push_back({"trace", -1, "", "",
                                    Text("cannot write the trace ", launch_.tracePath,
                                         "; expected a new name or a regular file, in a folder that can be written to; "
-                                        "set OPFORGE_TWIN_TRACE to another file"),
-                                   false});
+                                        "set OPFORGE_TWIN_TRACE to another file")});
     }
     estimate_.Write(MinimalBytesOf(launch_.request), totals_.cubeCycles, report);
     if (launch_.hasLines) {
@@ -141,6 +140,7 @@ void Scheduler::Run(LaunchReport& report)
     }
     std::vector<Finding> merged = Merge(std::move(findings_));
     report.findings.insert(report.findings.end(), merged.begin(), merged.end());
+    report.isComplete = !someoneStopped_;
     if (!someoneStopped_ && launch_.declared == nullptr) {
         const std::vector<Finding> unused = arguments_.Check(launch_);
         report.findings.insert(report.findings.end(), unused.begin(), unused.end());
@@ -161,7 +161,7 @@ bool Scheduler::Spawn()
 
 void Scheduler::Abandon(const std::string& problem)
 {
-    findings_.push_back({kNoResources, -1, "", "", Text(launch_.request.opType, ": ", problem), false});
+    findings_.push_back({kNoResources, -1, "", "", Text(launch_.request.opType, ": ", problem)});
     next_ = order_.size();
     someoneStopped_ = true;
 }
@@ -214,6 +214,10 @@ void Scheduler::Collect(Block& block)
 {
     endedAfter_[block.index] = block.ordering.Syncs();
     someoneStopped_ = someoneStopped_ || block.execution.IsStopped();
+    if (block.execution.IsInterrupted()) {
+        isEndless_ = true;
+        next_ = order_.size();
+    }
     block.timeline.EndPhase();
     trace_.Add(estimate_.CoreOf(block.index), block.timeline.Spans(), estimate_.Spent(block.index));
     estimate_.Add(block.index, block.timeline.Phases(), block.accounting.Traffic());
@@ -484,8 +488,12 @@ void Scheduler::WatchOver()
                                    .count();
         before = now;
         for (Watched& watched : watched_) {
-            if (IsOverdue(watched, elapsed, limit)) {
+            if (isEndless_) {
+                watched.block->execution.Cancel();
+            } else if (IsOverdue(watched, elapsed, limit)) {
                 watched.block->execution.Interrupt();
+            }
+            if (watched.block->execution.IsInterrupted()) {
                 Interrupt(watched.thread);
             }
         }

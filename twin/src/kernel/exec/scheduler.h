@@ -110,6 +110,7 @@ private:
     uint32_t overflows_ = 0;    ///< blocks that wait until the counter of a flag no longer runs over
     bool isAftermath_ = false;  ///< an error was reported: later errors are its consequences
     bool someoneStopped_ = false;
+    bool isEndless_ = false;  ///< a block reached its time limit: the others are cancelled
     std::vector<const Ready*> waiting_;
     std::vector<Watched> watched_;
     std::vector<std::thread> threads_;
