@@ -204,7 +204,37 @@ def example(clone: Path, name: str, main: str, *, scripts: dict[str, str] | None
         (folder / "scripts" / path).write_text(text)
 
 
-READ = """
+# A kernel and the function that launches it, for programs; the function returns 7.
+LAUNCHES = """
+#include "acl/acl.h"
+#include "kernel_operator.h"
+__global__ __aicore__ void fill(GM_ADDR y)
+{
+    AscendC::GlobalTensor<int32_t> to;
+    to.SetGlobalBuffer((__gm__ int32_t*)y, 16);
+    to.SetValue(0, 7);
+    AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::SINGLE_CACHE_LINE>(to);
+}
+inline int Launched()
+{
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    void* device = nullptr;
+    aclrtMalloc(&device, 64, ACL_MEM_MALLOC_HUGE_FIRST);
+    fill<<<1, nullptr, nullptr>>>(static_cast<uint8_t*>(device));
+    const int failed = aclrtSynchronizeStream(nullptr);
+    int32_t value = 0;
+    aclrtMemcpy(&value, 4, device, 4, ACL_MEMCPY_DEVICE_TO_HOST);
+    aclrtFree(device);
+    aclrtResetDevice(0);
+    aclFinalize();
+    return failed != 0 ? -1 : value;
+}
+"""
+PRINTS = LAUNCHES + '#include <cstdio>\nint main() { std::puts("test @!"); return Launched() - 7; }\n'
+READ = (
+    LAUNCHES
+    + """
 #include <cstdio>
 int main()
 {
@@ -214,13 +244,14 @@ int main()
         std::puts("no input");
         return 1;
     }
-    value += LIMIT;
+    value += LIMIT + Launched() - 7;
     file = std::fopen("output/y.bin", "wb");
     std::fwrite(&value, sizeof(value), 1, file);
     std::fclose(file);
     return 0;
 }
 """
+)
 STEPS = """
 ```bash
 mkdir -p build && cd build;
@@ -235,8 +266,9 @@ GENERATE = (
     "open('input/x.bin', 'wb').write((5).to_bytes(4, 'little'))\n"
 )
 VERIFY = "import sys\nsys.exit(int.from_bytes(open(sys.argv[1], 'rb').read(), 'little') != 9)\n"
-PRINTS = '#include <cstdio>\nint main() { std::puts("test @!"); return 0; }\n'
-ESCAPES = """
+ESCAPES = (
+    LAUNCHES
+    + """
 #include <sys/socket.h>
 #include <unistd.h>
 #include <csignal>
@@ -247,6 +279,7 @@ int main()
     const bool isOut = std::fopen("@", "w") != nullptr || std::fopen("/etc/passwd", "r") != nullptr ||
         std::system("true") == 0 || fork() >= 0 || socket(AF_INET, SOCK_STREAM, 0) >= 0 || kill(getppid(), 0) == 0;
     std::puts(isOut ? "test failed" : "test pass");
-    return 0;
+    return Launched() - 7;
 }
 """
+)

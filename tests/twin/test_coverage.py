@@ -16,6 +16,7 @@ from coverage_clone import (
     DEVICE_KERNEL,
     ESCAPES,
     GENERATE,
+    LAUNCHES,
     NAMED_HEADER,
     NAMED_KERNEL,
     NAMED_TEST,
@@ -34,9 +35,10 @@ from opforge.twin.coverage.cmake_text import read_programs, read_steps
 from opforge.twin.coverage.compiler_text import first_error
 from opforge.twin.coverage.discover import find_sources, included_names
 from opforge.twin.coverage.op_sources import read_definition, tiling_header
+from opforge.twin.coverage.program_text import reported_result
 from opforge.twin.coverage.report import print_totals, status_of
 from opforge.twin.coverage.walk import MOST_DEPTH, list_files
-from opforge.twin.coverage.worker import Row, reported_result
+from opforge.twin.coverage.worker import Row
 from opforge.twin.program.messages import missing_names
 
 
@@ -186,6 +188,63 @@ def test_scripts_make_inputs_and_compare(clone, tmp_path):
     assert facts(rows_of(result)["reads"]) == (True, True, True)
 
 
+ENDS = (
+    LAUNCHES
+    + """
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <cstdio>
+#include <cstdlib>
+int main()
+{
+    LAUNCH;
+    std::puts("test pass");
+    std::fflush(stdout);
+    END;
+}
+"""
+)
+FAR = {"to.SetValue(0, 7);": "to.SetValue(999, 8);"}
+ENDLESS = {"to.SetValue(0, 7);": "for (volatile int i = 0;; i = i + 1) { }"}
+REPORT = 'std::getenv("OPFORGE_TWIN_REPORT")'
+OUT_OF_RANGE, STOPPED = ["gm_out_of_range"], "the launch of fill did not complete"
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected", "kinds", "launches", "reason"),
+    [
+        ({}, (True, True, True), [], 1, ""),
+        ({"END": "return 3"}, (True, True, False), [], 1, "the program: exit code 3: test pass"),
+        ({"LAUNCH;": ""}, (True, False, None), [], 0, "the program launches no kernel"),
+        ({"pass": "failed!"}, (True, True, False), [], 1, "the program reports: test failed!"),
+        ({"pass": "at its end"}, (True, True, None), [], 1, "the program reports no comparison"),
+        ({"END": "syscall(SYS_exit_group, 0)"}, (True, True, False), [], 0, "no report: the program ended without"),
+        (
+            {"END": f"std::remove({REPORT}); mkdir({REPORT}, 0700)"},
+            *((True, True, False), [], 0, "the program: exit code 2: OPFORGE_TWIN_REPORT: cannot write"),
+        ),
+        (FAR, (True, True, False), OUT_OF_RANGE, 1, STOPPED),
+        (FAR | {"END": "_exit(0)"}, (True, True, False), OUT_OF_RANGE, 1, STOPPED),
+        (FAR | {"END": "std::quick_exit(0)"}, (True, True, False), OUT_OF_RANGE, 1, STOPPED),
+        (FAR | {"END": "_Exit(9)"}, (True, True, False), OUT_OF_RANGE, 1, "the program: exit code 1: "),
+        (ENDLESS, (True, True, False), ["endless_loop"], 1, STOPPED),
+    ],
+)
+def test_a_right_program_launches_kernels_and_succeeds(tmp_path, changes, expected, kinds, launches, reason):
+    text = ENDS
+    for old, new in ({"LAUNCH;": "Launched();", "END": "return 0"} | changes).items():
+        assert old in text
+        text = text.replace(old, new)
+    example(tmp_path / "clone", "ends", text)
+    result, _ = coverage(tmp_path / "clone", tmp_path)
+    (row,) = result["sources"]
+    assert (facts(row), [found["kind"] for found in row["findings"]]) == (expected, kinds), row
+    assert row["launches"] == launches
+    assert row["reason"].startswith(reason), row
+    assert bool(row["reason"]) == bool(reason)
+
+
 def test_hostile_files_become_rows(tmp_path):
     clone, outside = tmp_path / "clone", tmp_path / "outside.asc"
     outside.write_text(PRINTS)
@@ -324,7 +383,7 @@ def test_message_about_a_limit_names_its_option(tmp_path):
     ],
 )
 def test_result_in_a_line_of_output(line, expected):
-    assert reported_result(line) is expected
+    assert reported_result(line) == (expected, "" if expected is None else line)
 
 
 @pytest.mark.parametrize(("only", "place"), [([], ""), (["--only", "op/"], ", --only 'op/'")])

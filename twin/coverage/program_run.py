@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from opforge.codegen.project import BUILTIN_ROOT
 from opforge.twin.build import runtime_dir
@@ -21,8 +23,11 @@ _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/alternatives", "/etc/ld.so.ca
 _DEVICES = ("/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _MOST_COPIED_BYTES = 64 << 20
 _MOST_COPIED_FILES = 2000
-_MOST_OUTPUT = 4 << 20
-REPORT = "findings.json"
+_MOST_TEXT = 1000
+_MOST_OUTPUT, _MOST_END, _MOST_REPORT = 4 << 20, 64 << 10, 64 << 20
+_REPORT = "findings.json"
+# The line of a program whose exit code is 1 because of findings.
+_RETURNED = re.compile(r"^exit: the program returned (\d+);", re.MULTILINE)
 _MOST_FILE_MB = 512
 PROGRAM_SECONDS_PER_SECOND = 4  # CPU time of all threads of a program per second of its time limit
 
@@ -33,13 +38,21 @@ class Result:
 
     Attributes:
         status: Exit code, negative for a signal, None after the time limit.
-        output: The beginning of its standard output, then that of its standard error.
+        output: The beginning and the end of its standard output, then those of its standard error.
         last: The last line of its standard error, or else of its standard output; may be empty.
+        launches: The reports of its launches; None if it wrote no valid file.
+        findings: The findings in them, each kind and line once, without warnings.
     """
 
     status: int | None
     output: str
     last: str
+    launches: list[dict[str, Any]] | None
+    findings: list[dict[str, str]]
+
+    def has_own_failure(self) -> bool:
+        """Return whether it did not succeed without the exit code for findings."""
+        return bool(_RETURNED.search(self.output)) if self.status == 1 and self.findings else self.status != 0
 
     def reason(self, what: str, seconds: float) -> str:
         """Return why it did not complete; empty if it did."""
@@ -88,7 +101,7 @@ class Place:
             "PATH": f"{sys.prefix}/bin:/usr/bin:/bin" if may_start_processes else "/usr/bin:/bin",
             "HOME": str(self.scratch),
             "TMPDIR": str(self.scratch),
-            "OPFORGE_TWIN_REPORT": str(self.scratch / REPORT),
+            "OPFORGE_TWIN_REPORT": str(self.scratch / _REPORT),
             "LC_ALL": "C.UTF-8",
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONWARNINGS": "ignore",  # the last line on standard error is the reason of a failure
@@ -108,11 +121,13 @@ class Place:
             "may_start_processes": may_start_processes,
             "environment": environment,
         }
+        (self.scratch / _REPORT).unlink(missing_ok=True)
         status, _ = run_command(
             [sys.executable, "-I", "-S", str(_CONFINE), json.dumps(job)], b"", dict(os.environ), self.seconds
         )
-        texts = read_beginning(errors), read_beginning(output)
-        return Result(status, f"{texts[1]}\n{texts[0]}", next(filter(None, map(_last_line, texts)), ""))
+        texts = _read_ends(errors), _read_ends(output)
+        last = next(filter(None, map(_last_line, texts)), "")
+        return Result(status, f"{texts[1]}\n{texts[0]}", last, *_read_report(self.scratch / _REPORT))
 
 
 def _last_line(text: str) -> str:
@@ -121,14 +136,35 @@ def _last_line(text: str) -> str:
     return lines[-1][:300] if lines else ""
 
 
-def read_beginning(path: Path) -> str:
-    """Return the beginning of a file that a program wrote; empty if there is no regular one."""
+def _read(path: Path, most: int, most_end: int = 0) -> tuple[str, str]:
+    """Return the beginning and the rest of the end of a file that a program wrote; empty if it is no regular file."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(handle, "rb") as file:
-            return file.read(_MOST_OUTPUT).decode(errors="replace")
+            beginning = file.read(most)
+            file.seek(max(most, os.fstat(handle).st_size - most_end))
+            return beginning.decode(errors="replace"), file.read(most_end).decode(errors="replace")
     except OSError:
-        return ""
+        return "", ""
+
+
+def _read_ends(path: Path) -> str:
+    return "\n".join(filter(None, _read(path, _MOST_OUTPUT, _MOST_END)))
+
+
+def _read_report(path: Path) -> tuple[list[dict[str, Any]] | None, list[dict[str, str]]]:
+    """Return the launches in the report of a program and their findings; the program may have written other data."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    try:
+        launches = [dict(launch) for launch in json.loads(_read(path, _MOST_REPORT)[0])]
+        for launch in launches:
+            for entry in launch["findings"]:
+                if not entry.get("warning"):
+                    words = {name: str(entry[name])[:_MOST_TEXT] for name in ("kind", "where", "message")}
+                    found.setdefault((words["kind"], words["where"]), words)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None, []
+    return launches, list(found.values())
 
 
 def copy_folder(source: Path, target: Path) -> None:

@@ -26,33 +26,17 @@ from .compiler_text import first_error
 from .confine import restrict_files
 from .discover import Source, structures
 from .op_sources import format_header, number_header
-from .program_run import REPORT, Place, Result, copy_folder, read_beginning
+from .program_run import Place, Result, copy_folder
+from .program_text import printed_findings, reported_result
 
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/proc", "/sys", "/dev")
 _INCLUDE = Path(__file__).with_name("include")
 _MOST_FINDINGS = 20
-_MOST_TEXT = 1000
-_FAILED = re.compile(r"\b(?:fail(?:ed|ures?)?|errors?|mismatch(?:ed|es)?|incorrect|wrong)\b", re.IGNORECASE)
-_PASSED = re.compile(r"\b(?:pass(?:ed)?|success(?:ful)?(?:ly)?|correct)\b", re.IGNORECASE)
-# A number of errors that is zero, and an error that is a measured value. A line may state whether the value is small.
-_ZERO = re.compile(
-    rf"(?:(?:^|[:,;(=])\s*0(?:\s*(?:/|of|out of)\s*\d+)?\s+(?:\w+\s+){{0,3}}?|\b(?:no|zero)\s+){_FAILED.pattern}"
-    rf"|{_FAILED.pattern}(?:\s+(?:count|number|num|ratio|rate))?s?\s*[:=]\s*0+(?:\.0*)?\s*%?(?![\w.])",
-    re.IGNORECASE,
-)
-_VALUE = re.compile(
-    r"\b(?:largest|max(?:imum|imal)?|mean|average|avg|relative|absolute|rel|abs)\s+(?:\w+\s+)?errors?\b"
-    r"|\berror\s+(?:ratio|rate|tolerance|threshold|limit|bound)\b",
-    re.IGNORECASE,
-)
-_ANSWER = re.compile(r":\s*(yes|no)\W*$", re.IGNORECASE)
 # Limits of compilations by environment variable, and the options that set them.
 _LIMITS = {"SECONDS": "--timeout", "MEMORY_MB": "--memory"}
 _LIMIT = re.compile(r"set OPFORGE_COMPILE_(\w+)=(\d+)")
 _UNIT_TESTS = re.compile(r"opforge unit tests: (\d+) tests, (\d+) comparisons, (\d+) failed")
 _UNIT_TEST = re.compile(r"^opforge unit test\t(.*)$", re.MULTILINE)
-_PRINTED_FINDING = re.compile(r": (?:error|warning): \w+ \(block \d+")
-_FINDING = re.compile(r"opforge finding\t(?P<kind>[^\t]*)\t(?P<where>[^\t]*)\t(?P<message>.*)")
 _READ_TILING = re.compile(r"#define\s+GET_TILING_DATA\(\s*(\w+)\s*,\s*\w+\s*\)[\s\\]*(\w+)\s+\1\s*[;{]")
 _HOST_HEADER, _KERNEL_HEADER = (
     re.compile(rf'^[ \t]*#[ \t]*include[ \t]*"(?=[^"\n]*\b{folder}/)([^"\n]*+)"', re.MULTILINE)
@@ -67,6 +51,7 @@ _OF_TESTS = re.compile(r"(?<=[a-z0-9])(?:Test|Def|Ut|UT)(?=[A-Z]|$)")
 class Row:
     """One row of the result; `right` is None if the outputs are not compared.
 
+    `launches` counts the launches of kernels by an example.
     `tests` counts the unit tests that ran a kernel, and `clean_tests` those without a finding or a failed comparison.
     """
 
@@ -79,6 +64,7 @@ class Row:
     missing: list[str] = field(default_factory=list)
     reason: str = ""
     seconds: float = 0.0
+    launches: int = 0
     tests: int = 0
     clean_tests: int = 0
 
@@ -186,14 +172,29 @@ def _example(source: Source, made: Path, place: Place, settings: dict[str, Any],
     result = _run_program(made / "program", source.arguments, folder, place, row)
     if not row.ran:
         return
-    row.right = reported_result(result.output)
-    if settings["run_scripts"] and source.after:
+    row.launches = len(result.launches or ())
+    if result.launches == []:
+        row.ran, row.reason = False, result.failure("the program", place.seconds) or "the program launches no kernel"
+        return
+    row.right, row.reason = _compared(result, place)
+    if row.right is not False and settings["run_scripts"] and source.after:
         results = [place.run([sys.executable, *words], folder, may_start_processes=True) for words in source.after]
         row.right = all(after.status == 0 for after in results)
-        reasons = [result.failure("verification", place.seconds) for result in results]
-        row.reason = next(filter(None, reasons), row.reason)
-    elif row.right is None and not row.findings:
-        row.right = False if result.status else None
+        row.reason = next(filter(None, (result.failure("verification", place.seconds) for result in results)), "")
+
+
+def _compared(result: Result, place: Place) -> tuple[bool | None, str]:
+    """Return whether a program that ended reports a right result; and why it is not right."""
+    if result.has_own_failure():
+        return False, result.failure("the program", place.seconds)
+    if result.launches is None:
+        return False, "no report: the program ended without the functions of the twin that write it"
+    if stopped := [launch for launch in result.launches if launch.get("complete") is not True]:
+        return False, f"the launch of {stopped[0].get('op_type')} did not complete"
+    right, line = reported_result(result.output)
+    if right is None:
+        return None, "the program reports no comparison"
+    return right, "" if right else f"the program reports: {line}"
 
 
 def _operator(source: Source, made: Path, place: Place, settings: dict[str, Any], row: Row) -> None:
@@ -219,9 +220,16 @@ def _operator(source: Source, made: Path, place: Place, settings: dict[str, Any]
     if row.ran and not ended and not row.findings:
         row.ran, row.reason = False, "its unit test runs no kernel"
         return
-    if found := _UNIT_TESTS.search(result.output):
-        row.right = found[3] == "0" if int(found[2]) else None
-        row.reason = row.reason or ("" if int(found[2]) else "its unit test compares no outputs")
+    if not row.ran:
+        return
+    if (found := _UNIT_TESTS.search(result.output)) is None:
+        row.ran, row.reason = False, result.failure("the program", place.seconds) or "its unit test ends the program"
+    elif not int(found[2]):
+        row.reason = "its unit test compares no outputs"
+    else:
+        failed = f"{found[3]} of {found[1]} unit tests failed" if int(found[3]) else ""
+        row.reason = failed or result.failure("the program", place.seconds)
+        row.right = not row.reason
 
 
 def _compile_test(source: Source, made: Path, settings: dict[str, Any], row: Row) -> bool:
@@ -334,50 +342,10 @@ def _run_program(
     program: Path, arguments: list[str], folder: Path, place: Place, row: Row, *, may_start_processes: bool = False
 ) -> Result:
     result = place.run([str(program), *arguments], folder, may_start_processes=may_start_processes)
-    row.findings = (_reported(place.scratch / REPORT) or _printed(result.output))[:_MOST_FINDINGS]
+    row.findings = (result.findings or printed_findings(result.output))[:_MOST_FINDINGS]
     row.reason = result.reason("the program", place.seconds)
     row.ran = not row.reason
-    if row.ran and not row.findings:
-        row.reason = result.failure("the program", place.seconds)
     return result
-
-
-def _printed(output: str) -> list[dict[str, str]]:
-    """Return the findings in the output of a unit test, each kind and line once."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    for line in output.splitlines():
-        if match := _FINDING.fullmatch(line):
-            found.setdefault((match["kind"], match["where"]), match.groupdict())
-    return list(found.values())
-
-
-def _reported(path: Path) -> list[dict[str, str]]:
-    """Return the findings in the report of a program, each kind and line once; the report may be invalid."""
-    found: dict[tuple[str, str], dict[str, str]] = {}
-    try:
-        for launch in json.loads(read_beginning(path)):
-            for entry in launch["findings"]:
-                if not entry.get("warning"):
-                    words = {name: str(entry[name])[:_MOST_TEXT] for name in ("kind", "where", "message")}
-                    found.setdefault((words["kind"], words["where"]), words)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return []
-    return list(found.values())
-
-
-def reported_result(output: str) -> bool | None:
-    """Return whether the output of a program reports a right result; None if it reports nothing."""
-    results = [_result_of_line(line) for line in output.splitlines() if not _PRINTED_FINDING.search(line)]
-    return False if False in results else True if True in results else None
-
-
-def _result_of_line(line: str) -> bool | None:
-    rest = _VALUE.sub("", _ZERO.sub("", line))
-    if _FAILED.search(rest):
-        return False
-    if _VALUE.search(line) and (answer := _ANSWER.search(line)):
-        return answer[1].lower() == "yes"
-    return True if _ZERO.search(line) or _PASSED.search(rest) else None
 
 
 def main() -> None:

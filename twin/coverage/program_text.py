@@ -1,0 +1,49 @@
+"""Read the output of programs: findings, and reports of right and wrong results."""
+
+from __future__ import annotations
+
+import re
+
+_MOST_LINE = 300
+_FAILED = re.compile(r"\b(?:fail(?:ed|ures?)?|errors?|mismatch(?:ed|es)?|incorrect|wrong)\b", re.IGNORECASE)
+_PASSED = re.compile(r"\b(?:pass(?:ed)?|success(?:ful)?(?:ly)?|correct)\b", re.IGNORECASE)
+# A number of errors that is zero, and an error that is a measured value. A line may state whether the value is small.
+_ZERO = re.compile(
+    rf"(?:(?:^|[:,;(=])\s*0(?:\s*(?:/|of|out of)\s*\d+)?\s+(?:\w+\s+){{0,3}}?|\b(?:no|zero)\s+){_FAILED.pattern}"
+    rf"|{_FAILED.pattern}(?:\s+(?:count|number|num|ratio|rate))?s?\s*[:=]\s*0+(?:\.0*)?\s*%?(?![\w.])",
+    re.IGNORECASE,
+)
+_VALUE = re.compile(
+    r"\b(?:largest|max(?:imum|imal)?|mean|average|avg|relative|absolute|rel|abs)\s+(?:\w+\s+)?errors?\b"
+    r"|\berror\s+(?:ratio|rate|tolerance|threshold|limit|bound)\b",
+    re.IGNORECASE,
+)
+_ANSWER = re.compile(r":\s*(yes|no)\W*$", re.IGNORECASE)
+# Lines of the twin: findings, and notes at the end of a program.
+_NOTE = re.compile(r": (?:error|warning): \w+ \(block \d+|^exit: ")
+_FINDING = re.compile(r"opforge finding\t(?P<kind>[^\t]*)\t(?P<where>[^\t]*)\t(?P<message>.*)")
+
+
+def printed_findings(output: str) -> list[dict[str, str]]:
+    """Return the findings in the output of a unit test, each kind and line once."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for line in output.splitlines():
+        if match := _FINDING.fullmatch(line):
+            found.setdefault((match["kind"], match["where"]), match.groupdict())
+    return list(found.values())
+
+
+def reported_result(output: str) -> tuple[bool | None, str]:
+    """Return whether the output of a program reports a right result, None if it reports nothing; and the line."""
+    lines = [line.strip() for line in output.splitlines() if not _NOTE.search(line)]
+    results = {_result_of_line(line): line[:_MOST_LINE] for line in reversed(lines)}
+    return next(((result, results[result]) for result in (False, True) if result in results), (None, ""))
+
+
+def _result_of_line(line: str) -> bool | None:
+    rest = _VALUE.sub("", _ZERO.sub("", line))
+    if _FAILED.search(rest):
+        return False
+    if _VALUE.search(line) and (answer := _ANSWER.search(line)):
+        return answer[1].lower() == "yes"
+    return True if _ZERO.search(line) or _PASSED.search(rest) else None
