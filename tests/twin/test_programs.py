@@ -735,8 +735,8 @@ FLAGS = "AscendC::SetFlag<AscendC::HardEvent::MTE2_MTE3>(0); AscendC::WaitFlag<A
 @pytest.mark.parametrize(
     ("level", "sync", "kinds"),
     [
-        ("strict", FLAGS, {"position"}),
-        ("fast", FLAGS, {"position"}),
+        ("strict", FLAGS, {"position", "queue_order"}),
+        ("fast", FLAGS, {"position", "queue_order"}),
         ("device", FLAGS, set()),
         ("device", "", {"race"}),
     ],
@@ -748,6 +748,15 @@ def test_levels(level, sync, kinds):
     assert {finding.kind for finding in findings} == kinds
     if not kinds:
         assert np.array_equal(x, y)
+
+
+def test_a_position_finding_does_not_hide_a_fault():
+    """It names the level that accepts the kernel, and the kernel continues."""
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    text = QUEUE_FLAGS.replace("SYNC", FLAGS).replace("DataCopy(to, tensor, 64)", "DataCopy(to[8], tensor, 64)")
+    position, fault = launch(text, "kernel", 1, [x, y], lint=False)
+    assert (position.kind, fault.kind) == ("position", "gm_out_of_range")
+    assert position.message.endswith(". Level device accepts a kernel that orders these pipes with its own flags")
 
 
 FORGIVEN = """#include "kernel_operator.h"

@@ -74,13 +74,14 @@ void AccessChecks::CheckState(const Buffer& buffer, Pipe pipe, AccessKind kind, 
         (!filling && onlyReads && pipe == Pipe::kVector) || !kQueuePosition.Has(launch_.options.level)) {
         return;
     }
-    diagnostics_.Fail(
+    diagnostics_.Report(
         "position", pipe, call,
         Text(operand, " is ", NameOf(buffer.state), ", where only pipe ", Name(owner), " may ",
              onlyReads ? "read" : "write", " it: the queue orders ", Name(filling ? queue.producer : buffer.producer),
              " before ", Name(filling ? queue.consumer : buffer.consumer), " and no other pipe; ",
              filling ? "EnQue and DeQue it first, or use a queue of the right position"
-                     : "use a queue of the right position (TQueBind copies through)"));
+                     : "use a queue of the right position (TQueBind copies through)",
+             ". Level device accepts a kernel that orders these pipes with its own flags"));
 }
 
 void AccessChecks::CheckUnit(const LocalUnit& unit, Pipe pipe, AccessKind kind, const char* operand, const Call& call)
