@@ -19,7 +19,6 @@ from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.loader import load_project
 from opforge.twin.jobs import State
 from opforge.twin.tune import command as tune_module
-from opforge.twin.tune.command import Options
 from opforge.twin.tune.worker import Job, Row, build_shared, work
 
 pytestmark = pytest.mark.long  # the fixture `first`
@@ -186,32 +185,88 @@ def test_plans_share_a_library_unless_they_need_constants_at_compile_time(projec
     assert (row.status, row.reason) == ("rejected", "the plan does not compile: static assertion failed: too large")
 
 
-def test_the_best_setting_is_compiled_with_its_values(project, first, tmp_path, monkeypatch, capsys):
-    (spec,) = load_project(Project(project))
-    calls = []
+# The plan knows whether its constants are known to the compiler.
+KNOWN = """template <typename T>
+constexpr auto IsKnown(T) -> std::bool_constant<(scaled_add::kWorkers * int64_t{sizeof(T)} > 0)>
+{
+    return {};
+}
+constexpr std::false_type IsKnown(...) { return {}; }
+"""
 
-    def run_one(job):
-        calls.append((job.is_shared, job.setting["tile_elements"]))
-        faster = job.is_shared and job.setting["tile_elements"] == 1024
-        estimate = 5.0 if faster else 10.0 + job.setting["tile_elements"]
-        slow = job.limit_us is not None and estimate >= job.limit_us
-        return Row(job.setting, "not faster" if slow else "accepted", estimate)
 
-    monkeypatch.setattr(tune_module, "run_one", run_one)
-    monkeypatch.setattr(
-        tune_module, "run_all", lambda work, jobs, _count, _executor, done: [*map(done, map(work, jobs))]
-    )
-    monkeypatch.setattr(tune_module, "build_shared", lambda *_: tmp_path)
-    one = spec.tiling.model_copy(update={"constants": spec.tiling.constants[:1]})
-    job = replace(job_of(project), setting={"tile_elements": 256})
-    state = State(tmp_path / "state", tmp_path / "none", Row)
-    found = tune_module._find(Project(project), spec.model_copy(update={"tiling": one}), job, Options(), state)
+@pytest.mark.parametrize(
+    ("blocks", "factor", "status", "message"),
+    [
+        ("IsKnown(0) ? 1 : scaled_add::kWorkers", "1", "not faster", "workers = 2: "),
+        ("IsKnown(0) ? scaled_add::kWorkers : 8", "1", "accepted", "workers = 1: "),
+        ("scaled_add::kWorkers", "IsKnown(0) ? scaled_add::kWorkers : 1", "rejected", ""),
+    ],
+)
+def test_accepted_settings_have_the_result_of_the_compiled_plan(tmp_path, blocks, factor, status, message):
+    shutil.copytree(STARTER, tmp_path, dirs_exist_ok=True)
+    spec = tmp_path / "op_proto" / "scaled_add.yaml"
+    head, _, rest = spec.read_text(encoding="utf-8").partition("tiling:\n")
+    tiling = "".join(line for line in SPEC.splitlines(keepends=True) if "choices" not in line or "workers" in line)
+    spec.write_text(head + tiling + "\n" + rest[rest.index("tests:\n") :], encoding="utf-8")
+    plan = PLAN.replace("namespace opforge {\n", f"namespace opforge {{\n{KNOWN}\n", 1)
+    before, _, after = plan.partition("    const int64_t factor =")
+    plan = f"{before}    const int64_t factor = {factor};\n    const int64_t blocks = {blocks};\n"
+    plan += after[after.index("    plan.data.elements") :].replace("scaled_add::kTileElements", "256")
+    plan = plan.replace("Platform& platform", "Platform&")
+    (tmp_path / "op_host").mkdir()
+    (tmp_path / "op_host" / "scaled_add_tiling.h").write_text(plan, encoding="utf-8")
+    answer = tmp_path / "answer.json"
+    result = tune(tmp_path, "ScaledAdd", "--shape", "x=20000", "--dtype", "fp32", "--json", answer)
+    assert result.returncode == 0, result.stdout + result.stderr
+    facts = json.loads(answer.read_text())
+    one, two = (row for row in facts["settings"])
+    assert [one["setting"], two["setting"]] == [{"workers": 1}, {"workers": 2}]
+    assert (one["status"], two["status"]) == ("accepted", status)
+    assert facts["best"] == (two if status == "accepted" else one)
+    assert ("the search compiles each setting now" in result.stdout) == bool(message)
+    assert message in result.stdout
+    found = [compiled(tmp_path, spec, number) for number in (1, 2)]
+    assert [row["estimate_us"] for row in (one, two)] == pytest.approx(found, rel=1e-6)
+
+
+def compiled(folder, spec, workers):
+    """Return the estimate of the operator with another value in its spec."""
+    text = spec.read_text(encoding="utf-8")
+    spec.write_text(text.replace("name: workers, value: 1", f"name: workers, value: {workers}"), encoding="utf-8")
+    words = ["profile", "ScaledAdd", "--shape", "x=20000", "--dtype", "fp32", "--json", folder / "profile.json"]
+    subprocess.run([sys.executable, "-m", "opforge.cli", *map(str, words)], cwd=folder, check=True, capture_output=True)
+    spec.write_text(text, encoding="utf-8")
+    return json.loads((folder / "profile.json").read_text())["estimate_us"]
+
+
+def test_folders_of_killed_searches_are_removed(tmp_path):
+    with tune_module._plan_folder(tmp_path) as other:
+        left = tmp_path / "plan-killed"
+        (left / "build").mkdir(parents=True)
+        (tmp_path / "plan-file").write_text("", encoding="utf-8")
+        with tune_module._plan_folder(tmp_path) as folder:
+            assert other.is_dir()
+            assert folder.is_dir()
+            assert not left.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["plan-file"]
+
+
+@pytest.mark.parametrize("estimate", [0.0, -1.0, float("nan"), float("inf")])
+def test_rows_with_impossible_estimates_are_not_read(tmp_path, estimate):
+    path = tmp_path / "state.jsonl"
+    state = State(path, path, Row)
+    for status in ("accepted", "not faster", "rejected"):
+        row = Row({"workers": 1}, status, 5.0)
+        row.estimate_us = estimate
+        state.put(status, row)
+    state.put("good", Row({"workers": 1}, "accepted", 5.0))
     state._file.close()
-    assert found[1].setting == {"tile_elements": 64}
-    shared = [(True, tile) for tile in (256, 64, 1024, 32768)]
-    assert calls[: len(shared) + 1] == [*shared, (False, 1024)]
-    assert (False, 64) in calls[len(shared) + 1 :]
-    assert "the best setting has another result" in capsys.readouterr().out
+    read = State(path, path, Row)
+    read._file.close()
+    assert [read.get(key) for key in ("accepted", "not faster")] == [None, None]
+    assert (read.get("rejected") is None) == (estimate != 0)
+    assert read.get("good") == Row({"workers": 1}, "accepted", 5.0)
 
 
 def test_an_interrupt_ends_the_search_and_keeps_the_state(project, first, tmp_path):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
+import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +28,7 @@ from opforge.twin.profile.command import calls_to_profile, find_operator
 from opforge.twin.profile.inputs import attrs_of, make_inputs
 
 from .neighbors import other_chips
-from .worker import ACCEPTED, FAILED, Job, Row, build_shared, run_one
+from .worker import ACCEPTED, FAILED, SLOWER, Job, Row, build_shared, run_one
 
 if TYPE_CHECKING:
     from opforge.codegen.spec.model import OpSpec
@@ -130,33 +134,57 @@ def _find(
 ) -> tuple[Row, Row, list[Row]] | None:
     """Return the row of the spec, the best row and all rows; None if the unchanged operator has a finding.
 
-    All settings share one compiled plan if possible. If the best setting has another row when it is compiled, for
-    example because of a warning that depends on a constant, a second search compiles the plan of each setting.
+    A plan that all settings share finds the slower settings, if possible. All other settings are compiled. If one of
+    them then has another estimate, a second search compiles all settings.
 
     Raises:
         UserError: The call does not run.
     """
-    folder = project.build_dir / "twin" / "tune"
-    make_folder(folder)
-    with tempfile.TemporaryDirectory(prefix="plan-", dir=folder) as shared:
-        for scratch in (Path(shared), None):
-            search = _Search(project, spec, job, options, state, scratch)
-            first = search.rows([job])[0]
-            if first.status == FAILED:
-                raise UserError(
-                    f"{spec.op_type}: the call does not run with the values of the spec;"
-                    f" correct the call or the spec: {escaped(first.reason)}"
-                )
-            if first.status != ACCEPTED:
-                finding = escaped(first.reason)
-                say(f"{spec.op_type}: the values of the spec have a finding: {finding}; repair the operator first")
-                return None
-            checked = replace(job, expected=first.results)
-            best = _best(search, spec, checked, first)
-            if best is first or search.confirms(replace(checked, setting=best.setting), best):
-                break
-            say("compiled with its values, the best setting has another result; the search compiles each setting now")
+    with _plan_folder(project.build_dir / "twin" / "tune") as shared:
+        try:
+            return _found(_Search(project, spec, job, options, state, shared), spec, job)
+        except _OtherEstimateError as error:
+            say(f"{error}; the search compiles each setting now")
+    return _found(_Search(project, spec, job, options, state, None), spec, job)
+
+
+def _found(search: _Search, spec: OpSpec, job: Job) -> tuple[Row, Row, list[Row]] | None:
+    first = search.rows([job])[0]
+    if first.status == FAILED:
+        raise UserError(
+            f"{spec.op_type}: the call does not run with the values of the spec;"
+            f" correct the call or the spec: {escaped(first.reason)}"
+        )
+    if first.status != ACCEPTED:
+        finding = escaped(first.reason)
+        say(f"{spec.op_type}: the values of the spec have a finding: {finding}; repair the operator first")
+        return None
+    best = _best(search, spec, replace(job, expected=first.results), first)
     return first, best, list(search.tried.values())
+
+
+@contextmanager
+def _plan_folder(parent: Path) -> Iterator[Path]:
+    """Yield a temporary folder. Remove the folders of killed commands: no process has locked them."""
+    make_folder(parent)
+    with ExitStack() as stack:
+        with _locked(parent, fcntl.LOCK_EX):
+            for left in parent.glob("plan-*/"):
+                with suppress(BlockingIOError), _locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    shutil.rmtree(left)
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="plan-", dir=parent)))
+            stack.enter_context(_locked(folder, fcntl.LOCK_EX))
+        yield folder
+
+
+@contextmanager
+def _locked(folder: Path, operation: int) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, operation)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _write(path: Path, job: Job, first: Row, best: Row, tried: Sequence[Row]) -> None:
@@ -178,6 +206,10 @@ def _best(search: _Search, spec: OpSpec, job: Job, first: Row) -> Row:
         if not accepted:
             return best
         best = min(accepted, key=lambda row: row.estimate_us)
+
+
+class _OtherEstimateError(Exception):
+    """A setting has another estimate if its plan is compiled with its values."""
 
 
 class _Search:
@@ -207,53 +239,60 @@ class _Search:
 
     @cached_property
     def _shared(self) -> Path | None:
-        """The operators with the shared plan; None if each setting compiles its own."""
-        return build_shared(self._project, self._spec, self._vendor) if self._is_shared else None
+        """The operators with the shared plan; None if it does not compile."""
+        return build_shared(self._project, self._spec, self._vendor)
 
     def rows(self, jobs: Sequence[Job]) -> list[Row]:
-        """Return the rows of settings that were not tried yet, in the order of the jobs."""
+        """Return the rows of settings that were not tried yet, in the order of the jobs.
+
+        Raises:
+            _OtherEstimateError: The shared plan has other estimates.
+        """
         names = {json.dumps(job.setting, sort_keys=True): job for job in jobs}
-        keys = {
-            name: self._key(job, is_shared=self._is_shared) for name, job in names.items() if name not in self.tried
-        }
+        left = {name: job for name, job in names.items() if name not in self.tried}
+        estimated = self._run(left, is_shared=True) if self._is_shared else {}
+        slower = {name: row for name, row in estimated.items() if row.status == SLOWER}
+        found = slower | self._run({name: job for name, job in left.items() if name not in slower}, is_shared=False)
+        for name, row in found.items():
+            shared = estimated.get(name, row)
+            if FAILED not in {row.status, shared.status} and row.estimate_us != shared.estimate_us:
+                raise _OtherEstimateError(
+                    f"{_text(row.setting)}: {row.estimate_us:.2f} us if the plan is compiled with these values,"
+                    f" {shared.estimate_us:.2f} us if it reads them"
+                )
+        rows = {name: found[name] for name in left}
+        self.tried |= rows
+        return list(rows.values())
+
+    def _run(self, jobs: Mapping[str, Job], *, is_shared: bool) -> dict[str, Row]:
+        """Return the rows of the settings; without those that need the shared plan, if it does not compile."""
+        keys = {name: self._key(job, is_shared=is_shared) for name, job in jobs.items()}
         kept = {name: self._state.get(key) for name, key in keys.items()}
-        found = {name: row for name, row in kept.items() if row is not None and row.setting == names[name].setting}
+        found = {name: row for name, row in kept.items() if row is not None and row.setting == jobs[name].setting}
         for row in found.values():
-            self._print(row)
+            self._print(row, is_shared=is_shared)
 
         def finished(row: Row) -> None:
             name = json.dumps(row.setting, sort_keys=True)
             found[name] = row
             if row.status != FAILED:  # a job whose process failed runs again
                 self._state.put(keys[name], row)
-            self._print(row)
+            self._print(row, is_shared=is_shared)
 
-        left = [names[name] for name in keys if name not in found]
+        left = [job for name, job in jobs.items() if name not in found]
+        if left and is_shared:
+            left = [replace(job, vendor=str(self._shared), is_shared=True) for job in left] if self._shared else []
         if left:
-            if self._shared:
-                left = [replace(job, vendor=str(self._shared), is_shared=True) for job in left]
             run_all(run_one, left, self._options.jobs, self._options.executor, finished)
-        rows = {name: found[name] for name in keys}
-        self.tried |= rows
-        return list(rows.values())
-
-    def confirms(self, job: Job, row: Row) -> bool:
-        """Return whether a setting has the same row if its plan is compiled with its values."""
-        if not self._is_shared:
-            return True
-        key = self._key(job, is_shared=False)
-        found = self._state.get(key)
-        if found is None:
-            found = run_one(job) if self._shared else row
-            if found.status != FAILED:
-                self._state.put(key, found)
-        return found == row
+        return found
 
     def _key(self, job: Job, *, is_shared: bool) -> str:
         facts = asdict(job) | {"seconds": 0, "vendor": "", "is_shared": is_shared, "version": self._version}
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
-    def _print(self, row: Row) -> None:
+    def _print(self, row: Row, *, is_shared: bool) -> None:
+        if is_shared and row.status != SLOWER:  # the row of the compiled plan follows
+            return
         changed = {name: value for name, value in row.setting.items() if value != self._shown[name]}
         text = _text(changed) or "values of the spec"
         time = _time(row) if row.estimate_us else "-"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import sys
@@ -41,6 +42,7 @@ from opforge.twin.samples import calls_of
 from .neighbors import neighbor_calls, odd_calls
 
 ACCEPTED, SLOWER, REJECTED, FAILED = "accepted", "not faster", "rejected", "failed"
+FASTER = "faster"  # with the shared plan, without the checks
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Job:
         dtype: The dtype of the inputs that support it.
         cases: Name, shapes and attributes of each call.
         vendor: The folder of the built operators.
-        is_shared: Whether the plan in this folder reads the values of constants at run time.
+        is_shared: Whether the plan in this folder reads the values of constants at run time. Such a job has no checks.
         setting: The values of constants.
         seconds: Time limit.
         limit_us: A setting is only checked if the sum of its estimates is less.
@@ -94,6 +96,18 @@ class Row:
     outside_range: list[str] = field(default_factory=list)
     results: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Check a row that was read.
+
+        Raises:
+            ValueError: The status or the estimate is impossible.
+        """
+        has_estimate = self.status in {ACCEPTED, SLOWER, FASTER}
+        if not (has_estimate or self.status in {REJECTED, FAILED}):
+            raise ValueError(f"status {self.status}")
+        if not 0 <= self.estimate_us < math.inf or (has_estimate and self.estimate_us == 0):
+            raise ValueError(f"estimate {self.estimate_us}")
+
 
 _ROW, _JOB = TypeAdapter(Row), TypeAdapter(Job)
 
@@ -125,6 +139,9 @@ def work(job: Job, folder: Path) -> Row:
             row.outside_range += report.outside_range
         if job.limit_us is not None and row.estimate_us >= job.limit_us:
             row.status = SLOWER
+            return row
+        if job.is_shared:
+            row.status = FASTER
             return row
         row.results = _results(project, spec, job)
     except CompileError as error:
