@@ -206,9 +206,10 @@ int main()
 """
 )
 FAR = {"to.SetValue(0, 7);": "to.SetValue(999, 8);"}
+KEPT = {"AscendC::DataCacheCleanAndInvalid": "// "}
 ENDLESS = {"to.SetValue(0, 7);": "for (volatile int i = 0;; i = i + 1) { }"}
 REPORT = 'std::getenv("OPFORGE_TWIN_REPORT")'
-OUT_OF_RANGE, STOPPED = ["gm_out_of_range"], "the launch of fill did not complete"
+OUT_OF_RANGE, NOT_FLUSHED, STOPPED = ["gm_out_of_range"], ["cache_not_flushed"], "the launch of fill did not complete"
 
 
 @pytest.mark.parametrize(
@@ -220,6 +221,8 @@ OUT_OF_RANGE, STOPPED = ["gm_out_of_range"], "the launch of fill did not complet
         ({"pass": "failed!"}, (True, True, False), [], 1, "the program reports: test failed!"),
         ({"pass": "at its end"}, (True, True, None), [], 1, "the program reports no comparison"),
         ({"END": "syscall(SYS_exit_group, 0)"}, (True, True, False), [], 0, "no report: the program ended without"),
+        (KEPT, (True, True, True), NOT_FLUSHED, 1, ""),
+        (KEPT | {"END": "return 1"}, (True, True, False), NOT_FLUSHED, 1, "the program: exit code 1: "),
         (
             {"END": f"std::remove({REPORT}); mkdir({REPORT}, 0700)"},
             *((True, True, False), [], 0, "the program: exit code 2: OPFORGE_TWIN_REPORT: cannot write"),

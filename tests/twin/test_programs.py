@@ -421,7 +421,7 @@ def test_the_exit_code_without_findings_remains(ends):
 def test_the_exit_code_that_findings_replace_is_printed(ends):
     ended = run(ends, "4", "w")
     assert ended.returncode == 1
-    assert "exit: the program returned 6; the exit code is 1 because of findings" in ended.stderr.splitlines()
+    assert "exit: the program returned 6; with findings, the exit code is 1" in ended.stderr.splitlines()
 
 
 def test_a_kernel_that_ends_the_process(ends, tmp_path):

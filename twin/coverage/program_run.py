@@ -26,7 +26,7 @@ _MOST_COPIED_FILES = 2000
 _MOST_TEXT = 1000
 _MOST_OUTPUT, _MOST_END, _MOST_REPORT = 4 << 20, 64 << 10, 64 << 20
 _REPORT = "findings.json"
-# The line of a program whose exit code is 1 because of findings.
+# The line of a program with findings that did not return 0.
 _RETURNED = re.compile(r"^exit: the program returned (\d+);", re.MULTILINE)
 _MOST_FILE_MB = 512
 PROGRAM_SECONDS_PER_SECOND = 4  # CPU time of all threads of a program per second of its time limit

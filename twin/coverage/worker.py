@@ -188,7 +188,7 @@ def _compared(result: Result, place: Place) -> tuple[bool | None, str]:
     if result.has_own_failure():
         return False, result.failure("the program", place.seconds)
     if result.launches is None:
-        return False, "no report: the program ended without the functions of the twin that write it"
+        return False, "no report: the program ended without a report of at most 64 MB"
     if stopped := [launch for launch in result.launches if launch.get("complete") is not True]:
         return False, f"the launch of {stopped[0].get('op_type')} did not complete"
     right, line = reported_result(result.output)

@@ -73,8 +73,8 @@ bool WriteReport(const char* path)
 int Conclude(int status)
 {
     int code = mistakes != 0 ? kFindingsExit : status;
-    if (code != status && status != 0) {
-        std::fprintf(stderr, "exit: the program returned %d; the exit code is 1 because of findings\n", status);
+    if (mistakes != 0 && status != 0) {
+        std::fprintf(stderr, "exit: the program returned %d; with findings, the exit code is 1\n", status);
     }
     if (const char* const path = Given("OPFORGE_TWIN_REPORT", nullptr); path != nullptr && !WriteReport(path)) {
         std::fprintf(stderr, "OPFORGE_TWIN_REPORT: cannot write %s; expected a path in a folder that exists\n", path);
