@@ -33,7 +33,7 @@ _LINK_FLAGS = ("-ldl", "-Wl,-Bsymbolic-functions")
 _FLAGS = ("-fno-semantic-interposition",)
 _WHAT = "compiling the CPU twin, once"
 _KERNEL_HEADER = "kernel_operator.h"
-LINK_NAMES = ("ascendcl", "nnopbase", "opapi")
+LINK_NAMES = ("ascendcl", "nnopbase", "opapi", "acl_rtc")
 
 
 def twin_dir(project: Project) -> Path:

@@ -9,7 +9,7 @@ from pathlib import Path
 from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.files import replace_file
 from opforge.codegen.project import BUILTIN_ROOT, Project
-from opforge.twin.build import build_runtime, header_folders
+from opforge.twin.build import INCLUDE, build_runtime, header_folders
 
 _SOURCES = Path(__file__).with_name("cmake")
 # Paths where public projects search for the file that defines ascendc_library.
@@ -41,6 +41,11 @@ def write_cmake_files(soc: str = DEFAULT_SOC, level: str = "strict") -> Path:
     (folder / "asc-compiler").chmod(0o755)
     for place in _ASCENDC:
         replace_file(folder / "toolkit" / place / "ascendc.cmake", f'include("{folder}/ASCConfig.cmake")\n')
+    for name, target in (("include", INCLUDE), ("lib64", library.parent)):
+        link = folder / "toolkit" / name
+        if not (link.is_symlink() and link.readlink() == target):
+            link.unlink(missing_ok=True)
+            link.symlink_to(target)
     return folder / "opforge-twin.cmake"
 
 

@@ -18,6 +18,10 @@ typedef uint16_t aclFloat16;
 typedef void* aclrtStream;
 typedef void* aclrtEvent;
 typedef void* aclrtContext;
+typedef void* aclrtBinHandle;
+typedef void* aclrtFuncHandle;
+typedef void* aclrtArgsHandle;
+typedef void* aclrtParamHandle;
 
 static const int ACL_SUCCESS = 0;
 static const int ACL_ERROR_NONE = 0;

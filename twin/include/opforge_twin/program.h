@@ -80,6 +80,42 @@ auto Prepare(const char* kernel, const char* argumentNames, const Grid& grid, Ca
     };
 }
 
+/// A kernel that host code launches by its name, with a pointer to each argument.
+struct KernelEntry {
+    const char* kernel;
+    const char* argumentNames;
+    void (*launch)(const KernelEntry& entry, const Grid& grid, void** arguments);
+    const size_t* sizes;  ///< of the parameters
+    size_t count;
+};
+
+template <auto call>
+struct EntryOf;
+
+template <typename... Parameters, void (*call)(Parameters...)>
+struct EntryOf<call> {
+    static constexpr KernelEntry Named(const char* kernel, const char* argumentNames)
+    {
+        return {kernel, argumentNames, &Launch, kSizes, sizeof...(Parameters)};
+    }
+
+private:
+    static constexpr size_t kSizes[] = {sizeof(Parameters)..., 0};
+
+    static void Launch(const KernelEntry& entry, const Grid& grid, void** arguments)
+    {
+        LaunchWith(entry, grid, arguments, std::index_sequence_for<Parameters...>{});
+    }
+
+    template <size_t... index>
+    static void LaunchWith(const KernelEntry& entry, const Grid& grid, void** arguments,
+                           std::index_sequence<index...> /*count*/)
+    {
+        (void)arguments;
+        Prepare(entry.kernel, entry.argumentNames, grid, call)(*static_cast<Parameters*>(arguments[index])...);
+    }
+};
+
 }  // namespace opforge::twin::program
 
 #ifdef OPFORGE_TWIN_PROGRAM

@@ -1,0 +1,187 @@
+"""Test aclrtc: programs compile kernels at run time with `opforge cc` and launch them by handles."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from opforge.twin.program import compile_program
+
+# Adds a factor of a header to each element. `values` counts from 0, so the expected result is a formula.
+KERNELS = """
+#include "kernel_operator.h"
+#include "sub/factor.h"
+namespace Kernels {
+struct Part { uint32_t count; float scale; };
+template <typename T>
+__global__ __vector__ void shift(GM_ADDR x, GM_ADDR y, int64_t summand, Part part)
+{
+    AscendC::TPipe pipe;
+    AscendC::TBuf<AscendC::TPosition::VECCALC> buffer;
+    pipe.InitBuffer(buffer, 512);
+    AscendC::GlobalTensor<T> from, to;
+    from.SetGlobalBuffer((__gm__ T*)x + part.count * AscendC::GetBlockIdx(), part.count);
+    to.SetGlobalBuffer((__gm__ T*)y + part.count * AscendC::GetBlockIdx(), part.count);
+    AscendC::LocalTensor<T> a = buffer.Get<T>();
+    AscendC::DataCopyPad(a, from, {1, static_cast<uint32_t>(part.count * sizeof(T)), 0, 0, 0}, {false, 0, 0, 0});
+    AscendC::SetFlag<AscendC::HardEvent::MTE2_V>(EVENT_ID0);
+    AscendC::WaitFlag<AscendC::HardEvent::MTE2_V>(EVENT_ID0);
+    AscendC::Adds(a, a, static_cast<T>(static_cast<float>(summand) * part.scale + FACTOR), COUNT);
+    AscendC::SetFlag<AscendC::HardEvent::V_MTE3>(EVENT_ID0);
+    AscendC::WaitFlag<AscendC::HardEvent::V_MTE3>(EVENT_ID0);
+    AscendC::DataCopyPad(to, a, {1, static_cast<uint32_t>(part.count * sizeof(T)), 0, 0, 0});
+}
+}
+extern "C" __global__ __vector__ void plain(GM_ADDR x, GM_ADDR y, int64_t summand, Kernels::Part part)
+{
+    Kernels::shift<float>(x, y, summand, part);
+}
+"""
+PROGRAM = """
+#include <cstdio>
+#include <cstring>
+#include <vector>
+#include "acl/acl.h"
+#include "acl/acl_rt_compile.h"
+#define CHECK(call)                                            \\
+    if (const aclError error = call; error != ACL_SUCCESS) {   \\
+        std::printf("%d %s\\n", error, aclGetRecentErrMsg()); \\
+        return 9;                                              \\
+    }
+const char* source = R"(KERNELS)";
+struct Part { uint32_t count; float scale; };
+template <typename T>
+int Run(aclrtFuncHandle function, aclrtStream stream, bool isArray, int* wrong)
+{
+    constexpr uint32_t kCount = 37, kBlocks = 3;
+    std::vector<T> x(kCount * kBlocks), y(x.size());
+    for (size_t i = 0; i < x.size(); ++i) {
+        x[i] = static_cast<T>(i);
+    }
+    const size_t bytes = x.size() * sizeof(T);
+    void *from = nullptr, *to = nullptr;
+    CHECK(aclrtMalloc(&from, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK(aclrtMalloc(&to, bytes, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK(aclrtMemcpy(from, bytes, x.data(), bytes, ACL_MEMCPY_HOST_TO_DEVICE));
+    int64_t summand = 5;
+    Part part{kCount, 2.0f};
+    if (isArray) {
+        void* values[] = {&from, &to, &summand, &part};
+        CHECK(aclrtLaunchKernelWithArgsArray(function, kBlocks, stream, nullptr, values));
+        summand = 0;  // the launch has its own copy
+    } else {
+        aclrtArgsHandle values = nullptr;
+        aclrtParamHandle parameter = nullptr;
+        CHECK(aclrtKernelArgsInit(function, &values));
+        CHECK(aclrtKernelArgsAppend(values, &from, sizeof(from), &parameter));
+        CHECK(aclrtKernelArgsAppend(values, &to, sizeof(to), &parameter));
+        CHECK(aclrtKernelArgsAppend(values, &summand, sizeof(summand), &parameter));
+        CHECK(aclrtKernelArgsAppend(values, &part, sizeof(part), &parameter));
+        CHECK(aclrtKernelArgsFinalize(values));
+        CHECK(aclrtLaunchKernelWithConfig(function, kBlocks, stream, nullptr, values, nullptr));
+    }
+    CHECK(aclrtSynchronizeStream(stream));
+    CHECK(aclrtMemcpy(y.data(), bytes, to, bytes, ACL_MEMCPY_DEVICE_TO_HOST));
+    for (size_t i = 0; i < x.size(); ++i) {
+        *wrong += y[i] != static_cast<T>(i + 5 * 2 + 3);
+    }
+    aclrtFree(from);
+    aclrtFree(to);
+    return 0;
+}
+int main()
+{
+    aclrtcProg program = nullptr;
+    const char* headers[] = {"constexpr float FACTOR = 3;"};
+    const char* names[] = {"sub/factor.h"};
+    CHECK(aclrtcCreateProg(&program, source, "shift.asc", 1, headers, names));
+    const char* expressions[] = {"Kernels::shift<float>", "Kernels::shift<int32_t>"};
+    for (const char* expression : expressions) {
+        CHECK(aclrtcAddNameExpr(program, expression));
+    }
+    const char* options[] = {"--npu-arch=dav-2201", "-DCOUNT=37"};
+    if (const aclError error = aclrtcCompileProg(program, 2, options); error != ACL_SUCCESS) {
+        size_t size = 0;
+        CHECK(aclrtcGetCompileLogSize(program, &size));
+        std::vector<char> log(size);
+        CHECK(aclrtcGetCompileLog(program, log.data()));
+        std::printf("%d %zu %s\\n", error, size - std::strlen(log.data()), log.data());
+        return 8;
+    }
+    size_t size = 0;
+    CHECK(aclrtcGetBinDataSize(program, &size));
+    std::vector<char> binary(size);
+    CHECK(aclrtcGetBinData(program, binary.data()));
+    CHECK(aclInit(nullptr));
+    CHECK(aclrtSetDevice(0));
+    aclrtStream stream = nullptr;
+    CHECK(aclrtCreateStream(&stream));
+    aclrtBinHandle loaded = nullptr;
+    CHECK(aclrtBinaryLoadFromData(binary.data(), size, nullptr, &loaded));
+    aclrtFuncHandle functions[3] = {};
+    for (int i = 0; i < 2; ++i) {
+        const char* name = nullptr;
+        CHECK(aclrtcGetLoweredName(program, expressions[i], &name));
+        CHECK(aclrtBinaryGetFunction(loaded, name, &functions[i]));
+    }
+    CHECK(aclrtBinaryGetFunction(loaded, "plain", &functions[2]));
+    CHECK(aclrtcDestroyProg(&program));
+    int wrong = 0;
+    for (const bool isArray : {true, false}) {
+        if (Run<float>(functions[0], stream, isArray, &wrong) != 0 ||
+            Run<int32_t>(functions[1], stream, isArray, &wrong) != 0 ||
+            Run<float>(functions[2], stream, isArray, &wrong) != 0) {
+            return 7;
+        }
+    }
+    CHECK(aclrtBinaryUnLoad(loaded));
+    std::printf("%d wrong\\n", wrong);
+    aclrtDestroyStream(stream);
+    aclFinalize();
+    return 0;
+}
+"""
+
+
+def _run(folder, text, path=""):
+    source = folder / "program.cpp"
+    source.write_text(text.replace("KERNELS", KERNELS, 1))
+    program = compile_program([source], folder / "program").path
+    environment = {**os.environ, "PATH": path or f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    return subprocess.run([program], env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_kernels_of_strings(tmp_path):
+    """Templates, structures and headers compile at run time; both forms of launches give the right results."""
+    ended = _run(tmp_path, PROGRAM)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0 wrong\n", "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "message"),
+    [
+        ('"-DCOUNT=37"', '"-DCOUNT=137"', 1, "shift.asc:19: error: ub_out_of_range"),
+        ('"-DCOUNT=37"', '"-DOTHER=37"', 8, "176003 1 "),
+        ("--npu-arch=dav-2201", "--npu-arch=dav-3510", 8, "176003 1 --npu-arch: got 'dav-3510'"),
+        ("shift<int32_t>", "move<int32_t>", 8, "error: "),
+        ('"plain"', '"shift"', 9, "aclrtBinaryGetFunction: got 'shift', expected a kernel that is declared"),
+        ("(loaded, name,", "(stream, name,", 9, "binHandle is no live handle"),
+        ("data(), size, nullptr", "data() + 1, size - 1, nullptr", 9, "expected a result of aclrtcGetBinData"),
+        ('"sub/factor.h"};', '"../factor.h"};', 9, "header 0 is '../factor.h', expected a text and a relative path"),
+        ("&summand, sizeof(summand)", "&summand, 4", 7, "paramSize of parameter 2 of expression0_Kernels"),
+        ("(aclrtKernelArgsFinalize(values))", "(ACL_SUCCESS)", 7, "without aclrtKernelArgsFinalize, expected all 4"),
+        ("CHECK(aclrtcAddNameExpr(program, expression));", "", 9, "expected an expression of aclrtcAddNameExpr"),
+    ],
+)
+def test_planted_mistakes(tmp_path, old, new, code, message):
+    assert old in PROGRAM
+    ended = _run(tmp_path, PROGRAM.replace(old, new))
+    assert message in ended.stdout + ended.stderr
+    assert ended.returncode == code
+
+
+def test_without_opforge_in_path(tmp_path):
+    ended = _run(tmp_path, PROGRAM, path=str(tmp_path))
+    assert (ended.returncode, "expected the command in PATH" in ended.stdout) == (8, True)
