@@ -4,18 +4,19 @@ Usage: python benchmarks/published.py [--points FILE.json] [--json OUT] [--serie
 
 The file has the structure of the published points: `points` with id, series, device, shapes, dtypes, tiling, total_us.
 The kernels are in benchmarks/published. error = estimate / measured - 1; the median is that of its absolute value, the
-worst error is the largest one with its sign, point and reason.
-Exit code: 0 ok, 2 bad input.
+worst error is the largest one with its sign, point and reason. The points with large errors follow, by reason.
+Exit code: 0 ok, 1 no point has an estimate, 2 bad input.
 """
 
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from points.errors import worst_of
+from points.errors import LARGE, reason_of, worst_of
 from points.evaluate import POINTS, Row, evaluate, load_points
 from script import command, table
 
@@ -41,17 +42,25 @@ def series_of(rows: list[Row]) -> dict[str, Row]:
     return found
 
 
+def _reasons(rows: list[Row]) -> Iterator[str]:
+    """Yield the reasons of large errors, each with its points of a series."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row["reason"]:
+            groups.setdefault((row["series"], row["reason"]), []).append(row)
+    for (series, reason), own in groups.items():
+        points = ", ".join(f"{row['id'].removeprefix(f'{series}/')} {_percent(row['error'])}" for row in own)
+        yield f"{escaped(series)}: {len(own)} {'point' if len(own) == 1 else 'points'}: {escaped(points)}: {reason}"
+
+
 def _summary_text(series: dict[str, Row]) -> str:
-    """Return a table of the series, and the reasons of their large errors."""
+    """Return a table of the series."""
     lines = [("series", "points", "median of |error|", "worst error", "worst point")]
-    reasons = []
     for name, facts in series.items():
         worst = facts["worst"]
         median, error, point = f"{facts['median']:.1%}", _percent(worst["error"]), worst["id"].partition("/")[2]
         lines.append((name, str(facts["points"]), median, error, point))
-        if worst["reason"]:
-            reasons.append(f"{escaped(worst['id'])} {error}: {worst['reason']}")
-    return "\n".join((table(lines), "", *reasons))
+    return table(lines)
 
 
 def main(
@@ -71,6 +80,8 @@ def main(
             )
         given = [point for point in given if point["series"] in series.split(",")]
     rows, skipped = evaluate(given)
+    for row in rows:
+        row["reason"] = reason_of(row) if abs(row["error"]) >= LARGE else ""
     lines = [("point", "measured us", "estimate us", "error")]
     lines += [
         (row["id"], f"{row['measured_us']:.4g}", f"{row['estimated_us']:.4g}", _percent(row["error"])) for row in rows
@@ -83,12 +94,15 @@ def main(
     if rows:
         worst = worst_of(rows)
         found |= {"median": _median(rows), "worst": worst}
-        typer.echo(f"\n{_summary_text(found['series'])}\n")
+        typer.echo("\n".join(("", _summary_text(found["series"]), "", *_reasons(rows), "")))
         text = f": median of |error| {found['median']:.1%}, worst {_percent(worst['error'])} ({escaped(worst['id'])})"
         text += f": {worst['reason']}" if worst["reason"] else ""
     typer.echo(f"{len(rows)} of {len(given)} points{text}")
     if json_out is not None:
         write_files([json_file(json_out, found)])
+    if not rows:
+        typer.echo("no point has an estimate, expected at least one; the lines with 'not run' have the reasons", err=True)
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":

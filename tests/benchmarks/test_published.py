@@ -55,6 +55,15 @@ def test_a_file_of_points_gives_rows_and_reasons(tmp_path):
     assert all(entry["reason"] for entry in data["skipped"])
 
 
+def test_every_large_error_has_its_reason(tmp_path):
+    out = tmp_path / "out.json"
+    result = published(tmp_path / "points.json", [copies(number, 1, 64) for number in (1, 2)], "--json", out)
+    first, second = json.loads(out.read_text())["points"]
+    assert first["reason"] == second["reason"] != ""
+    errors = ", ".join(f"{row['id'].split('/')[1]} {row['error']:+.1%}" for row in (first, second))
+    assert f"akl_rows_gm_to_ub: 2 points: {errors}: {first['reason']}" in result.stdout.splitlines()
+
+
 IMPOSSIBLE = [
     ({"total_us": 10**400}, "expected a number from 0.001 to 1e+09"),
     ({"total_us": 5e-324}, "total_us: got 5e-324, expected a number"),
@@ -78,7 +87,7 @@ IMPOSSIBLE = [
 def reasons(path, points):
     """Return the reason of each point, none of which has an estimate."""
     result = published(path, [point | {"id": str(number)} for number, point in enumerate(points)])
-    assert result.returncode == 0, result.stderr
+    assert (result.returncode, result.stderr.count("no point has an estimate")) == (1, 1)
     lines = [line for line in result.stdout.splitlines() if line.startswith("not run: ")]
     assert result.stdout.endswith(f"0 of {len(points)} points\n")
     for number, line in enumerate(lines):
