@@ -101,7 +101,9 @@ def main(
     if json_out is not None:
         write_files([json_file(json_out, found)])
     if not rows:
-        typer.echo("no point has an estimate, expected at least one; the lines with 'not run' have the reasons", err=True)
+        typer.echo(
+            "no point has an estimate, expected at least one; the lines with 'not run' have the reasons", err=True
+        )
         raise typer.Exit(1)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from opforge.codegen.errors import UserError
 from opforge.twin.build import build_runtime
-from opforge.twin.compiler.npu_model import check_levels
+from opforge.twin.compiler.npu_model import check_levels, error_range
 from opforge.twin.program import ProgramError, compile_program, write_cmake_files
 from opforge.twin.program.rewrite import rewrite
 from opforge.twin.runtime.launch import launch
@@ -47,6 +47,7 @@ def test_vector_add(tmp_path):
     assert program.kernels == ("vector_add",)
     report = json.loads((tmp_path / "report.json").read_text())
     assert [launch["blocks"] for launch in report] == [4]
+    assert report[0]["error_range"] == pytest.approx(error_range(), rel=1e-4)
 
 
 @pytest.mark.parametrize("variable", ["OPFORGE_TWIN_REPORT", "OPFORGE_TWIN_TRACE"])

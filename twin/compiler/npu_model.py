@@ -170,6 +170,7 @@ def tables() -> dict[str, str]:
         "products": PRODUCTS.values(),
         "constants": list(_constants(npu_model())),
         "soc_constants": list(_soc_constants()),
+        "error_range": error_range(),
         "checks": check_levels(),
         "levels": LEVELS,
     }
@@ -181,6 +182,7 @@ def tables() -> dict[str, str]:
         "product_table",
         "time_model",
         "time_model_soc",
+        "time_error",
         "check_levels",
         "include/opforge_twin/kernel_dtype_table",
     )

@@ -73,6 +73,11 @@ std::string LinesOf(const LineTimes& times)
                         ", \"phases\": ", phases, "}");
 }
 
+/// The range of device times relative to an estimate.
+constexpr double kErrorRange[] = {
+#include "time_error.inc"
+};
+
 /// Microseconds, by the time model.
 std::string TimesOf(const LaunchReport& report)
 {
@@ -92,10 +97,10 @@ std::string TimesOf(const LaunchReport& report)
         cores += kernel::Text(cores.empty() ? "" : ", ", "{\"name\": ", Quoted(core.name), ", \"us\": ", core.us,
                               ", \"busy\": ", SharesOf(core.busy), "}");
     }
-    return kernel::Text(", \"estimate_us\": ", report.estimateUs, ", \"launch_us\": ", report.launchUs,
-                        ", \"bound_us\": ", report.boundUs, ", \"critical_core\": ", report.criticalCore,
-                        ", \"phases\": [", phases, "], \"pipes\": {", pipes, "}, \"cores\": [", cores,
-                        "], \"assumed_us\": ", SharesOf(report.assumed));
+    return kernel::Text(", \"estimate_us\": ", report.estimateUs, ", \"error_range\": [", kErrorRange[0], ", ",
+                        kErrorRange[1], "], \"launch_us\": ", report.launchUs, ", \"bound_us\": ", report.boundUs,
+                        ", \"critical_core\": ", report.criticalCore, ", \"phases\": [", phases, "], \"pipes\": {",
+                        pipes, "}, \"cores\": [", cores, "], \"assumed_us\": ", SharesOf(report.assumed));
 }
 
 }  // namespace
