@@ -24,13 +24,24 @@ inline AscendC::GlobalTensor<uint8_t> At(__gm__ void* address)
     return GlobalAt(static_cast<__gm__ uint8_t*>(address));
 }
 
+/// Issues an instruction with the mask register for `count` elements.
+template <typename T, typename Body>
+void WithCount(int64_t count, const Body& body)
+{
+    AscendC::SetMaskCount();
+    AscendC::SetVectorMask<T, AscendC::MaskMode::COUNTER>(0, static_cast<uint64_t>(count));
+    body();
+    AscendC::SetMaskNorm();
+    AscendC::ResetMask();
+}
+
 }  // namespace opforge::twin::kernel
 
 #define OPFORGE_C_LIST(...) __VA_ARGS__
 
 // A function with its forms: with a count; with repeats, strides and the mask register; with a count and a wait for all
-// pipes. `operands` are the parameters before them.
-#define OPFORGE_C_FUNCTION(name, head, operands, arguments, counted, repeated)              \
+// pipes. `operands` are the parameters before them; `...` is the form with repeats.
+#define OPFORGE_C_FUNCTION(name, head, operands, arguments, counted, ...)                   \
     template <OPFORGE_C_LIST head, typename... Strides>                                     \
     OPFORGE_API void name(OPFORGE_C_LIST operands, int64_t count, const Strides... strides) \
     {                                                                                       \
@@ -39,8 +50,8 @@ inline AscendC::GlobalTensor<uint8_t> At(__gm__ void* address)
         if constexpr (sizeof...(strides) == 0) {                                            \
             counted;                                                                        \
         } else {                                                                            \
-            constexpr uint64_t mask = 0;                                                    \
-            repeated;                                                                       \
+            [[maybe_unused]] constexpr uint64_t mask = 0;                                   \
+            __VA_ARGS__;                                                                    \
         }                                                                                   \
     }                                                                                       \
     template <OPFORGE_C_LIST head>                                                          \
@@ -90,6 +101,46 @@ OPFORGE_C_UNARY(asc_relu, Relu)
 OPFORGE_C_UNARY(asc_not, Not)
 #undef OPFORGE_C_UNARY
 
+// Reductions and others without an instruction with a count: the mask register has the count.
+#define OPFORGE_C_REPEATED(name, operands, arguments, strides, ...)                                          \
+    OPFORGE_C_FUNCTION(name, (typename T), operands, arguments,                                              \
+                       WithCount<T>(count, [&] { name(OPFORGE_C_LIST arguments, OPFORGE_C_LIST strides); }), \
+                       const auto repeats = static_cast<int>(count);                                         \
+                       __VA_ARGS__)
+#define OPFORGE_C_REDUCTION(name, ...) \
+    OPFORGE_C_REPEATED(name, (T * dst, T * src), (dst, src), (1, 1, 1, 8), __VA_ARGS__)
+#define OPFORGE_C_GROUPS(name, function) \
+    OPFORGE_C_REDUCTION(name, AscendC::function<T, false>(At(dst), At(src), repeats, 0, strides...))
+#define OPFORGE_C_EXTREMES(name, function, order) \
+    OPFORGE_C_REDUCTION(                          \
+        name, AscendC::function<T, false>(At(dst), At(src), 0, repeats, strides..., AscendC::ReduceOrder::order))
+OPFORGE_C_GROUPS(asc_datablock_reduce_sum, BlockReduceSum)
+OPFORGE_C_GROUPS(asc_datablock_reduce_max, BlockReduceMax)
+OPFORGE_C_GROUPS(asc_datablock_reduce_min, BlockReduceMin)
+OPFORGE_C_GROUPS(asc_pair_reduce_sum, PairReduceSum)
+OPFORGE_C_REDUCTION(asc_repeat_reduce_sum, AscendC::WholeReduceSum<T, false>(At(dst), At(src), 0, repeats, strides...))
+OPFORGE_C_EXTREMES(asc_repeat_reduce_max_value_index, WholeReduceMax, ORDER_VALUE_INDEX)
+OPFORGE_C_EXTREMES(asc_repeat_reduce_max_index_value, WholeReduceMax, ORDER_INDEX_VALUE)
+OPFORGE_C_EXTREMES(asc_repeat_reduce_max_only_value, WholeReduceMax, ORDER_ONLY_VALUE)
+OPFORGE_C_EXTREMES(asc_repeat_reduce_max_only_index, WholeReduceMax, ORDER_ONLY_INDEX)
+OPFORGE_C_EXTREMES(asc_repeat_reduce_min_value_index, WholeReduceMin, ORDER_VALUE_INDEX)
+OPFORGE_C_EXTREMES(asc_repeat_reduce_min_index_value, WholeReduceMin, ORDER_INDEX_VALUE)
+OPFORGE_C_EXTREMES(asc_repeat_reduce_min_only_value, WholeReduceMin, ORDER_ONLY_VALUE)
+OPFORGE_C_EXTREMES(asc_repeat_reduce_min_only_index, WholeReduceMin, ORDER_ONLY_INDEX)
+#undef OPFORGE_C_EXTREMES
+#undef OPFORGE_C_GROUPS
+#undef OPFORGE_C_REDUCTION
+OPFORGE_C_REPEATED(asc_shiftright_round, (T * dst, T* src, std::common_type_t<T> value), (dst, src, value),
+                   (1, 1, 1, 8, 8),
+                   AscendC::ShiftRight<T, false>(At(dst), At(src), value, mask, repeats,
+                                                 AscendC::UnaryRepeatParams(strides...), true))
+OPFORGE_C_REPEATED(asc_copy, (T * dst, T* src), (dst, src), (1, 1, 1, 8, 8),
+                   AscendC::Copy<T, false>(At(dst), At(src), mask, repeats, AscendC::CopyRepeatParams(strides...)))
+OPFORGE_C_REPEATED(asc_select, (T * dst, T* src0, T* src1), (dst, src0, src1), (1, 1, 1, 1, 8, 8, 8),
+                   AscendC::Select<T, AscendC::SELMODE::VSEL_CMPMASK_SPR>(At(dst), At(src0), At(src1), repeats,
+                                                                          AscendC::BinaryRepeatParams(strides...)))
+#undef OPFORGE_C_REPEATED
+
 #define OPFORGE_C_SCALAR(name, function, scalar)                                                                 \
     OPFORGE_C_FUNCTION(name, (typename T), (T * dst, T * src, std::common_type_t<T> value), (dst, src, value),   \
                        AscendC::function(At(dst), At(src), static_cast<T>(scalar), static_cast<int32_t>(count)), \
@@ -104,11 +155,18 @@ OPFORGE_C_SCALAR(asc_leakyrelu, LeakyRelu, value)
 OPFORGE_C_SCALAR(asc_shiftleft, ShiftLeft, value)
 OPFORGE_C_SCALAR(asc_shiftright, ShiftRight, value)
 #undef OPFORGE_C_SCALAR
-
 OPFORGE_C_FUNCTION(asc_axpy, (typename T, typename U), (T * dst, U* src, std::common_type_t<U> value),
                    (dst, src, value), AscendC::Axpy(At(dst), At(src), value, static_cast<int32_t>(count)),
                    (AscendC::Axpy<T, U, false>(At(dst), At(src), value, mask, count,
                                                AscendC::UnaryRepeatParams(strides...))))
+#define OPFORGE_C_MUL_CAST(name, To)                                                                     \
+    OPFORGE_C_FUNCTION(name, (typename T = To), (To * dst, half * src0, half * src1), (dst, src0, src1), \
+                       AscendC::MulCast(At(dst), At(src0), At(src1), static_cast<uint32_t>(count)),      \
+                       (AscendC::MulCast<To, half, false>(At(dst), At(src0), At(src1), mask, count,      \
+                                                          AscendC::BinaryRepeatParams(strides...))))
+OPFORGE_C_MUL_CAST(asc_mul_cast_half2int8, int8_t)
+OPFORGE_C_MUL_CAST(asc_mul_cast_half2uint8, uint8_t)
+#undef OPFORGE_C_MUL_CAST
 OPFORGE_C_FUNCTION(asc_duplicate, (typename T), (T * dst, std::common_type_t<T> src), (dst, src),
                    AscendC::Duplicate(At(dst), src, static_cast<int32_t>(count)),
                    (AscendC::Duplicate<T, false>(At(dst), src, mask, count, strides...)))
@@ -125,6 +183,11 @@ OPFORGE_C_FUNCTION(asc_duplicate, (typename T), (T * dst, std::common_type_t<T> 
     OPFORGE_C_CAST(name##_rd, To, From, CAST_FLOOR)  \
     OPFORGE_C_CAST(name##_ru, To, From, CAST_CEIL)   \
     OPFORGE_C_CAST(name##_rz, To, From, CAST_TRUNC)
+using AscendC::int4b_t;
+OPFORGE_C_CAST(asc_int42half, half, int4b_t, CAST_NONE)
+OPFORGE_C_CAST(asc_half2int4, int4b_t, half, CAST_NONE)
+OPFORGE_C_CASTS(asc_half2int4, int4b_t, half)
+OPFORGE_C_CAST(asc_deq_int322half, half, int32_t, CAST_NONE)
 OPFORGE_C_CAST(asc_half2float, float, half, CAST_NONE)
 OPFORGE_C_CAST(asc_bfloat162float, float, bfloat16_t, CAST_NONE)
 OPFORGE_C_CAST(asc_int322float, float, int32_t, CAST_NONE)
@@ -156,7 +219,88 @@ OPFORGE_C_CASTS(asc_int642float, float, int64_t)
 #undef OPFORGE_C_CASTS
 #undef OPFORGE_C_CAST
 #undef OPFORGE_C_FUNCTION
+
+// A function without a count, and its form that waits for all pipes.
+#define OPFORGE_C_INSTRUCTION(name, head, operands, arguments, ...) \
+    template <OPFORGE_C_LIST head>                                  \
+    OPFORGE_API void name(OPFORGE_C_LIST operands)                  \
+    {                                                               \
+        using namespace opforge::twin::kernel;                      \
+        const ComposedCall call;                                    \
+        __VA_ARGS__;                                                \
+    }                                                               \
+    template <OPFORGE_C_LIST head>                                  \
+    OPFORGE_API void name##_sync(OPFORGE_C_LIST operands)           \
+    {                                                               \
+        const opforge::twin::kernel::ComposedCall call;             \
+        name arguments;                                             \
+        AscendC::PipeBarrier<PIPE_ALL>();                           \
+    }
+// Comparisons write bits to `dst`, or without it to the CMPMASK register.
+#define OPFORGE_C_COMPARE(name, mode)                                                                                  \
+    OPFORGE_C_INSTRUCTION(                                                                                             \
+        name, (typename T, typename... Strides), (uint8_t* dst, T* src0, T* src1, uint8_t repeat, Strides... strides), \
+        (dst, src0, src1, repeat, strides...),                                                                         \
+        (AscendC::Compare<T, uint8_t, false>(At(dst), At(src0), At(src1), AscendC::CMPMODE::mode, uint64_t{0}, repeat, \
+                                             AscendC::BinaryRepeatParams(strides...))))                                \
+    OPFORGE_C_INSTRUCTION(name, (typename T, typename... Strides),                                                     \
+                          (T * src0, T * src1, int repeat, Strides... strides), (src0, src1, repeat, strides...),      \
+                          (void)repeat;                                                                                \
+                          (AscendC::Compare<T, false>(At(src0), At(src1), AscendC::CMPMODE::mode, uint64_t{0},         \
+                                                      AscendC::BinaryRepeatParams(strides...))))                       \
+    OPFORGE_C_INSTRUCTION(                                                                                             \
+        name##_scalar, (typename T, typename... Strides),                                                              \
+        (uint8_t* dst, T* src, std::common_type_t<T> value, uint8_t repeat, Strides... strides),                       \
+        (dst, src, value, repeat, strides...),                                                                         \
+        (AscendC::CompareScalar<T, uint8_t, false>(At(dst), At(src), value, AscendC::CMPMODE::mode, uint64_t{0},       \
+                                                   repeat, AscendC::UnaryRepeatParams(strides...))))
+OPFORGE_C_COMPARE(asc_eq, EQ)
+OPFORGE_C_COMPARE(asc_ne, NE)
+OPFORGE_C_COMPARE(asc_gt, GT)
+OPFORGE_C_COMPARE(asc_ge, GE)
+OPFORGE_C_COMPARE(asc_lt, LT)
+OPFORGE_C_COMPARE(asc_le, LE)
+#undef OPFORGE_C_COMPARE
+OPFORGE_C_INSTRUCTION(asc_gather, (typename T), (T * dst, T* src, uint32_t* src_offset, uint32_t count),
+                      (dst, src, src_offset, count),
+                      AscendC::Gather(At(dst), At(src), At(src_offset), uint32_t{0}, count))
+OPFORGE_C_INSTRUCTION(asc_gather_datablock, (typename T),
+                      (T * dst, T* src, uint32_t* src_offset, uint16_t dst_repeat_stride, uint8_t dst_block_stride,
+                       uint8_t repeat),
+                      (dst, src, src_offset, dst_repeat_stride, dst_block_stride, repeat),
+                      AscendC::Gatherb(At(dst), At(src), At(src_offset), repeat,
+                                       AscendC::GatherRepeatParams(dst_block_stride, dst_repeat_stride)))
+OPFORGE_C_INSTRUCTION(asc_brcb, (typename T),
+                      (T * dst, T* src, uint16_t dst_block_stride, uint16_t dst_repeat_stride, uint8_t repeat),
+                      (dst, src, dst_block_stride, dst_repeat_stride, repeat),
+                      AscendC::Brcb(At(dst), At(src), repeat,
+                                    AscendC::BrcbRepeatParams(dst_block_stride, dst_repeat_stride)))
+OPFORGE_C_INSTRUCTION(asc_bitsort, (typename T), (T * dst, T* src0, uint32_t* src1, int32_t repeat),
+                      (dst, src0, src1, repeat), AscendC::Sort32(At(dst), At(src0), At(src1), repeat))
+OPFORGE_C_INSTRUCTION(asc_transpose, (typename T), (T * dst, T* src), (dst, src), AscendC::Transpose(At(dst), At(src)))
+#undef OPFORGE_C_INSTRUCTION
 #undef OPFORGE_C_LIST
+
+#define OPFORGE_C_EXTREME(name)                                                 \
+    template <typename T>                                                       \
+    OPFORGE_API void name(T& val, uint32_t& index)                              \
+    {                                                                           \
+        const opforge::twin::kernel::ComposedCall call;                         \
+        T bits{};                                                               \
+        AscendC::GetReduceMaxMinCount(val, bits);                               \
+        index = static_cast<uint32_t>(opforge::twin::kernel::ScalarBits(bits)); \
+    }
+OPFORGE_C_EXTREME(asc_get_reduce_max_cnt)
+OPFORGE_C_EXTREME(asc_get_reduce_min_cnt)
+#undef OPFORGE_C_EXTREME
+
+/// The value around a row of asc_copy_gm2ub_align.
+template <typename T>
+OPFORGE_API void asc_set_copy_pad_val(T pad_value)
+{
+    const opforge::twin::kernel::ComposedCall call;
+    AscendC::SetPadValue(pad_value);
+}
 
 // Copies of `size` bytes, a multiple of 32, and of bursts in blocks of 32 bytes.
 #define OPFORGE_C_COPY(name, To, From)                                                                       \
@@ -200,11 +344,11 @@ OPFORGE_API void asc_copy_ub2gm_align(__gm__ T* dst, T* src, uint32_t size)
                          AscendC::DataCopyExtParams(1, size, 0, 0, 0));
 }
 
-#define OPFORGE_C_CALL(name, parameters, statement)     \
+#define OPFORGE_C_CALL(name, parameters, ...)           \
     OPFORGE_API inline auto name parameters             \
     {                                                   \
         const opforge::twin::kernel::ComposedCall call; \
-        return statement;                               \
+        return __VA_ARGS__;                             \
     }
 OPFORGE_C_CALL(asc_init, (), AscendC::InitSocState())
 OPFORGE_C_CALL(asc_get_block_idx, (), int64_t{block_idx})
@@ -226,6 +370,34 @@ OPFORGE_C_CALL(asc_sync_wait, (pipe_t pipe, pipe_t tpipe, event_t id),
 OPFORGE_C_CALL(asc_set_mask_count, (), AscendC::SetMaskCount())
 OPFORGE_C_CALL(asc_set_mask_norm, (), AscendC::SetMaskNorm())
 OPFORGE_C_CALL(asc_set_vector_mask, (uint64_t mask1, uint64_t mask0), AscendC::SetVectorMask<half>(mask1, mask0))
+OPFORGE_C_CALL(asc_get_cmp_mask, (void* dst), AscendC::GetCmpMask(opforge::twin::kernel::At(dst)))
+OPFORGE_C_CALL(asc_set_cmp_mask, (void* sel_mask), AscendC::SetCmpMask(opforge::twin::kernel::At(sel_mask)))
+OPFORGE_C_CALL(asc_set_deq_scale, (half scale), AscendC::SetDeqScale(scale))
+OPFORGE_C_CALL(asc_set_deq_scale, (float scale, int16_t offset, bool sign_mode),
+               AscendC::SetDeqScale(scale, offset, sign_mode))
+// The data cache of the scalar unit: the line of an address, or all lines.
+OPFORGE_C_CALL(
+    asc_dcci_single, (__gm__ void* dst),
+    AscendC::DataCacheCleanAndInvalid<uint8_t, AscendC::CacheLine::SINGLE_CACHE_LINE>(opforge::twin::kernel::At(dst)))
+#define OPFORGE_C_CLEAN(name)                                                                         \
+    OPFORGE_C_CALL(name, (),                                                                          \
+                   AscendC::DataCacheCleanAndInvalid<uint8_t, AscendC::CacheLine::ENTIRE_DATA_CACHE>( \
+                       AscendC::GlobalTensor<uint8_t>()))
+OPFORGE_C_CLEAN(asc_dcci_entire_all)
+OPFORGE_C_CLEAN(asc_dcci_entire_out)
+OPFORGE_C_CLEAN(asc_dcci_entire_atomic)
+#undef OPFORGE_C_CLEAN
+// Flags between cores: in all groups, between the cube core and the vector cores of a group, between its vector cores.
+#define OPFORGE_C_CORES(name, mode)                                                                                 \
+    OPFORGE_C_CALL(                                                                                                 \
+        name##_arrive, (pipe_t pipe, int64_t flag_id),                                                              \
+        opforge::twin::kernel::SetCrossCore(mode, pipe, flag_id, {#name "_arrive", opforge::twin::kernel::Here()})) \
+    OPFORGE_C_CALL(name##_wait, (pipe_t /*pipe*/, int64_t flag_id),                                                 \
+                   opforge::twin::kernel::WaitCrossCore(flag_id, {#name "_wait", opforge::twin::kernel::Here()}))
+OPFORGE_C_CORES(asc_sync_inter, 0)
+OPFORGE_C_CORES(asc_sync_subblock, 1)
+OPFORGE_C_CORES(asc_sync_block, 2)
+#undef OPFORGE_C_CORES
 OPFORGE_C_CALL(asc_set_atomic_none, (), AscendC::SetAtomicNone())
 #define OPFORGE_C_ATOMICS(name, function)                              \
     OPFORGE_C_CALL(name##_float, (), AscendC::function<float>())       \
