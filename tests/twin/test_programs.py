@@ -637,6 +637,37 @@ int main()
 """
 
 
+SUPER_KERNEL = """
+struct AddArguments { GM_ADDR x; GM_ADDR y; GM_ADDR z; AddTiling tiling; };
+template <uint32_t part>
+__sk__ __vector__ void add_part(const AddArguments* given, sk::SkSystemArgs* system)
+{
+    vector_add(given->x, given->y, given->z, {given->tiling.perBlock / system->SkGetNumBlocks(), part});
+}
+__sk__ __vector__ void add_whole(const AddArguments* given) { vector_add(given->x, given->y, given->z, given->tiling); }
+SK_BIND(vector_add, 4, add_part<1>, add_part<2>, add_whole);
+"""
+
+
+def test_super_kernel(tmp_path):
+    """SK_BIND checks its functions; the launch of the kernel is the same."""
+    text = VECTOR_ADD.read_text().replace("int main()", SUPER_KERNEL + "int main()")
+    ended = run(compiled(tmp_path, text).path)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("0 of 16384 sums are wrong\n", "", 0)
+    for old, new, message in (
+        ("add_whole);", "add_whole, add_whole, add_part<3>);", "a kernel has 1 to 4 functions"),
+        (", add_part<1>, add_part<2>, add_whole);", ");", "a kernel has 1 to 4 functions"),
+        (
+            "SK_BIND(vector_add, 4, add_part<1>",
+            "SK_BIND(vector_add, 4, vector_add",
+            "the functions have the parameters",
+        ),
+    ):
+        assert old in text
+        with pytest.raises(ProgramError, match=message):
+            compiled(tmp_path, text.replace(old, new))
+
+
 def test_entries(tmp_path):
     """Host code in another file launches by `aclrtlaunch_<kernel>` and by ACLRT_LAUNCH_KERNEL."""
     host, kernel = tmp_path / "main.cpp", tmp_path / "store.cpp"

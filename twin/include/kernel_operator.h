@@ -36,6 +36,7 @@
 #include "opforge_twin/kernel/image.h"
 #include "opforge_twin/kernel/high.h"
 #include "opforge_twin/kernel/not_modeled.h"
+#include "opforge_twin/kernel/super_kernel.h"
 #endif
 
 #endif  // OPFORGE_TWIN_KERNEL_OPERATOR_H
