@@ -668,6 +668,19 @@ def test_super_kernel(tmp_path):
             compiled(tmp_path, text.replace(old, new))
 
 
+def test_constants_from_bytes(tmp_path):
+    """convert_from_bytes returns a structure as a constant of the compilation."""
+    constants = """constexpr uint8_t kGiven[] = {0, 16, 0, 0, 0, 4, 0, 0};
+template <const uint8_t* bytes>
+struct Held { static constexpr AddTiling value = convert_from_bytes<AddTiling>(bytes); };
+static_assert(Held<kGiven>::value.perBlock == 4096 && Held<kGiven>::value.tile == 1024);
+int main()"""
+    text = VECTOR_ADD.read_text().replace("int main()", constants)
+    text = text.replace("tiling{kCount / kBlocks, kTile}", "tiling = Held<kGiven>::value")
+    ended = run(compiled(tmp_path, text).path)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("0 of 16384 sums are wrong\n", "", 0)
+
+
 def test_entries(tmp_path):
     """Host code in another file launches by `aclrtlaunch_<kernel>` and by ACLRT_LAUNCH_KERNEL."""
     host, kernel = tmp_path / "main.cpp", tmp_path / "store.cpp"
@@ -1388,6 +1401,46 @@ def test_debug_mode(tmp_path):
     launches = json.loads(report.read_text())
     assert [(launch["blocks"], launch["tiling_key"]) for launch in launches] == [(4, 7), (4, 8)]
     assert all(launch["estimate_us"] > 0 for launch in launches)
+
+
+DEBUG_PROJECT = """cmake_minimum_required(VERSION 3.21)
+project(scaled CXX)
+find_package(tikicpulib REQUIRED)
+add_library(kernels SHARED kernel.cpp)
+target_link_libraries(kernels PUBLIC tikicpulib::Ascend910B1)
+target_compile_options(kernels PRIVATE -g -O0 -std=c++17)
+add_executable(scaled main.cpp)
+target_link_libraries(scaled PRIVATE kernels)
+"""
+
+
+@needs_cmake
+def test_cmake_project_of_the_debug_mode(tmp_path):
+    """find_package(tikicpulib) builds kernels and their host code from C++ sources."""
+    kernel, host = DEBUG_MODE.split("#ifdef ASCENDC_CPU_DEBUG\nint32_t main")
+    declaration = 'extern "C" __global__ __aicore__ void scale(GM_ADDR x, GM_ADDR y);\n'
+    heads = DEBUG_MODE.split('extern "C"', maxsplit=1)[0]
+    (tmp_path / "kernel.cpp").write_text(kernel)
+    (tmp_path / "main.cpp").write_text(f"{heads}{declaration}#ifdef ASCENDC_CPU_DEBUG\nint32_t main{host}")
+    (tmp_path / "CMakeLists.txt").write_text(DEBUG_PROJECT)
+    build = tmp_path / "build"
+    toolchain = write_cmake_files()
+    for words in (("-S", tmp_path, "-B", build, f"-DCMAKE_TOOLCHAIN_FILE={toolchain}"), ("--build", build)):
+        done = cmake(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+    ended = run(build / "scaled")
+    assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "0 wrong\n")
+
+
+@needs_cmake
+def test_cmake_rejects_operator_packages(tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.21)\nproject(packed)\nfind_package(ASC REQUIRED)\n"
+        "npu_op_package(customize TYPE RUN)\n"
+    )
+    done = cmake("-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_TOOLCHAIN_FILE={write_cmake_files()}")
+    assert done.returncode == 1
+    assert "npu_op_package: the CPU twin builds no operator packages, expected" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from opforge.codegen.data.products import DEFAULT_SOC
+from opforge.codegen.data.products import DEFAULT_ARCH, DEFAULT_SOC, SOCS
 from opforge.codegen.files import replace_file
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import INCLUDE, build_runtime, header_folders
@@ -30,6 +30,7 @@ def write_cmake_files(soc: str = DEFAULT_SOC, level: str = "strict") -> Path:
         "@LIBRARY@": str(library),
         "@LIBRARY_FOLDER@": str(library.parent),
         "@COMMAND@": ";".join(_command(soc, level)),
+        "@CHIPS@": " ".join(name for name, chip in SOCS.items() if chip.arch == DEFAULT_ARCH),
         "@COMPILER@": str(folder / "asc-compiler"),
     }
     for source in sorted(_SOURCES.iterdir()):

@@ -118,4 +118,17 @@ private:
 
 }  // namespace opforge::twin::kernel
 
+/// The value with these bytes, as a constant of the compilation: a function of the device compiler.
+template <typename T>
+constexpr T convert_from_bytes(const uint8_t* bytes)
+{
+    struct Bytes {
+        uint8_t values[sizeof(T)];
+    } copied{};
+    for (size_t index = 0; index < sizeof(T); ++index) {
+        copied.values[index] = bytes[index];
+    }
+    return __builtin_bit_cast(T, copied);
+}
+
 #endif  // OPFORGE_TWIN_KERNEL_LANGUAGE_H

@@ -1,0 +1,15 @@
+# find_package(tikicpulib): the CPU debug mode of CANN, with a target for each chip.
+include("@FOLDER@/ASCConfig.cmake")
+set(tikicpulib_FOUND TRUE)
+# The launches of this mode are in C++ sources: the compiler of the twin replaces them.
+set(CMAKE_CXX_COMPILE_OBJECT "\"@COMPILER@\" -c -o <OBJECT> <DEFINES> <INCLUDES> <SOURCE> -- <FLAGS>")
+set(CMAKE_INCLUDE_SYSTEM_FLAG_CXX "-I")
+set(CMAKE_CXX_DEPENDS_USE_COMPILER FALSE)
+set(CMAKE_DEPFILE_FLAGS_CXX "")
+foreach(name @CHIPS@)
+    if(NOT TARGET tikicpulib::${name})
+        add_library(tikicpulib::${name} INTERFACE IMPORTED GLOBAL)
+        target_link_libraries(tikicpulib::${name} INTERFACE opforge_twin)
+        target_compile_definitions(tikicpulib::${name} INTERFACE ASCENDC_CPU_DEBUG)
+    endif()
+endforeach()
