@@ -345,9 +345,9 @@ def test_changed_points_have_an_estimate_or_a_reason(monkeypatch):
     changes = [{"shapes": None}, {"shapes": [[0, 4]]}, {"shapes": [[]]}, {"dtypes": None}, {"tiling": {}}]
     changes += [{"dtypes": "int8"}, {"device": "Ascend310P3"}, {"device": "Ascend910B4"}]
 
-    def changed(point):
-        shorter = point | {"shapes": short(point["shapes"])}
-        return [point, point | {"shapes": smaller(point["shapes"])}, *(shorter | change for change in changes)]
+    def changed(original):
+        point = original | {"shapes": short(original["shapes"])}
+        return [point, point | {"shapes": smaller(point["shapes"])}, *(point | change for change in changes)]
 
     points = [
         point | {"total_us": 10.0, "id": f"{series}/{number}"}
