@@ -90,12 +90,23 @@ def _bits(values):
     return np.packbits(values, bitorder="little")
 
 
-def _sorted(x, y, _z):
-    """Return the pairs of value and index of groups of 32 elements, the largest value first."""
+def _range(dtype):
+    return np.iinfo(dtype).min, np.iinfo(dtype).max
+
+
+def _half_blocks(old, first, values):
+    """Return `old` with 16 values in a half of each block of 32."""
+    blocks = old[: 2 * len(values)].reshape(-1, 32)
+    blocks[:, first : first + 16] = values.reshape(-1, 16)
+    return blocks.ravel()
+
+
+def _sorted(x, y, _z, size=32):
+    """Return the pairs of value and index of groups of elements, the largest value first."""
     pairs = []
-    for at in range(0, 64, 32):
-        order = at + np.argsort(-x[at : at + 32].astype(F32), kind="stable")
-        words = np.zeros((32, 8 // x.itemsize), x.dtype)
+    for at in range(0, 64, size):
+        order = at + np.argsort(-x[at : at + size].astype(F32), kind="stable")
+        words = np.zeros((size, 8 // x.itemsize), x.dtype)
         words[:, 0] = x[order]
         words[:, 4 // x.itemsize :] = y[order, None].view(x.dtype)
         pairs.append(words.ravel())
@@ -207,6 +218,65 @@ for dtype in (I16, U16, F16, I32, U32, F32):
     CASES[f"gather_{CPP[dtype]}"] = Case(
         f"asc_gather(c, a, b, {COUNT})", dtype, U32, dtype, lambda x, y, _z: x[y[:COUNT] // x.itemsize]
     )
+for dtype in (F16, F32):
+    width = 8 // dtype.itemsize  # elements of a pair
+    CASES[f"mrgsort4_{CPP[dtype]}"] = Case(
+        f"asc_bitsort(c, a, b, 2); asc_sync(); {CPP[dtype]}* lists[4] = {{c, c + {32 * width}}}; "
+        f"asc_mrgsort4(c + {64 * width}, lists, 1, 32, 32, 0, 0, false, 3)",
+        dtype,
+        U32,
+        dtype,
+        lambda x, y, z: np.concatenate([_sorted(x, y, z), _sorted(x, y, z, 64)]),
+    )
+for dtype in (U16, U32):
+    lanes, name = _lanes(dtype), CPP[dtype]
+    CASES[f"reduce_pattern_{name}"] = Case(
+        "asc_reduce(c, a, b, 2, 1, 2, 8, 0)", dtype, dtype, dtype, lambda x, _y, _z: x[: 2 * _lanes(x.dtype)][1::2]
+    )
+    CASES[f"reduce_{name}"] = Case(
+        "asc_reduce(c, a, b, 1, 1, 0, 8, 0)",
+        dtype,
+        dtype,
+        dtype,
+        lambda x, y, _z: x[: _lanes(x.dtype)][np.unpackbits(y.view(U8), bitorder="little")[: _lanes(x.dtype)] == 1],
+    )
+    CASES[f"reduced_count_{name}"] = Case(
+        f"asc_reduce(c, a, b, 1, 1, 0, 8, 0); asc_sync(); asc_duplicate(c, ({name})asc_get_rsvd_count(), {lanes})",
+        dtype,
+        dtype,
+        dtype,
+        lambda x, y, _z: np.full(
+            _lanes(x.dtype), np.unpackbits(y.view(U8), bitorder="little")[: _lanes(x.dtype)].sum(), x.dtype
+        ),
+    )
+for to in (I8, U8):
+    for half, first in (("l", 0), ("h", 16)):
+        CASES[f"deq_int162b8_{half}_{to}"] = Case(
+            f"asc_set_deq_scale(0.5f, 3, {'true' if to == I8 else 'false'}); asc_deq_int162b8_{half}(c, a, 64)",
+            I16,
+            I16,
+            to,
+            lambda x, _y, z, first=first: _half_blocks(z, first, np.clip(x[:64] // 2 + 3, *_range(z.dtype))),
+        )
+CASES["vdeq_int162b8"] = Case(
+    "float scales[16]; int16_t offsets[16]; bool signs[16]; "
+    "for (int i = 0; i < 16; ++i) { scales[i] = 0.5f; offsets[i] = i; signs[i] = true; } "
+    "asc_set_deq_scale((uint64_t*)b, scales, offsets, signs); asc_sync(); asc_vdeq_int162b8_l(c, a, 64); asc_sync(); "
+    "asc_vdeq_int162b8_h(c, a, 64)",
+    I16,
+    I16,
+    I8,
+    lambda x, _y, z: _half_blocks(
+        _half_blocks(z.copy(), 0, x[:64] // 2 + np.tile(np.arange(16), 4)), 16, x[:64] // 2 + np.tile(np.arange(16), 4)
+    ),
+)
+CASES["arch_ver"] = Case(
+    "uint32_t version = 0; asc_get_arch_ver(version); asc_duplicate(c, version, 8)",
+    U32,
+    U32,
+    U32,
+    lambda _x, _y, _z: np.full(8, 0x220, U32),
+)
 CASES["transpose"] = Case("asc_transpose(c, a)", I16, I16, I16, lambda x, _y, _z: x[:256].reshape(16, 16).T.ravel())
 CASES["int42half"] = Case(
     f"asc_int42half(c, (AscendC::int4b_t*)a, {COUNT})",
@@ -254,6 +324,26 @@ MISTAKES = {
     "out_of_range": (f"(c, a, {COUNT})", f"(c + 510, a, {COUNT})", "ub_out_of_range"),
     "misaligned": (f"(c, a, {COUNT})", f"(c, a + 1, {COUNT})", "ub_misaligned"),
 }
+CUBE = """
+extern "C" __global__ __aicore__ void cube_modes(GM_ADDR, GM_ADDR, GM_ADDR, GM_ADDR, GM_ADDR)
+{
+    asc_enable_hf32();
+    asc_enable_hf32_trans(1);
+    asc_enable_hf32_trans(0);
+    asc_set_fp32_mode();
+    asc_set_mmad_direction_m();
+    asc_set_mmad_direction_n();
+}
+extern "C" __global__ __aicore__ void no_effect(GM_ADDR x, GM_ADDR, GM_ADDR, GM_ADDR, GM_ADDR)
+{
+    asc_icache_preload(nullptr, 2);
+    asc_datacache_preload((__gm__ uint64_t*)x, int64_t{0});
+    asc_dcci_entire_ub();
+    asc_sync_data_barrier(DSB_DDR);
+    (void)asc_get_program_counter();
+    (void)asc_get_icache_preload_status();
+}
+"""
 FLAGS = """
 extern "C" __global__ __aicore__ void cores(GM_ADDR x, GM_ADDR, GM_ADDR z, GM_ADDR, GM_ADDR)
 {
@@ -288,6 +378,8 @@ def kernels(compile_kernels):
         assert old in clean
         texts.append(clean.replace(old, new).replace("NAME", f"planted_{name}"))
     cores, cache = FLAGS.split('extern "C" __global__ __aicore__ void cache')
+    texts += [CUBE, CUBE.split('extern "C"')[1].join(['extern "C"', ""]).replace("cube_modes", "hf32_left")]
+    texts[-1] = texts[-1].replace("asc_set_fp32_mode();", "")
     wait = "asc_sync_inter_wait(PIPE_MTE2, 3);"
     texts += [cores, cores.replace(wait, "").replace("cores(", "no_wait(")]
     for name, call in (("single", "((__gm__ void*)z)"), ("entire_all", "()"), ("entire_out", "()"), ("none", "")):
@@ -310,6 +402,10 @@ def _given(case):
         y = np.resize(y, BYTES // 4)
     elif "gather" in case.call:
         y = values(U32, 0, BYTES // case.x.itemsize) * np.uint32(case.x.itemsize)
+    elif "mrgsort4" in case.call:
+        x = random.permutation(len(x)).astype(case.x)
+    elif "int162b8" in case.call:
+        x = x * np.int16(2)
     elif "half2int4" in case.call:
         x = (random.integers(-20, 16, len(x)) / 2).astype(case.x)
     elif "int42half" in case.call:
@@ -355,6 +451,14 @@ def test_cleaning_the_cache(kernels):
         assert z[0] == 7
     (found,) = kernels.launch("cache_none", x, x, z)["findings"]
     assert found["kind"] == "cache_not_flushed"
+
+
+def test_modes_of_the_cube_unit(kernels):
+    x = np.zeros(64, F32)
+    assert kernels.launch("cube_modes", x, x, x, task_type="AIC_ONLY")["findings"] == []
+    (found,) = kernels.launch("hf32_left", x, x, x, task_type="AIC_ONLY")["findings"]
+    assert found["kind"] == "hf32_left"
+    assert kernels.launch("no_effect", x, x, x)["findings"] == []
 
 
 def test_cycles_of_reductions(kernels):

@@ -3,26 +3,9 @@
 #ifndef OPFORGE_TWIN_C_API_ASC_SIMD_H
 #define OPFORGE_TWIN_C_API_ASC_SIMD_H
 
-#include "kernel_operator.h"
+#include "opforge_twin/c_system.h"
 
 namespace opforge::twin::kernel {
-
-/// The tensor from an address of the unified buffer on.
-template <typename T>
-AscendC::LocalTensor<T> At(T* address)
-{
-    return AscendC::LocalTensor<T>(ViewAt(address, {"C API", Here()}), AscendC::TPosition::VECCALC);
-}
-
-inline AscendC::LocalTensor<uint8_t> At(void* address)
-{
-    return At(static_cast<uint8_t*>(address));
-}
-
-inline AscendC::GlobalTensor<uint8_t> At(__gm__ void* address)
-{
-    return GlobalAt(static_cast<__gm__ uint8_t*>(address));
-}
 
 /// Issues an instruction with the mask register for `count` elements.
 template <typename T, typename Body>
@@ -188,6 +171,19 @@ OPFORGE_C_CAST(asc_int42half, half, int4b_t, CAST_NONE)
 OPFORGE_C_CAST(asc_half2int4, int4b_t, half, CAST_NONE)
 OPFORGE_C_CASTS(asc_half2int4, int4b_t, half)
 OPFORGE_C_CAST(asc_deq_int322half, half, int32_t, CAST_NONE)
+/// With the quantization of asc_set_deq_scale, to the high or the low half of each block.
+#define OPFORGE_C_DEQUANT(name, isTable, isHigh)                                                                \
+    OPFORGE_C_FUNCTION(                                                                                         \
+        name, (typename T), (T * dst, int16_t* src), (dst, src),                                                \
+        (AscendC::CastDequant<T, int16_t, isTable, isHigh>(At(dst), At(src), static_cast<uint32_t>(count))),    \
+        (AscendC::CastDequant<T, int16_t, false, isTable, isHigh>(At(dst), At(src), static_cast<int32_t>(mask), \
+                                                                  static_cast<uint8_t>(count),                  \
+                                                                  AscendC::UnaryRepeatParams(strides...))))
+OPFORGE_C_DEQUANT(asc_deq_int162b8_h, false, true)
+OPFORGE_C_DEQUANT(asc_deq_int162b8_l, false, false)
+OPFORGE_C_DEQUANT(asc_vdeq_int162b8_h, true, true)
+OPFORGE_C_DEQUANT(asc_vdeq_int162b8_l, true, false)
+#undef OPFORGE_C_DEQUANT
 OPFORGE_C_CAST(asc_half2float, float, half, CAST_NONE)
 OPFORGE_C_CAST(asc_bfloat162float, float, bfloat16_t, CAST_NONE)
 OPFORGE_C_CAST(asc_int322float, float, int32_t, CAST_NONE)
@@ -277,6 +273,26 @@ OPFORGE_C_INSTRUCTION(asc_brcb, (typename T),
                                     AscendC::BrcbRepeatParams(dst_block_stride, dst_repeat_stride)))
 OPFORGE_C_INSTRUCTION(asc_bitsort, (typename T), (T * dst, T* src0, uint32_t* src1, int32_t repeat),
                       (dst, src0, src1, repeat), AscendC::Sort32(At(dst), At(src0), At(src1), repeat))
+OPFORGE_C_INSTRUCTION(
+    asc_mrgsort4, (typename T),
+    (T * dst, T* src[4], uint8_t repeat, uint16_t element_length_0, uint16_t element_length_1,
+     uint16_t element_length_2, uint16_t element_length_3, bool if_exhausted_suspension, uint8_t valid_bit),
+    (dst, src, repeat, element_length_0, element_length_1, element_length_2, element_length_3, if_exhausted_suspension,
+     valid_bit),
+    const uint16_t lengths[] = {element_length_0, element_length_1, element_length_2, element_length_3};
+    AscendC::MrgSort(At(dst),
+                     AscendC::MrgSortSrcList<T>(At(src[0]), At(src[1]), At(src[valid_bit > 3 ? 2 : 0]),
+                                                At(src[valid_bit > 7 ? 3 : 0])),
+                     AscendC::MrgSort4Info(lengths, if_exhausted_suspension, valid_bit, repeat)))
+/// Keeps the elements whose bits in `src1` are set, or those of a fixed pattern.
+OPFORGE_C_INSTRUCTION(
+    asc_reduce, (typename T),
+    (T * dst, T* src0, T* src1, uint16_t repeat, uint8_t src0_block_stride, uint8_t pattern_mode,
+     uint16_t src0_repeat_stride, uint8_t src1_repeat_stride),
+    (dst, src0, src1, repeat, src0_block_stride, pattern_mode, src0_repeat_stride, src1_repeat_stride),
+    const AscendC::GatherMaskParams params(src0_block_stride, repeat, src0_repeat_stride, src1_repeat_stride);
+    uint64_t kept = 0; pattern_mode == 0 ? AscendC::GatherMask(At(dst), At(src0), At(src1), false, 0, params, kept)
+                                         : AscendC::GatherMask(At(dst), At(src0), pattern_mode, false, 0, params, kept))
 OPFORGE_C_INSTRUCTION(asc_transpose, (typename T), (T * dst, T* src), (dst, src), AscendC::Transpose(At(dst), At(src)))
 #undef OPFORGE_C_INSTRUCTION
 #undef OPFORGE_C_LIST
@@ -343,82 +359,5 @@ OPFORGE_API void asc_copy_ub2gm_align(__gm__ T* dst, T* src, uint32_t size)
     AscendC::DataCopyPad(opforge::twin::kernel::GlobalAt(dst), opforge::twin::kernel::At(src),
                          AscendC::DataCopyExtParams(1, size, 0, 0, 0));
 }
-
-#define OPFORGE_C_CALL(name, parameters, ...)           \
-    OPFORGE_API inline auto name parameters             \
-    {                                                   \
-        const opforge::twin::kernel::ComposedCall call; \
-        return __VA_ARGS__;                             \
-    }
-OPFORGE_C_CALL(asc_init, (), AscendC::InitSocState())
-OPFORGE_C_CALL(asc_get_block_idx, (), int64_t{block_idx})
-OPFORGE_C_CALL(asc_get_block_num, (), AscendC::GetBlockNum())
-OPFORGE_C_CALL(asc_get_sub_block_id, (), AscendC::GetSubBlockIdx())
-OPFORGE_C_CALL(asc_get_sub_block_num, (), AscendC::GetSubBlockNum())
-OPFORGE_C_CALL(asc_get_system_cycle, (), AscendC::GetSystemCycle())
-OPFORGE_C_CALL(asc_sync, (), pipe_barrier(PIPE_ALL))
-OPFORGE_C_CALL(asc_sync_pipe, (pipe_t pipe), pipe_barrier(pipe))
-OPFORGE_C_CALL(asc_sync_vec, (), pipe_barrier(PIPE_V))
-OPFORGE_C_CALL(asc_sync_mte2, (int /*id*/), pipe_barrier(PIPE_MTE2))
-OPFORGE_C_CALL(asc_sync_mte3, (int /*id*/), pipe_barrier(PIPE_MTE3))
-OPFORGE_C_CALL(asc_sync_notify, (pipe_t pipe, pipe_t tpipe, event_t id),
-               opforge::twin::kernel::Set(opforge::twin::kernel::EventBetween(pipe, tpipe), id,
-                                          {"asc_sync_notify", opforge::twin::kernel::Here()}))
-OPFORGE_C_CALL(asc_sync_wait, (pipe_t pipe, pipe_t tpipe, event_t id),
-               opforge::twin::kernel::Wait(opforge::twin::kernel::EventBetween(pipe, tpipe), id,
-                                           {"asc_sync_wait", opforge::twin::kernel::Here()}))
-OPFORGE_C_CALL(asc_set_mask_count, (), AscendC::SetMaskCount())
-OPFORGE_C_CALL(asc_set_mask_norm, (), AscendC::SetMaskNorm())
-OPFORGE_C_CALL(asc_set_vector_mask, (uint64_t mask1, uint64_t mask0), AscendC::SetVectorMask<half>(mask1, mask0))
-OPFORGE_C_CALL(asc_get_cmp_mask, (void* dst), AscendC::GetCmpMask(opforge::twin::kernel::At(dst)))
-OPFORGE_C_CALL(asc_set_cmp_mask, (void* sel_mask), AscendC::SetCmpMask(opforge::twin::kernel::At(sel_mask)))
-OPFORGE_C_CALL(asc_set_deq_scale, (half scale), AscendC::SetDeqScale(scale))
-OPFORGE_C_CALL(asc_set_deq_scale, (float scale, int16_t offset, bool sign_mode),
-               AscendC::SetDeqScale(scale, offset, sign_mode))
-// The data cache of the scalar unit: the line of an address, or all lines.
-OPFORGE_C_CALL(
-    asc_dcci_single, (__gm__ void* dst),
-    AscendC::DataCacheCleanAndInvalid<uint8_t, AscendC::CacheLine::SINGLE_CACHE_LINE>(opforge::twin::kernel::At(dst)))
-#define OPFORGE_C_CLEAN(name)                                                                         \
-    OPFORGE_C_CALL(name, (),                                                                          \
-                   AscendC::DataCacheCleanAndInvalid<uint8_t, AscendC::CacheLine::ENTIRE_DATA_CACHE>( \
-                       AscendC::GlobalTensor<uint8_t>()))
-OPFORGE_C_CLEAN(asc_dcci_entire_all)
-OPFORGE_C_CLEAN(asc_dcci_entire_out)
-OPFORGE_C_CLEAN(asc_dcci_entire_atomic)
-#undef OPFORGE_C_CLEAN
-// Flags between cores: in all groups, between the cube core and the vector cores of a group, between its vector cores.
-#define OPFORGE_C_CORES(name, mode)                                                                                 \
-    OPFORGE_C_CALL(                                                                                                 \
-        name##_arrive, (pipe_t pipe, int64_t flag_id),                                                              \
-        opforge::twin::kernel::SetCrossCore(mode, pipe, flag_id, {#name "_arrive", opforge::twin::kernel::Here()})) \
-    OPFORGE_C_CALL(name##_wait, (pipe_t /*pipe*/, int64_t flag_id),                                                 \
-                   opforge::twin::kernel::WaitCrossCore(flag_id, {#name "_wait", opforge::twin::kernel::Here()}))
-OPFORGE_C_CORES(asc_sync_inter, 0)
-OPFORGE_C_CORES(asc_sync_subblock, 1)
-OPFORGE_C_CORES(asc_sync_block, 2)
-#undef OPFORGE_C_CORES
-OPFORGE_C_CALL(asc_set_atomic_none, (), AscendC::SetAtomicNone())
-#define OPFORGE_C_ATOMICS(name, function)                              \
-    OPFORGE_C_CALL(name##_float, (), AscendC::function<float>())       \
-    OPFORGE_C_CALL(name##_float16, (), AscendC::function<half>())      \
-    OPFORGE_C_CALL(name##_bfloat, (), AscendC::function<bfloat16_t>()) \
-    OPFORGE_C_CALL(name##_int, (), AscendC::function<int32_t>())       \
-    OPFORGE_C_CALL(name##_int16, (), AscendC::function<int16_t>())     \
-    OPFORGE_C_CALL(name##_int8, (), AscendC::function<int8_t>())
-OPFORGE_C_ATOMICS(asc_set_atomic_add, SetAtomicAdd)
-OPFORGE_C_ATOMICS(asc_set_atomic_max, SetAtomicMax)
-OPFORGE_C_ATOMICS(asc_set_atomic_min, SetAtomicMin)
-#undef OPFORGE_C_ATOMICS
-// The scalar unit: numbers of bits, and positions of bits.
-OPFORGE_C_CALL(asc_popc, (uint64_t value), int64_t{__builtin_popcountll(value)})
-OPFORGE_C_CALL(asc_zero_bits_cnt, (uint64_t value), int64_t{__builtin_popcountll(~value)})
-OPFORGE_C_CALL(asc_clz, (uint64_t value), int64_t{value == 0 ? 64 : __builtin_clzll(value)})
-OPFORGE_C_CALL(asc_ffs, (uint64_t value), int64_t{__builtin_ffsll(static_cast<int64_t>(value)) - 1})
-OPFORGE_C_CALL(asc_ffz, (uint64_t value), int64_t{__builtin_ffsll(static_cast<int64_t>(~value)) - 1})
-OPFORGE_C_CALL(asc_sflbits, (int64_t value), int64_t{__builtin_clrsbll(value)})
-OPFORGE_C_CALL(asc_set_nthbit, (uint64_t bits, int64_t idx), bits | (uint64_t{1} << (idx & 63)))
-OPFORGE_C_CALL(asc_clear_nthbit, (uint64_t bits, int64_t idx), bits & ~(uint64_t{1} << (idx & 63)))
-#undef OPFORGE_C_CALL
 
 #endif  // OPFORGE_TWIN_C_API_ASC_SIMD_H
