@@ -1432,17 +1432,6 @@ def test_cmake_project_of_the_debug_mode(tmp_path):
     assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "0 wrong\n")
 
 
-@needs_cmake
-def test_cmake_rejects_operator_packages(tmp_path):
-    (tmp_path / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.21)\nproject(packed)\nfind_package(ASC REQUIRED)\n"
-        "npu_op_package(customize TYPE RUN)\n"
-    )
-    done = cmake("-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_TOOLCHAIN_FILE={write_cmake_files()}")
-    assert done.returncode == 1
-    assert "npu_op_package: the CPU twin builds no operator packages, expected" in " ".join(done.stderr.split())
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -29,6 +29,7 @@ def write_cmake_files(soc: str = DEFAULT_SOC, level: str = "strict") -> Path:
         "@INCLUDE@": ";".join(map(str, header_folders())),
         "@LIBRARY@": str(library),
         "@LIBRARY_FOLDER@": str(library.parent),
+        "@PYTHON@": sys.executable,
         "@COMMAND@": ";".join(_command(soc, level)),
         "@CHIPS@": " ".join(name for name, chip in SOCS.items() if chip.arch == DEFAULT_ARCH),
         "@COMPILER@": str(folder / "asc-compiler"),

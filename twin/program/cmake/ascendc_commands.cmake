@@ -69,11 +69,4 @@ endfunction()
 function(ascendc_compile_options)
 endfunction()
 
-foreach(name npu_op_package npu_op_package_add npu_op_code_gen npu_op_library npu_op_device_tiling_library
-        npu_op_kernel_library npu_op_kernel_sources add_parallel_vendor_project)
-    function(${name})
-        message(FATAL_ERROR "${CMAKE_CURRENT_FUNCTION}: the CPU twin builds no operator packages, expected "
-            "programs or ascendc_library; run the kernels with `opforge coverage`, or read the project with "
-            "`opforge import`")
-    endfunction()
-endforeach()
+include("@FOLDER@/operator_commands.cmake")

@@ -41,6 +41,8 @@ public:
     ge::graphStatus SetTilingKey(const uint64_t tiling_key);
     uint64_t GetTilingKey() const;
     ge::graphStatus SetBlockDim(const uint32_t block_dim);
+    /// The name of SetBlockDim since 2026.
+    ge::graphStatus SetSimdNumBlocks(const uint32_t num_blocks) { return SetBlockDim(num_blocks); }
     uint32_t GetBlockDim() const;
     ge::graphStatus SetScheduleMode(const uint32_t schedule_mode);
     uint32_t GetScheduleMode() const;
