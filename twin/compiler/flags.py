@@ -22,7 +22,7 @@ KERNEL_FLAGS = ("-O1", "-fno-math-errno", "-Wcast-qual", *_FRAME_FLAGS, *LINE_FL
 # Kernels must also compile with the types of the device's parameter structures (params.h).
 DEVICE_FIELDS = ("-DOPFORGE_TWIN_DEVICE_FIELDS",)
 COMMON = ("-std=c++17", "-O2", "-fPIC", "-ffp-contract=off", "-pthread")
-# For rarely used parts of the library; for plans and the library for onnxruntime, which run once per call; for other
+# For the host part of the library; for plans and the library for onnxruntime, which run once per call; for other
 # host code. Each one compiles faster than the one before.
 HOST_FLAGS, PLAN_FLAGS, GLUE_FLAGS = ("-O1",), ("-Og",), ("-O0",)
 

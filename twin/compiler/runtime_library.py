@@ -26,8 +26,6 @@ INCLUDE = TWIN / "include"
 _SOURCES = (INCLUDE, TWIN / "src")
 # Only in the wheel of a platform, see setup.py.
 PREBUILT = TWIN / "prebuilt"
-# Folders of sources that run a few times per call, or once per process.
-_SELDOM = {"host", "host/ge", "host/gert"}
 _LINK_FLAGS = ("-ldl", "-Wl,-Bsymbolic-functions")
 # Functions of the library call each other directly, and the compiler may inline them.
 _FLAGS = ("-fno-semantic-interposition",)
@@ -194,7 +192,7 @@ def runtime_units(home: Path) -> tuple[Unit, ...]:
     for folder, (*before, last) in sorted(folders.items()):
         name = str(folder.relative_to(TWIN / "src"))
         made = home / "obj" / "src" / f"{name}.o"
-        own = (*flags, *HOST_FLAGS) if name in _SELDOM else flags
+        own = (*flags, *HOST_FLAGS) if name.startswith("host") else flags
         units.append(Unit(last, made, own, f"CPU twin, once: {name}", before=tuple(before)))
     return tuple(units)
 
