@@ -302,6 +302,7 @@ SECOND_LAUNCH = """vector_add<<<kBlocks, nullptr, stream>>>(
     aclrtSynchronizeStream(stream);
     """
 NEVER_WRITTEN = "DataCopy at {}:48 copied it from bytes that no instruction has written, of '(uint8_t*)device[1]'"
+NO_TAIL = "warning: uninitialised_read: aclrtMemcpy: src: bytes [49152, 65536) of an allocation of 65536 bytes"
 NO_VALUE = "aclrtMemcpy: src: bytes [0, 65536) of an allocation of 65536 bytes have no value"
 
 
@@ -328,6 +329,8 @@ NO_VALUE = "aclrtMemcpy: src: bytes [0, 65536) of an allocation of 65536 bytes h
         (RESULT, SECOND_LAUNCH + RESULT, "strict", None),
         (RESULT, "aclrtFree(device[2]); aclrtMalloc(&device[2], kBytes, {}); " + RESULT, "strict", NO_VALUE),
         (RESULT, "aclrtFree(device[2]); aclrtMalloc(&device[2], kBytes, {}); " + RESULT, "device", None),
+        ("kCount / kBlocks, kTile}", "kCount / kBlocks - kTile, kTile}", "strict", NO_TAIL),
+        ("kCount / kBlocks, kTile}", "kCount / kBlocks - kTile, kTile}", "device", None),
     ],
 )
 def test_device_memory_without_a_value(tmp_path, old, new, level, expected):

@@ -60,6 +60,9 @@ def main() -> int:
     except UserError as error:
         sys.stderr.write(f"{error}\n")
         return 2
+    except OSError as error:
+        sys.stderr.write(f"{error.filename}: {error.strerror}; expected a file that can be read or written\n")
+        return 2
     return 0
 
 

@@ -78,20 +78,23 @@ bool Open(const char* what, Side side, const void* pointer, size_t bytes, End& e
     return true;
 }
 
-/// Reports a copy to the host if none of its bytes has a value. Programs may copy the padding of an output.
+/// Reports the first bytes without a value in a copy to the host. Programs may copy the padding of an output, so it is
+/// an error only if no byte has a value.
 void ReportUnwritten(const char* function, const DeviceSpan& from, uint64_t count, const WrittenBytes::Run& run)
 {
-    if (run.begin != from.Offset() || run.end != run.begin + count || HasFindings()) {
+    if (HasFindings()) {
         return;  // a kernel with an error does not write its outputs
     }
+    const bool isWhole = run.end - run.begin == count;
     LaunchReport report;
     report.opType = function;
     report.findings.push_back(
         {"uninitialised_read", -1, "", "",
          Text(function, ": src: bytes [", run.begin, ", ", run.end, ") of an allocation of ", from.allocation->bytes,
-              " bytes have no value, because no kernel, copy or fill has written them; expected "
-              "written bytes; pass the address of the copy's source to the kernel as its output"),
-         false});
+              " bytes have no value, because no kernel, copy or fill has written them; expected written bytes; ",
+              isWhole ? "pass the address of the copy's source to the kernel as its output"
+                      : "write the last tile of each core too, or copy fewer bytes"),
+         !isWhole});
     KeepReport(report, 0);
 }
 
