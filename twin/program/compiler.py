@@ -168,7 +168,8 @@ def compile_program(
 def _compile_all(build: _Build, rewritten: Mapping[Path, Rewritten]) -> list[Path]:
     def compiled(number: int, file: Path, source: Rewritten) -> Path:
         made = build.folder / f"{number}.o"
-        build.compile(source.text + entry_definitions(source.kernels), file, bool(source.kernels), made)
+        entries = entry_definitions(source.kernels, has_handles="-shared" in build.flags)
+        build.compile(source.text + entries, file, bool(source.kernels), made)
         return made
 
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:

@@ -22,13 +22,16 @@ def write_headers(kernels: Sequence[Kernel], folder: Path) -> None:
         (folder / f"aclrtlaunch_{kernel.name}.h").write_text(text, encoding="utf-8")
 
 
-def entry_definitions(kernels: Sequence[Kernel]) -> str:
-    """Return the definitions of the functions `aclrtlaunch_<kernel>` of a source."""
+def entry_definitions(kernels: Sequence[Kernel], *, has_handles: bool) -> str:
+    """Return the definitions of the functions `aclrtlaunch_<kernel>` of a source.
+
+    With `has_handles`, host code can also launch the kernels by handles (aclrtBinaryGetFunction).
+    """
     rows = [
         {"name": kernel.name, "parameters": kernel.parameters, "names": [*map(_parameter_name, kernel.parameters)]}
         for kernel in _callable(kernels)
     ]
-    return printed("aclrtlaunch.cpp.j2", kernels=rows) if rows else ""
+    return printed("aclrtlaunch.cpp.j2", kernels=rows, has_handles=has_handles) if rows else ""
 
 
 def _callable(kernels: Sequence[Kernel]) -> list[Kernel]:
