@@ -146,7 +146,7 @@ def outside_range(
     if not low <= us <= high:
         reasons.append(f"{us:.4g} us, published times are {low:.4g} to {high:.4g} us")
     if is_mixed:
-        reasons.append("no published times of kernels that use cube and vector cores")
+        reasons.append("no published time was compared with a run of both cube and vector cores")
     if is_unaligned:
         reasons.append("few published times of matrix products with rows that are not multiples of 32 bytes")
     constants = npu_model()["constants"]
