@@ -146,7 +146,7 @@ def main(
     json_out: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Compare with baseline.json.")] = False,
     update: Annotated[bool, typer.Option("--update", help="Write the rows to baseline.json.")] = False,
-    jobs: Annotated[int, typer.Option(help="Cases at once.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Cases at once.")] = 1,
 ) -> None:
     """Print the table."""
     tasks = tasks_of(operators, case, quick=quick)

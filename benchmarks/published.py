@@ -23,6 +23,7 @@ from script import command, table
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, require_writable, write_files
 from opforge.codegen.printing import escaped, shown
+from opforge.twin.compiler.npu_model import TWIN
 
 
 def _percent(value: float) -> str:
@@ -71,7 +72,7 @@ def main(
     """Print the tables."""
     given = load_points(points)
     if json_out is not None:
-        require_writable(json_out, [points], "report")
+        require_writable(json_out, [points, TWIN / "npu_model.json"], "report")
     if series:
         known = {point["series"] for point in given}
         if unknown := [name for name in series.split(",") if name not in known]:

@@ -26,6 +26,7 @@ from public.launch import launch
 from public.links import LINKS
 from script import command, table
 
+from opforge.cli.options import seconds
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import json_file, require_writable, write_files
 from opforge.codegen.printing import escaped, path_text
@@ -179,7 +180,9 @@ def main(
     ops_nn: Annotated[Path | None, typer.Option(help="Clone of ops-nn.")] = None,
     ops_transformer: Annotated[Path | None, typer.Option(help="Clone of ops-transformer.")] = None,
     json_out: Annotated[Path | None, typer.Option("--json", help="Write the rows there.")] = None,
-    timeout: Annotated[float, typer.Option(min=1, max=86400, help="Time limit of each launch, seconds.")] = 600,
+    timeout: Annotated[
+        float, typer.Option(min=1, max=86400, callback=seconds, help="Time limit of each launch, seconds.")
+    ] = 600,
 ) -> None:
     """Print the table."""
     clones = {"ops-math": ops_math, "ops-nn": ops_nn, "ops-transformer": ops_transformer}

@@ -194,7 +194,8 @@ class State(Generic[Row]):
     def _add(self, line: str) -> None:
         try:
             entry = json.loads(line)
-            self._rows[entry["key"]] = self._kind.validate_python(entry["row"])
+            if entry["digest"] == _entry_digest(entry["key"], entry["row"]):
+                self._rows[entry["key"]] = self._kind.validate_python(entry["row"])
         except (ValueError, KeyError, TypeError, RecursionError):
             return  # an incomplete line of a killed run, or of another program: the job runs again
 
@@ -205,8 +206,14 @@ class State(Generic[Row]):
     def put(self, key: str, row: Row) -> None:
         """Store a row immediately: an interrupted run continues after it."""
         self._rows[key] = row
+        data = self._kind.dump_python(row, mode="json")
         try:
-            self._file.write(json.dumps({"key": key, "row": self._kind.dump_python(row)}) + "\n")
+            self._file.write(json.dumps({"key": key, "row": data, "digest": _entry_digest(key, data)}) + "\n")
             self._file.flush()
         except OSError as error:
             raise self._unwritable(error) from error
+
+
+def _entry_digest(key: str, row: object) -> str:
+    """Return the digest of a line: the row of a changed line is not used."""
+    return hashlib.sha256(json.dumps([key, row], sort_keys=True).encode()).hexdigest()[:16]

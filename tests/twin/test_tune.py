@@ -269,6 +269,22 @@ def test_rows_with_impossible_estimates_are_not_read(tmp_path, estimate):
     assert read.get("good") == Row({"workers": 1}, "accepted", 5.0)
 
 
+@pytest.mark.parametrize("change", [{"results": {}}, {"status": "accepted", "reason": "", "estimate_us": 0.5}])
+def test_changed_rows_are_not_read(tmp_path, change):
+    path = tmp_path / "state.jsonl"
+    state = State(path, path, Row)
+    for key, status in (("first", "accepted"), ("second", "rejected")):
+        state.put(key, Row({"workers": 1}, status, 5.0, results={"call": "digest"}))
+    state._file.close()
+    line, other = path.read_text().splitlines()
+    entry = json.loads(line)
+    path.write_text(f"{json.dumps(entry | {'row': entry['row'] | change})}\n{other}\n")
+    read = State(path, path, Row)
+    read._file.close()
+    assert read.get("first") is None
+    assert read.get("second") == Row({"workers": 1}, "rejected", 5.0, results={"call": "digest"})
+
+
 def test_an_interrupt_ends_the_search_and_keeps_the_state(project, first, tmp_path):
     state = tmp_path / "interrupted.jsonl"
     words = ("ScaledAdd", "--shape", "x=30000", "--dtype", "fp32", "--state", state, "-j", "1")
@@ -298,6 +314,7 @@ def test_an_interrupt_ends_the_search_and_keeps_the_state(project, first, tmp_pa
         (("ScaledAdd", "--shape", "x=4", "--timeout", "nan"), "got nan, expected a number of seconds"),
         (("ScaledAdd",), "got no shape of x"),
         (("ScaledAdd", "--shape", "x=99999999999999"), "expected at most"),
+        (("ScaledAdd", "--shape", "x=0"), "it launches no kernel"),
         (("ScaledAdd", "--shape", "x=4,y=5"), "does not run with the values of the spec"),
         (("ScaledAdd", "--shape", "x=4", "--executor", "cloud"), "expected 'local' or 'dask:ADDRESS'"),
         (("ScaledAdd", "--shape", "x=4", "--state", "op_proto"), "cannot write the results for --state: it is a link"),

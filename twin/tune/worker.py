@@ -43,6 +43,7 @@ from .neighbors import neighbor_calls, odd_calls
 
 ACCEPTED, SLOWER, REJECTED, FAILED = "accepted", "not faster", "rejected", "failed"
 FASTER = "faster"  # with the shared plan, without the checks
+_REASON = 300  # letters
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,9 @@ def work(job: Job, folder: Path) -> Row:
             ).report
             row.estimate_us += report.estimate_us
             row.outside_range += report.outside_range
+        if row.estimate_us == 0:
+            row.reason = "it launches no kernel, so that no setting is faster"
+            return row
         if job.limit_us is not None and row.estimate_us >= job.limit_us:
             row.status = SLOWER
             return row
@@ -147,14 +151,13 @@ def work(job: Job, folder: Path) -> Row:
     except CompileError as error:
         row.status, row.reason = REJECTED, _compile_error(str(error))
         return row
-    except FindingsError as error:
-        row.status, row.reason = REJECTED, first_line(error)
-        return row
-    except AclnnError as error:  # a call that the operator rejects, unless another setting accepts it
-        row.status, row.reason = FAILED if job.limit_us is None else REJECTED, first_line(error)
+    except (FindingsError, AclnnError) as error:
+        # Another setting may accept a call that the operator rejects.
+        is_refused_call = isinstance(error, AclnnError) and job.limit_us is None
+        row.status, row.reason = FAILED if is_refused_call else REJECTED, first_line(error, _REASON)
         return row
     except UserError as error:
-        row.reason = " ".join(str(error).split())[:300]
+        row.reason = " ".join(str(error).split())[:_REASON]
         return row
     other = [name for name, result in job.expected.items() if row.results.get(name) != result]
     row.status = REJECTED if other else ACCEPTED
