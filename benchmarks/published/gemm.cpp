@@ -70,16 +70,29 @@ public:
 private:
     __aicore__ inline static int64_t Up(int64_t value) { return (value + 15) / 16 * 16; }
 
+    /// Rows to fractals. A pitch above the limit of the instruction needs one copy per row.
+    __aicore__ inline static void Pack(const LocalTensor<half>& to, const GlobalTensor<half>& from, int64_t rows,
+                                       int64_t width, int64_t pitch)
+    {
+        if (pitch <= 65535) {
+            DataCopy(to, from, Nd2NzParams(1, rows, width, 0, pitch, Up(rows), 1, 0));
+            return;
+        }
+        for (int64_t row = 0; row < rows; ++row) {
+            DataCopy(to[row * 16], from[row * pitch], Nd2NzParams(1, 1, width, 0, width, Up(rows), 1, 0));
+        }
+    }
+
     /// Part of A or of B transposed, [rows, k], in fractals; the fractals of B in rows along n have the same size.
     __aicore__ inline void Load(const LocalTensor<half>& to, const GlobalTensor<half>& from, int64_t row, int64_t rows,
                                 int64_t depth, int64_t count, bool isFractal, bool isRowMajor)
     {
         if (isRowMajor) {
-            DataCopy(to, from[depth * data_.n + row], Nd2NzParams(1, count, rows, 0, data_.n, Up(count), 1, 0));
+            Pack(to, from[depth * data_.n + row], count, rows, data_.n);
         } else if (isFractal) {
             DataCopy(to, from[row * data_.k + depth * rows], Up(rows) * Up(count));
         } else {
-            DataCopy(to, from[row * data_.k + depth], Nd2NzParams(1, rows, count, 0, data_.k, Up(rows), 1, 0));
+            Pack(to, from[row * data_.k + depth], rows, count, data_.k);
         }
     }
 

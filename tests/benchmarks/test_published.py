@@ -401,8 +401,18 @@ def test_kernels_copy_and_multiply_whole_blocks(described):
     assert odd.times(point) == whole.times(point)
 
 
+def test_rows_longer_than_a_field_of_the_copy(described):
+    point = {"device": "Ascend910B1"}
+    for sizes, options in ((lambda wide: (40, 48, wide), {}), (lambda wide: (32, wide, 64), {"is_row_major": True})):
+        # The same position of the rows in requests of 512 bytes.
+        gemms = [described.Gemm(*sizes(wide), "Ascend910B1", **options) for wide in (65552 - 256, 65552)]
+        short, long = (gemm.times(point)[1] for gemm in gemms)
+        assert short < long < 1.1 * short
+
+
 def test_the_error_range_is_that_of_the_committed_errors():
     from opforge.twin.compiler.npu_model import error_range, npu_model, outside_range
+    from opforge.twin.runtime.results import Result
 
     errors = npu_model()["errors"]
     low, high = error_range()
@@ -411,6 +421,9 @@ def test_the_error_range_is_that_of_the_committed_errors():
     assert math.isclose((1 + low) * (1 + apart["high"]), 1)
     assert math.isclose((1 + high) * (1 + apart["low"]), 1)
     assert apart["points"] == errors["all"]["points"]
+    report = Result({}, []).report
+    assert report.error_range == (low, high)
+    assert f"error_range={(low, high)}" in str(report)
     shortest, longest = errors["calibrated"]["us"]
     soc = errors["calibrated"]["socs"][0]
     assert outside_range((shortest + longest) / 2, soc) == []

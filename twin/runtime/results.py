@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.errors import UserError
-from opforge.twin.compiler.npu_model import outside_range
+from opforge.twin.compiler.npu_model import error_range, outside_range
 
 from .acl import Array
 
@@ -87,6 +87,7 @@ class Report:
         bound_us: Roofline bound of the problem: all inputs, and the outputs that L2 cannot keep, at the bandwidth of
             global memory. If the other outputs at the bandwidth of L2 or the products at the peak of all cube cores
             take longer, it is their time.
+        error_range: The range of the device time relative to `estimate_us`: (-0.25, 0.32) means -25 % / +32 %.
         outside_range: The reasons why no published time is comparable; empty in the calibrated range of the model.
     """
 
@@ -101,6 +102,7 @@ class Report:
     estimate_us: float
     launch_us: float
     bound_us: float
+    error_range: tuple[float, float] = field(default_factory=error_range)
     outside_range: tuple[str, ...] = ()
 
     @property
