@@ -383,6 +383,18 @@ def test_message_about_a_limit_names_its_option(tmp_path):
         ("[ERROR] result error", False),
         ("error: 0x10", False),
         ("a value", None),
+        ("not correct", False),
+        ("precision is not passed", False),
+        ("success: false", False),
+        ("all passed: no", False),
+        ("0 passed", False),
+        ("10 passed", True),
+        ("passed 7/8", False),
+        ("7 of 8 tests passed", False),
+        ("8 of 8 tests passed", True),
+        ("success rate: 99.5%", False),
+        ("success rate: 100%", True),
+        ("NG", False),
     ],
 )
 def test_result_in_a_line_of_output(line, expected):

@@ -367,7 +367,8 @@ __global__ __aicore__ void far(GM_ADDR x, int64_t index, int ends)
     to.SetGlobalBuffer((__gm__ int32_t*)x);
     to.SetValue(index, 1);
     AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::SINGLE_CACHE_LINE>(to);
-    if (ends) { _exit(0); }
+    if (ends == 1) { _exit(0); }
+    if (ends == 2) { std::exit(0); }
 }
 int main(int, char** words)
 {
@@ -377,7 +378,8 @@ int main(int, char** words)
     aclrtMalloc(&device, 64, ACL_MEM_MALLOC_HUGE_FIRST);
     const char* before = words[2];
     const int64_t index = std::strchr(before, 'r') ? 3 : 999;
-    far<<<1, nullptr, nullptr>>>((uint8_t*)device, index, std::strchr(before, 'k') != nullptr);
+    const int ends = std::strchr(before, 'k') ? 1 : std::strchr(before, 'e') ? 2 : 0;
+    far<<<1, nullptr, nullptr>>>((uint8_t*)device, index, ends);
     if (std::strchr(before, 'w')) { aclrtSynchronizeStream(nullptr); }
     if (std::strchr(before, 'c')) {
         if (fork() == 0) { _exit(5); }
@@ -428,10 +430,12 @@ def test_the_exit_code_that_findings_replace_is_printed(ends):
     assert "exit: the program returned 6; with findings, the exit code is 1" in ended.stderr.splitlines()
 
 
-def test_a_kernel_that_ends_the_process(ends, tmp_path):
-    ended = run(ends, "3", "rwk", OPFORGE_TWIN_REPORT=str(tmp_path / "report.json"))
+@pytest.mark.parametrize("how", ["k", "e"])
+def test_a_kernel_that_ends_the_process(ends, tmp_path, how):
+    ended = run(ends, "3", f"rw{how}", OPFORGE_TWIN_REPORT=str(tmp_path / "report.json"))
     assert ended.returncode == 1
-    assert "error: process_exit (block 0): far: the kernel ends the process; remove the call of _exit" in ended.stderr
+    text = "error: process_exit (block 0): far: the kernel ends the process; remove the call of exit"
+    assert text in ended.stderr
     (launch,) = json.loads((tmp_path / "report.json").read_text())
     assert launch["findings"][0]["kind"] == "process_exit"
 

@@ -5,8 +5,20 @@ from __future__ import annotations
 import re
 
 _MOST_LINE = 300
-_FAILED = re.compile(r"\b(?:fail(?:ed|ures?)?|errors?|mismatch(?:ed|es)?|incorrect|wrong)\b", re.IGNORECASE)
+_FAILED = re.compile(r"\b(?:fail(?:ed|ures?)?|errors?|mismatch(?:ed|es)?|incorrect|wrong|ng)\b", re.IGNORECASE)
 _PASSED = re.compile(r"\b(?:pass(?:ed)?|success(?:ful)?(?:ly)?|correct)\b", re.IGNORECASE)
+# A success that is denied, and a part of the successes: "not passed", "success: false", "0 passed", "pass 7/8", "pass 99%".
+_DENIED = re.compile(
+    rf"\b(?:not|never)\s+(?:\w+\s+){{0,2}}?{_PASSED.pattern}|\b0+(?:\s*%)?\s+(?:\w+\s+)?{_PASSED.pattern}"
+    rf"|{_PASSED.pattern}(?:\s+(?:rate|ratio|count|number))?(?:\s+is)?\s*[:=?]?\s*(?:false\b|no\b|not\b|0+(?:\.0*)?\s*%?(?![\w./]))",
+    re.IGNORECASE,
+)
+_PART = re.compile(
+    rf"{_PASSED.pattern}\W*(?:\w+\W+)?(?P<some>\d+)\s*(?:/|of|out of)\s*(?P<all>\d+)"
+    rf"|^(?P<first>\d+)\s*(?:/|of|out of)\s*(?P<last>\d+)\s+(?:\w+\s+){{0,2}}?{_PASSED.pattern}"
+    rf"|{_PASSED.pattern}(?:\s+(?:rate|ratio))?\s*[:=]?\s*(?P<percent>\d+(?:\.\d+)?)\s*%",
+    re.IGNORECASE,
+)
 # A number of errors that is zero, and an error that is a measured value. A line may state whether the value is small.
 _ZERO = re.compile(
     rf"(?:(?:^|[:,;(=])\s*0(?:\s*(?:/|of|out of)\s*\d+)?\s+(?:\w+\s+){{0,3}}?|\b(?:no|zero)\s+){_FAILED.pattern}"
@@ -42,8 +54,16 @@ def reported_result(output: str) -> tuple[bool | None, str]:
 
 def _result_of_line(line: str) -> bool | None:
     rest = _VALUE.sub("", _ZERO.sub("", line))
-    if _FAILED.search(rest):
+    if _FAILED.search(rest) or _DENIED.search(rest) or _is_part(rest):
         return False
     if _VALUE.search(line) and (answer := _ANSWER.search(line)):
         return answer[1].lower() == "yes"
     return True if _ZERO.search(line) or _PASSED.search(rest) else None
+
+
+def _is_part(line: str) -> bool:
+    if not (found := _PART.search(line)):
+        return False
+    if found["percent"]:
+        return float(found["percent"]) < 100
+    return int(found["some"] or found["first"]) < int(found["all"] or found["last"])

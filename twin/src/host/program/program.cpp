@@ -90,6 +90,12 @@ int Conclude(int status)
     }
 }
 
+/// Returns a function of the C library that a function of this file replaces.
+void (*Original(const char* name))(int)
+{
+    return reinterpret_cast<void (*)(int)>(dlsym(RTLD_NEXT, name));
+}
+
 /// Whether this call is the first one to end the process in which the program started, not in a child of it.
 bool IsFirstEnd()
 {
@@ -118,7 +124,7 @@ int CodeOf(int status)
         LaunchReport report;
         report.opType = block->launch.request.opType;
         report.findings.push_back({"process_exit", static_cast<int64_t>(block->position.blockIndex), "", "",
-                                   Text(report.opType, ": the kernel ends the process; remove the call of _exit")});
+                                   Text(report.opType, ": the kernel ends the process; remove the call of exit")});
         report.isComplete = false;
         KeepReport(report, 0);
     } else if (status == 0) {
@@ -202,9 +208,17 @@ extern "C" void _Exit(int status) noexcept
 
 extern "C" void quick_exit(int status) noexcept
 {
-    using Function = void (*)(int);
     const int code = CodeOf(status);
-    const auto original = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "quick_exit"));
-    original(code);
+    Original("quick_exit")(code);
     End(code);
+}
+
+/// Functions of `on_exit` wait for the kernel that calls `exit`.
+extern "C" void exit(int status) noexcept
+{
+    if (opforge::twin::kernel::CurrentBlock() != nullptr) {
+        End(CodeOf(status));
+    }
+    Original("exit")(status);
+    End(status);
 }
