@@ -114,6 +114,8 @@ OUTSIDE = {
         ("struct A { int32_t operator()(int32_t a) { return a; } };",
          "struct A { __aicore__ int32_t operator()(int32_t a) { return a; } A() = default; A(const A&) = delete; };"),
         ('extern "C" __global__ void k(GM_ADDR x) { }', 'extern "C" __global__ __aicore__ void k(GM_ADDR x) { }'),
+        ("__global__ void k(GM_ADDR x) { }", "__global__ __vector__ void k(GM_ADDR x) { }"),
+        ("__global__ void k(GM_ADDR x) { }", "__global__ __mix__(1, 2) void k(GM_ADDR x) { }"),
     ],
     "static": [
         ("int32_t counter;", "constexpr int32_t kCounter = 1;"),

@@ -14,6 +14,8 @@ from .cpp_tokens import Token
 # Words before a name that is no declaration.
 NO_TYPE = {"case", "co_return", "else", "for", "goto", "if", "return", "sizeof", "switch", "while"}
 _SETS = re.compile(rf"(?:#|%:)\s*(?:define|undef)\s+(?:{'|'.join(MACROS)})\b|.*\b(?:push|pop)_macro\b", re.DOTALL)
+# Words for functions of the device.
+MARKERS = frozenset({"__aicore__", "__cube__", "__mix__", "__vector__"})
 _MACRO = re.compile(r"#\s*define\s+(\w+).*\b__aicore__\b", re.DOTALL)
 
 
@@ -23,14 +25,14 @@ class Declared:
 
     Attributes:
         api: Names in namespace AscendC.
-        functions: Functions with __aicore__.
-        markers: Macros that contain __aicore__.
+        functions: Functions of the device.
+        markers: Words before such a function: MARKERS, and macros that contain __aicore__.
         has_architecture: Whether a source sets the macros that name the architecture.
     """
 
     api: frozenset[str] = frozenset()
     functions: frozenset[str] = frozenset()
-    markers: frozenset[str] = frozenset({"__aicore__"})
+    markers: frozenset[str] = MARKERS
     has_architecture: bool = False
 
 
@@ -38,7 +40,7 @@ def declared(sources: Iterable[Sequence[Token]]) -> Declared:
     """Return the names that sources declare."""
     every = list(sources)
     macros = {found[1] for tokens in every for token in tokens if (found := _MACRO.match(token.text))}
-    markers = frozenset({"__aicore__"} | macros)
+    markers = MARKERS | macros
     code = [[token for token in tokens if token.kind != "directive"] for tokens in every]
     api = {name for tokens in code for name in _in_namespace(tokens)}
     functions = frozenset(name for tokens in code for name in _functions(tokens, markers))

@@ -25,7 +25,7 @@ _NO_VARIABLE = {
 }  # fmt: skip
 # Words before parentheses that are not functions.
 _NO_FUNCTION = {
-    "__attribute__", "alignas", "decltype", "for", "if", "noexcept", "sizeof", "static_assert", "switch", "while",
+    "__attribute__", "__mix__", "alignas", "decltype", "for", "if", "noexcept", "sizeof", "static_assert", "switch", "while",
 }  # fmt: skip
 # Qualifiers of data that is in a memory of the device, not on the stack.
 _MEMORIES = {"__BLOCK_LOCAL__", "__ca__", "__cb__", "__cbuf__", "__cc__", "__fbuf__", "__gm__", "__ubuf__"}
@@ -37,7 +37,7 @@ class Structure:
 
     def __init__(self, tokens: Sequence[Token], markers: Collection[str], report: Report) -> None:
         self._tokens = tokens
-        self._markers = markers  # __aicore__, and macros that contain it
+        self._markers = markers  # words before functions of the device
         self._report = report
         classes = {word.text for before, word in itertools.pairwise(tokens) if before.text in {"class", "struct"}}
         self._macros = {token.text for token in tokens if token.text.isupper()} - classes
