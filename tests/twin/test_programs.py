@@ -430,9 +430,9 @@ def test_the_exit_code_that_findings_replace_is_printed(ends):
     assert "exit: the program returned 6; with findings, the exit code is 1" in ended.stderr.splitlines()
 
 
-@pytest.mark.parametrize("how", ["k", "e"])
-def test_a_kernel_that_ends_the_process(ends, tmp_path, how):
-    ended = run(ends, "3", f"rw{how}", OPFORGE_TWIN_REPORT=str(tmp_path / "report.json"))
+@pytest.mark.parametrize("before", ["rwk", "rwe", "rk", "re"])
+def test_a_kernel_that_ends_the_process(ends, tmp_path, before):
+    ended = run(ends, "3", before, OPFORGE_TWIN_REPORT=str(tmp_path / "report.json"))
     assert ended.returncode == 1
     text = "error: process_exit (block 0): far: the kernel ends the process; remove the call of exit"
     assert text in ended.stderr

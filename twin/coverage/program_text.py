@@ -7,7 +7,7 @@ import re
 _MOST_LINE = 300
 _FAILED = re.compile(r"\b(?:fail(?:ed|ures?)?|errors?|mismatch(?:ed|es)?|incorrect|wrong|ng)\b", re.IGNORECASE)
 _PASSED = re.compile(r"\b(?:pass(?:ed)?|success(?:ful)?(?:ly)?|correct)\b", re.IGNORECASE)
-# A success that is denied, and a part of the successes: "not passed", "success: false", "0 passed", "pass 7/8", "pass 99%".
+# A success that is denied, as in "not passed", "success: false", "0 passed"; and a part of all: "pass 7/8", "pass 99%".
 _DENIED = re.compile(
     rf"\b(?:not|never)\s+(?:\w+\s+){{0,2}}?{_PASSED.pattern}|\b0+(?:\s*%)?\s+(?:\w+\s+)?{_PASSED.pattern}"
     rf"|{_PASSED.pattern}(?:\s+(?:rate|ratio|count|number))?(?:\s+is)?\s*[:=?]?\s*(?:false\b|no\b|not\b|0+(?:\.0*)?\s*%?(?![\w./]))",

@@ -25,7 +25,8 @@ _NO_VARIABLE = {
 }  # fmt: skip
 # Words before parentheses that are not functions.
 _NO_FUNCTION = {
-    "__attribute__", "__mix__", "alignas", "decltype", "for", "if", "noexcept", "sizeof", "static_assert", "switch", "while",
+    "__attribute__", "__mix__", "alignas", "decltype", "for", "if", "noexcept", "sizeof", "static_assert", "switch",
+    "while",
 }  # fmt: skip
 # Qualifiers of data that is in a memory of the device, not on the stack.
 _MEMORIES = {"__BLOCK_LOCAL__", "__ca__", "__cb__", "__cbuf__", "__cc__", "__fbuf__", "__gm__", "__ubuf__"}

@@ -117,10 +117,12 @@ void OnExit(int status, void* /*unused*/)
 /// Returns the exit code for `_exit` and `quick_exit`, which do not call OnExit.
 int CodeOf(int status)
 {
-    if (!IsFirstEnd()) {
+    kernel::Block* const block = kernel::CurrentBlock();
+    // A kernel may call this function while the host waits for it at the end of the program.
+    if (!IsFirstEnd() && (block == nullptr || starter != getpid())) {
         return status;
     }
-    if (kernel::Block* const block = kernel::CurrentBlock(); block != nullptr) {
+    if (block != nullptr) {
         LaunchReport report;
         report.opType = block->launch.request.opType;
         report.findings.push_back({"process_exit", static_cast<int64_t>(block->position.blockIndex), "", "",
