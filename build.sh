@@ -158,7 +158,7 @@ case "$what" in
         if [ -z "${TMPDIR:-}" ] && [ "$(df --output=avail -BG /dev/shm 2>/dev/null | tail -n 1 | tr -dc 0-9)" -ge 6 ] 2>/dev/null &&
             memory="$(mktemp -d /dev/shm/opforge-tests.XXXXXX 2>/dev/null)"; then
             trap 'rm -rf "$memory"' EXIT
-            ! { cp "$(command -v true)" "$memory/starts" && "$memory/starts"; } 2>/dev/null || export TMPDIR="$memory"
+            ! { cp "$(type -P true)" "$memory/starts" && "$memory/starts"; } 2>/dev/null || export TMPDIR="$memory"
         fi
         status=0
         # One process more than jobs, because some tests wait for time limits.
