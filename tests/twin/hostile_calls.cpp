@@ -159,6 +159,11 @@ void TrySockets(const std::string& path, const std::string& abstract, int port)
 
 void TryMachine()
 {
+    TRY(memfd_create("memory", 0));
+    const void* const shared = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    TRY(shared == MAP_FAILED ? -1 : 0);
+    const std::string environment = "/proc/" + std::to_string(getppid()) + "/environ";
+    TRY(open(environment.c_str(), O_RDONLY) < 0 ? -1 : 0);      // NOLINT
     TRY(madvise(nullptr, 4096, 100));                           // MADV_HWPOISON
     TRY(madvise(nullptr, 4096, 101));                           // MADV_SOFT_OFFLINE
     TRY(syscall(SYS_clone, 0x10000000 | SIGCHLD, 0, 0, 0, 0));  // CLONE_NEWUSER

@@ -37,6 +37,7 @@ _CALLS = Path(__file__).with_name("system_calls.json")
 _LAST_CALL = 450  # the calls up to this number are classified; x32 calls have larger numbers
 _CLONE_THREAD, _CLONE_NAMESPACES = 0x00010000, 0x7E020080
 _POISON = (100, 101)  # kinds of madvise that remove memory pages from the machine
+_SHARED_MEMORY = 0x21  # MAP_SHARED, MAP_ANONYMOUS
 _LOCAL_STREAM = (1, 1)  # AF_UNIX, SOCK_STREAM
 _OPEN_MODE, _TRUNCATE_ON_OPEN = 0o1003, 0o1000
 # Requests without an effect on files, other processes and terminals. Descriptors: copies, flags, seals, size of pipes.
@@ -173,6 +174,8 @@ def _conditions(*, may_start_processes: bool) -> dict[str, list[_Step]]:
         "fcntl": [_load(1), *_allow_only(_FCNTL)],
         "ioctl": [_load(1), *_allow_only(_IOCTL, _ENOTTY)],
         "madvise": [_load(2), *(step for value in _POISON for step in ((_EQUAL, 0, 1, value), _fail(_EPERM))), allow],
+        # Memory that processes share is not part of the limit of private memory.
+        "mmap": [_load(3), (_AND, 0, 0, _SHARED_MEMORY), (_EQUAL, 0, 1, _SHARED_MEMORY), _fail(_EPERM), allow],
         "prlimit64": [
             *(_load(0), (_EQUAL, 1, 0, 0), _fail(_EPERM)),
             *(_load(2), (_EQUAL, 1, 0, 0), _fail(_EPERM)),

@@ -19,7 +19,9 @@ from opforge.twin.build import runtime_dir
 from opforge.twin.runtime.isolation import run_command
 
 _CONFINE = Path(__file__).with_name("confine.py")
-_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/alternatives", "/etc/ld.so.cache", "/proc", "/sys")
+_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/alternatives", "/etc/ld.so.cache", "/sys")
+# Not the environment of other processes.
+_PROCESS = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys", "/proc/filesystems")
 _DEVICES = ("/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _MOST_COPIED_BYTES = 64 << 20
 _MOST_COPIED_FILES = 2000
@@ -92,6 +94,7 @@ class Place:
         output, errors = self.scratch / "output.txt", self.scratch / "errors.txt"
         readable = [
             *_SYSTEM,
+            *_PROCESS,
             *_DEVICES,
             *map(str, (self.programs, runtime_dir(), BUILTIN_ROOT)),
             sys.prefix,
