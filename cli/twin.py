@@ -121,6 +121,9 @@ def cc(
     if cmake:
         if words:
             raise UserError(f"--cmake: got the source {shown(words[0])}, expected no source; remove it")
+        others = {"-o": output, "-I": include, "-D": define, "-X": option, "--npu-arch": npu_arch, "-c": compile_only}
+        if given := [name for name, value in (others | {"--headers": headers}).items() if value]:
+            raise UserError(f"--cmake: got {given[0]} also, expected only --soc and --level; remove it")
         say(str(write_cmake_files(soc, level)))
         return
     files = [path_argument(word) for word in words if not word.startswith("-")]

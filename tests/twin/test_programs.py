@@ -1277,11 +1277,20 @@ def test_documented_levels():
 needs_cmake = pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
 
 
-def test_cmake_takes_no_source():
-    command = [sys.executable, "-m", "opforge.cli", "cc", "--cmake", "x.cpp"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["x.cpp"], "--cmake: got the source 'x.cpp', expected no source; remove it"),
+        (["-o", "x"], "--cmake: got -o also, expected only --soc and --level; remove it"),
+        (["--soc", "a/../b"], "--soc: got 'a/../b', expected one of"),
+        (["--level", "x"], "--level: got 'x', expected one of strict, device, fast"),
+    ],
+)
+def test_cmake_takes_only_chip_and_level(opforge, words, message):
+    result = opforge("cc", "--cmake", *words)
     assert result.returncode == 2
-    assert result.stderr == "--cmake: got the source 'x.cpp', expected no source; remove it\n"
+    assert result.stderr.startswith(message)
+    assert not result.stdout
 
 
 def cmake(*words, **variables):

@@ -6,10 +6,11 @@ import shlex
 import sys
 from pathlib import Path
 
-from opforge.codegen.data.products import DEFAULT_ARCH, DEFAULT_SOC, SOCS
+from opforge.codegen.data.products import DEFAULT_ARCH, DEFAULT_SOC, SOCS, soc_properties
 from opforge.codegen.files import replace_file
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.build import INCLUDE, build_runtime, header_folders
+from opforge.twin.compiler.npu_model import require_level
 
 _SOURCES = Path(__file__).with_name("cmake")
 # Paths where public projects search for the file that defines ascendc_library.
@@ -20,8 +21,10 @@ def write_cmake_files(soc: str = DEFAULT_SOC, level: str = "strict") -> Path:
     """Write the CMake files to the build folder; return the toolchain file.
 
     Raises:
-        UserError: The build folder cannot be written.
+        UserError: The chip or the level is unknown, or the build folder cannot be written.
     """
+    soc_properties(soc, "--soc")
+    require_level(level, "--level")
     library = build_runtime()
     folder = Project(BUILTIN_ROOT).build_dir / "twin" / "cmake" / f"{soc}-{level}"
     values = {
