@@ -19,7 +19,7 @@ from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.loader import load_project
 from opforge.twin.jobs import State
 from opforge.twin.tune import command as tune_module
-from opforge.twin.tune.worker import Job, Row, build_shared, work
+from opforge.twin.tune.worker import Job, Row, build_shared, run_one, work
 
 pytestmark = pytest.mark.long  # the fixture `first`
 STARTER = BUILTIN_ROOT / "codegen" / "starters" / "elementwise"
@@ -183,6 +183,16 @@ def test_plans_share_a_library_unless_they_need_constants_at_compile_time(projec
     job = replace(job_of(project, tile_elements=1024), root=str(other.root))
     row = work(job, tmp_path / "setting")
     assert (row.status, row.reason) == ("rejected", "the plan does not compile: static assertion failed: too large")
+
+
+def test_numbers_of_the_call_that_is_measured_are_compared(project, first, tmp_path):
+    shutil.copytree(project, tmp_path / "other", ignore=shutil.ignore_patterns("build"))
+    plan = tmp_path / "other" / "op_host" / "scaled_add_tiling.h"
+    text = plan.read_text().replace("constexpr Plan<", "inline int64_t calls = 0;\ninline Plan<")
+    assert "problem.alpha * factor;" in text
+    plan.write_text(text.replace("problem.alpha * factor;", "problem.alpha * (++calls == 1 ? 2 : 1) * factor;"))
+    row = run_one(replace(job_of(project), root=str(tmp_path / "other")))
+    assert (row.status, row.reason) == ("rejected", "call: other numbers")
 
 
 # The plan knows whether its constants are known to the compiler.
