@@ -156,7 +156,7 @@ case "$what" in
         # Tests write many small files. In memory, this takes a tenth of the time. The folder is removed at the end; with
         # TMPDIR, that one is used. The memory of a container can be small, or allow no programs.
         if [ -z "${TMPDIR:-}" ] && [ "$(df --output=avail -BG /dev/shm 2>/dev/null | tail -n 1 | tr -dc 0-9)" -ge 6 ] 2>/dev/null &&
-            memory="$(mktemp -d /dev/shm/opforge-tests.XXXXXX 2>/dev/null)"; then
+            memory="$(mktemp -d /dev/shm/opforge-tests.XXXXXX 2>/dev/null)" && chmod 755 "$memory"; then
             trap 'rm -rf "$memory"' EXIT
             ! { cp "$(type -P true)" "$memory/starts" && "$memory/starts"; } 2>/dev/null || export TMPDIR="$memory"
         fi

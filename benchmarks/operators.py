@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from script import command, table
+from script import command, require_report, table
 
 from opforge.codegen.errors import UserError
 from opforge.codegen.files import replace_file
@@ -149,6 +149,8 @@ def main(
     jobs: Annotated[int, typer.Option(min=1, help="Cases at once.")] = 1,
 ) -> None:
     """Print the table."""
+    if json_out is not None:
+        require_report(json_out)
     tasks = tasks_of(operators, case, quick=quick)
     if jobs > 1:
         with multiprocessing.get_context("spawn").Pool(jobs) as pool:

@@ -18,12 +18,11 @@ from typing import Annotated
 import typer
 from points.errors import LARGE, reason_of, worst_of
 from points.evaluate import POINTS, Row, evaluate, load_points
-from script import command, table
+from script import command, require_report, table
 
 from opforge.codegen.errors import UserError
-from opforge.codegen.files import json_file, require_writable, write_files
+from opforge.codegen.files import json_file, write_files
 from opforge.codegen.printing import escaped, shown
-from opforge.twin.compiler.npu_model import TWIN
 
 
 def _percent(value: float) -> str:
@@ -72,7 +71,7 @@ def main(
     """Print the tables."""
     given = load_points(points)
     if json_out is not None:
-        require_writable(json_out, [points, TWIN / "npu_model.json"], "report")
+        require_report(json_out, [points])
     if series:
         known = {point["series"] for point in given}
         if unknown := [name for name in series.split(",") if name not in known]:

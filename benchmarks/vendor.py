@@ -24,11 +24,11 @@ from case import Array
 from public.kernels import KERNELS, SOC, Problem, PublicKernel
 from public.launch import launch
 from public.links import LINKS
-from script import command, table
+from script import command, require_report, table
 
 from opforge.cli.options import seconds
 from opforge.codegen.errors import UserError
-from opforge.codegen.files import json_file, require_writable, write_files
+from opforge.codegen.files import json_file, write_files
 from opforge.codegen.printing import escaped, path_text
 from opforge.codegen.project import find_project
 from opforge.twin import run
@@ -193,7 +193,7 @@ def main(
         if not path.is_dir():
             raise UserError(f"--{name}: got {path_text(path)}, expected the folder of a clone")
     if json_out is not None:
-        require_writable(json_out, [], "report")
+        require_report(json_out)
     found: dict[tuple[str, ...], Row] = {}
     skipped: dict[str, str] = {}
     for kernel in (*KERNELS, *LINKS):

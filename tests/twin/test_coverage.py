@@ -231,7 +231,7 @@ OUT_OF_RANGE, NOT_FLUSHED, STOPPED = ["gm_out_of_range"], ["cache_not_flushed"],
         (FAR | {"END": "_exit(0)"}, (True, True, False), OUT_OF_RANGE, 1, STOPPED),
         (FAR | {"END": "std::quick_exit(0)"}, (True, True, False), OUT_OF_RANGE, 1, STOPPED),
         (FAR | {"END": "_Exit(9)"}, (True, True, False), OUT_OF_RANGE, 1, "the program: exit code 1: "),
-        (ENDLESS, (True, True, False), ["endless_loop"], 1, STOPPED),
+        pytest.param(ENDLESS, (True, True, False), ["endless_loop"], 1, STOPPED, marks=pytest.mark.all),
     ],
 )
 def test_a_right_program_launches_kernels_and_succeeds(tmp_path, changes, expected, kinds, launches, reason):

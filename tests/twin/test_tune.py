@@ -208,8 +208,12 @@ constexpr std::false_type IsKnown(...) { return {}; }
 @pytest.mark.parametrize(
     ("blocks", "factor", "status", "message"),
     [
-        ("IsKnown(0) ? 1 : scaled_add::kWorkers", "1", "not faster", "workers = 2: "),
-        ("IsKnown(0) ? scaled_add::kWorkers : 8", "1", "accepted", "workers = 1: "),
+        pytest.param(
+            *("IsKnown(0) ? 1 : scaled_add::kWorkers", "1", "not faster", "workers = 2: "), marks=pytest.mark.all
+        ),
+        pytest.param(
+            *("IsKnown(0) ? scaled_add::kWorkers : 8", "1", "accepted", "workers = 1: "), marks=pytest.mark.all
+        ),
         ("scaled_add::kWorkers", "IsKnown(0) ? scaled_add::kWorkers : 1", "rejected", ""),
     ],
 )

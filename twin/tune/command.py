@@ -258,7 +258,7 @@ class _Search:
             if FAILED not in {row.status, shared.status} and row.estimate_us != shared.estimate_us:
                 raise _OtherEstimateError(
                     f"{_text(row.setting)}: {row.estimate_us:.2f} us if the plan is compiled with these values,"
-                    f" {shared.estimate_us:.2f} us if it reads them"
+                    f" {shared.estimate_us:.2f} us if it reads them, both {range_text()}"
                 )
         rows = {name: found[name] for name in left}
         self.tried |= rows
