@@ -34,7 +34,7 @@ from opforge.codegen.project import find_project
 from opforge.twin import run
 from opforge.twin.compiler.npu_model import error_range, outside_texts, range_text
 from opforge.twin.compiler.units import CompileError
-from opforge.twin.runtime.results import FindingsError, reasons_outside
+from opforge.twin.runtime.results import FindingsError
 
 HERE = Path(__file__).resolve().parent
 
@@ -106,7 +106,7 @@ def rows_of(kernel: PublicKernel, clone: Path, skipped: dict[str, str], seconds:
             "bytes": report["first_touch_bytes"] / (chain_bytes or ours.report.minimal_bytes),
             "bal": report["balance"],
             "estimate_us": report["estimate_us"],
-            "outside_range": reasons_outside([report], SOC),
+            "outside_range": report["outside_range"],
             "ratio": report["estimate_us"] / own["estimate_us"],
             "findings": launches["device"].findings,
             "strict_findings": launches["strict"].findings,

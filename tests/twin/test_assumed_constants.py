@@ -96,7 +96,7 @@ def _run(kernels, blocks=1, **counts):
 
 
 def _notes(report):
-    reasons = Result({}, [{**report, "minimal_bytes": 8192}], SOC).report.outside_range
+    reasons = Result({}, [{**report, "minimal_bytes": 8192}]).report.outside_range
     return [reason for reason in reasons if "assumed" in reason]
 
 
@@ -124,6 +124,15 @@ def test_time_of_flags_and_barriers_inside_a_phase(kernels):
 def test_every_assumed_constant_is_reported(kernels):
     report, _ = _run(kernels)
     assert set(report["assumed_us"]) >= ASSUMED
+
+
+def test_times_that_are_shorter_than_all_published_ones_have_a_note(kernels):
+    shortest = npu_model()["errors"]["calibrated"]["us"][0]
+    (short, _), (long, _) = _run(kernels), _run(kernels, local=5000)
+    assert short["estimate_us"] < shortest < long["estimate_us"]
+    (reason,) = short["outside_range"]
+    assert reason.startswith(f"{short['estimate_us']} us, published times are {shortest} to ")
+    assert long["outside_range"] == []
 
 
 def test_local_scalar_accesses_have_no_note(kernels):

@@ -48,6 +48,10 @@ def test_vector_add(tmp_path):
     report = json.loads((tmp_path / "report.json").read_text())
     assert [launch["blocks"] for launch in report] == [4]
     assert report[0]["error_range"] == pytest.approx(error_range(), rel=1e-4)
+    assert report[0]["outside_range"] == []
+    run(program.path, OPFORGE_TWIN_REPORT=str(tmp_path / "report.json"), OPFORGE_TWIN_SOC="Ascend910B3")
+    (reason,) = json.loads((tmp_path / "report.json").read_text())[0]["outside_range"]
+    assert reason.startswith("no evaluated published times of Ascend910B3, expected Ascend910B1,")
 
 
 @pytest.mark.parametrize("variable", ["OPFORGE_TWIN_REPORT", "OPFORGE_TWIN_TRACE"])

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from opforge.codegen.data.dtypes import CANN_DTYPES
@@ -113,48 +112,9 @@ def range_text() -> str:
 
 
 def outside_texts(reasons: Iterable[str], name: str = "") -> Iterator[str]:
-    """Yield a line for each reason of `outside_range`, without repetition."""
+    """Yield a line for each reason why no published time is comparable, without repetition."""
     for reason in dict.fromkeys(reasons):
         yield f"{name}{': ' if name else ''}outside of the calibrated range: {reason}"
-
-
-_DECISIVE = 1 / 3  # with a larger share, the spread of assumed constants can exceed `error_range`
-
-
-def outside_range(
-    us: float,
-    soc: str,
-    *,
-    is_mixed: bool = False,
-    is_unaligned: bool = False,
-    assumed_us: Mapping[str, float] = MappingProxyType({}),
-) -> list[str]:
-    """Return the reasons why no published time is comparable with a kernel.
-
-    Args:
-        us: The estimate.
-        soc: The SoC.
-        is_mixed: Whether cube and vector cores run together.
-        is_unaligned: Whether the factors of matrix products have rows that are not multiples of 32 bytes.
-        assumed_us: The time that depends on constants, by constant. Those with the status "assumed" count.
-    """
-    known = npu_model()["errors"]["calibrated"]
-    reasons = []
-    if soc not in known["socs"]:
-        reasons.append(f"no evaluated published times of {soc}, expected {', '.join(known['socs'])}")
-    low, high = known["us"]
-    if not low <= us <= high:
-        reasons.append(f"{us:.4g} us, published times are {low:.4g} to {high:.4g} us")
-    if is_mixed:
-        reasons.append("no published time was compared with a run of both cube and vector cores")
-    if is_unaligned:
-        reasons.append("few published times of matrix products with rows that are not multiples of 32 bytes")
-    constants = npu_model()["constants"]
-    parts = {name: part for name, part in assumed_us.items() if constants[name]["status"] == "assumed"}
-    if (total := sum(parts.values())) > _DECISIVE * us:
-        shares = [f"{name} {part / us:.0%}" for name, part in parts.items() if round(100 * part / us)]
-        reasons.append(f"{total / us:.0%} of the time depends on assumed constants: {', '.join(shares)}")
-    return reasons
 
 
 @lru_cache(maxsize=1)
@@ -171,6 +131,8 @@ def tables() -> dict[str, str]:
         "constants": list(_constants(npu_model())),
         "soc_constants": list(_soc_constants()),
         "error_range": error_range(),
+        "published": npu_model()["errors"]["calibrated"],
+        "assumed": [name for name, row in npu_model()["constants"].items() if row["status"] == "assumed"],
         "checks": check_levels(),
         "levels": LEVELS,
     }
@@ -182,7 +144,7 @@ def tables() -> dict[str, str]:
         "product_table",
         "time_model",
         "time_model_soc",
-        "time_error",
+        "calibrated",
         "check_levels",
         "include/opforge_twin/kernel_dtype_table",
     )

@@ -36,12 +36,11 @@ _ALIGNMENT = 512  # like device memory
 _GRACE_SECONDS = 20.0  # for the start of the supervisor, and for ending remaining processes
 
 
-# Plain data with the fields of `Finding` and `Report`, all of them required. A call has `outside_range`, no launch.
+# Plain data with the fields of `Finding` and `Report`, all of them required.
 _Found = TypedDict("_Found", get_type_hints(Finding))  # type: ignore[misc]
 _Launch = TypedDict(  # type: ignore[misc]
     "_Launch",
-    {name: kind for name, kind in get_type_hints(Report).items() if name != "outside_range"}
-    | {"findings": list[_Found]},
+    get_type_hints(Report) | {"findings": list[_Found]},
 )
 with_config(ConfigDict(extra="allow"))(_Launch)
 

@@ -98,7 +98,7 @@ def call_isolated(
         raise FindingsError(ended.findings)
     for array, extent in zip(written.values(), extents[first:], strict=True):
         extent.write_back(array)
-    return Result(with_lists(written), report["launches"], str(options["soc"]))
+    return Result(with_lists(written), report["launches"])
 
 
 def main() -> NoReturn:

@@ -167,7 +167,7 @@ def run(
             runtime().call("aclrtSetDevice", 0)  # contexts are per thread
             runtime().set_options(**options)
             runtime().take_reports()
-            result = Result(with_lists(call.execute(opapi, arrays, storage_offset)), runtime().take_reports(), soc)
+            result = Result(with_lists(call.execute(opapi, arrays, storage_offset)), runtime().take_reports())
     if isolate:
         result = call_isolated(call, built.opapi, arrays, options, storage_offset, timeout)
     warn(result.warnings)

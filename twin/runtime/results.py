@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from opforge.codegen.data.products import DEFAULT_SOC
 from opforge.codegen.errors import UserError
-from opforge.twin.compiler.npu_model import error_range, outside_range
+from opforge.twin.compiler.npu_model import error_range
 
 from .acl import Array
 
@@ -88,7 +86,8 @@ class Report:
             global memory. If the other outputs at the bandwidth of L2 or the products at the peak of all cube cores
             take longer, it is their time.
         error_range: The range of the device time relative to `estimate_us`: (-0.25, 0.32) means -25 % / +32 %.
-        outside_range: The reasons why no published time is comparable; empty in the calibrated range of the model.
+        outside_range: The reasons why no published time is comparable with a launch; empty in the calibrated range of
+            the model.
     """
 
     gm_bytes_read: int
@@ -118,12 +117,10 @@ class Result(Mapping[str, Any]):
     An output is an array, or a list of arrays for a list of tensors.
     """
 
-    def __init__(
-        self, outputs: Mapping[str, Array | list[Array]], launches: Sequence[Mapping[str, Any]], soc: str = DEFAULT_SOC
-    ) -> None:
+    def __init__(self, outputs: Mapping[str, Array | list[Array]], launches: Sequence[Mapping[str, Any]]) -> None:
         self._outputs = outputs
         self.launches = tuple(launches)
-        self.report = _total(launches, soc)
+        self.report = _total(launches)
         self.warnings = tuple(findings_of(launches))
 
     def __getitem__(self, name: str) -> Any:
@@ -154,22 +151,7 @@ def findings_of(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
     return [Finding(**{key: found[key] for key in keys}) for report in reports for found in report["findings"]]
 
 
-def reasons_outside(reports: Sequence[Mapping[str, Any]], soc: str) -> list[str]:
-    """Return the reasons why no published time is comparable with a call, from the reports of its launches."""
-    kinds = [{core["name"].split()[0] for core in report["cores"] if core["us"] > 0} for report in reports]
-    assumed_us: Counter[str] = Counter()
-    for report in reports:
-        assumed_us.update(report["assumed_us"])
-    return outside_range(
-        sum(report["estimate_us"] for report in reports),
-        soc,
-        is_mixed=any(len(names) > 1 for names in kinds),
-        is_unaligned=any(report["unaligned_factors"] for report in reports),
-        assumed_us=assumed_us,
-    )
-
-
-def _total(reports: Sequence[Mapping[str, Any]], soc: str) -> Report:
+def _total(reports: Sequence[Mapping[str, Any]]) -> Report:
     sums = ("gm_bytes_read", "gm_bytes_written", "first_touch_bytes", "minimal_bytes", "dma_count")
     return Report(
         **{key: sum(report[key] for report in reports) for key in sums},
@@ -179,5 +161,5 @@ def _total(reports: Sequence[Mapping[str, Any]], soc: str) -> Report:
         launch_us=sum((report["launch_us"] for report in reports), 0.0),
         bound_us=sum((report["bound_us"] for report in reports), 0.0),
         traffic_balance=max((report["traffic_balance"] for report in reports), default=0.0),
-        outside_range=tuple(reasons_outside(reports, soc)),
+        outside_range=tuple(dict.fromkeys(reason for report in reports for reason in report["outside_range"])),
     )

@@ -171,6 +171,7 @@ struct LaunchReport {
     std::vector<PhaseTime> phases;
     /// The time whose cycles depend on constants that can be assumed values, by constant.
     std::vector<PipeShare> assumed;
+    std::vector<std::string> outsideRange;  ///< why no published time is comparable
     std::vector<PipeTime> pipes;
     std::vector<CoreTime> cores;         ///< all cores of the SoC of the used types; cube cores first
     std::optional<LineTimes> lineTimes;  ///< if OPFORGE_TWIN_LINES is set

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "kernel/exec/text.h"
+#include "kernel/timing/calibrated.h"
 
 namespace opforge::twin {
 
@@ -73,11 +74,6 @@ std::string LinesOf(const LineTimes& times)
                         ", \"phases\": ", phases, "}");
 }
 
-/// The range of device times relative to an estimate.
-constexpr double kErrorRange[] = {
-#include "time_error.inc"
-};
-
 /// Microseconds, by the time model.
 std::string TimesOf(const LaunchReport& report)
 {
@@ -100,7 +96,8 @@ std::string TimesOf(const LaunchReport& report)
     return kernel::Text(", \"estimate_us\": ", report.estimateUs, ", \"error_range\": [", kErrorRange[0], ", ",
                         kErrorRange[1], "], \"launch_us\": ", report.launchUs, ", \"bound_us\": ", report.boundUs,
                         ", \"critical_core\": ", report.criticalCore, ", \"phases\": [", phases, "], \"pipes\": {",
-                        pipes, "}, \"cores\": [", cores, "], \"assumed_us\": ", SharesOf(report.assumed));
+                        pipes, "}, \"cores\": [", cores, "], \"assumed_us\": ", SharesOf(report.assumed),
+                        ", \"outside_range\": ", Listed(report.outsideRange, Quoted));
 }
 
 }  // namespace

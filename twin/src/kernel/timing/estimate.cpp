@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "kernel/exec/text.h"
+#include "kernel/timing/calibrated.h"
 #include "kernel/timing/time_model.h"
 
 namespace opforge::twin::kernel {
@@ -389,6 +390,7 @@ void Estimate::Write(const MinimalBytes& minimal, double cubeCycles, LaunchRepor
                                     all[pipe] / CyclesPerMicro() / CoresWith(static_cast<Pipe>(pipe))});
         }
     }
+    report.outsideRange = OutsideRange(report, soc_.name);
 }
 
 }  // namespace opforge::twin::kernel
