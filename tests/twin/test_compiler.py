@@ -76,7 +76,7 @@ def test_a_precompiled_header_is_used_and_renewed(library, precompiled, tmp_path
     assert build([library]) == 1
     command = compiler._compile_command(used)
     headers = subprocess.run([*command, "-H", "-o", os.devnull], capture_output=True, text=True, check=True).stderr
-    assert headers.startswith(f"! {output}\n")
+    assert f"! {output}\n" in headers  # the order of a folder depends on the file system
     assert build([library]) == 0
     made = output.stat().st_mtime_ns
     precompile()
