@@ -68,6 +68,22 @@ aclError Null(const char* function, const char* parameter)
     return Fail(kInvalidInput, Text(function, ": ", parameter, " is null"));
 }
 
+/// Writes a part of a live program to `target`.
+template <typename Target, typename Write>
+aclError Fill(const char* function, aclrtcProg prog, const char* parameter, Target* target, const Write& write)
+{
+    aclError status = ACL_SUCCESS;
+    const auto program = Require(function, prog, status);
+    if (program == nullptr) {
+        return status;
+    }
+    if (target == nullptr) {
+        return Null(function, parameter);
+    }
+    write(*program, target);
+    return ACL_SUCCESS;
+}
+
 /// A folder that is removed at the end.
 class Scratch {
 public:
@@ -297,52 +313,26 @@ aclError aclrtcCompileProg(aclrtcProg prog, int numOptions, const char** options
 
 aclError aclrtcGetBinDataSize(aclrtcProg prog, size_t* binDataSizeRet)
 {
-    aclError status = ACL_SUCCESS;
-    const auto program = Require("aclrtcGetBinDataSize", prog, status);
-    if (program != nullptr && binDataSizeRet == nullptr) {
-        return Null("aclrtcGetBinDataSize", "binDataSizeRet");
-    }
-    if (program != nullptr) {
-        *binDataSizeRet = program->binary.size();
-    }
-    return status;
+    return Fill("aclrtcGetBinDataSize", prog, "binDataSizeRet", binDataSizeRet,
+                [](const Program& program, size_t* size) { *size = program.binary.size(); });
 }
 
 aclError aclrtcGetBinData(aclrtcProg prog, char* binData)
 {
-    aclError status = ACL_SUCCESS;
-    const auto program = Require("aclrtcGetBinData", prog, status);
-    if (program != nullptr && binData == nullptr) {
-        return Null("aclrtcGetBinData", "binData");
-    }
-    if (program != nullptr) {
-        std::memcpy(binData, program->binary.data(), program->binary.size());
-    }
-    return status;
+    return Fill("aclrtcGetBinData", prog, "binData", binData, [](const Program& program, char* data) {
+        std::memcpy(data, program.binary.data(), program.binary.size());
+    });
 }
 
 aclError aclrtcGetCompileLogSize(aclrtcProg prog, size_t* logSizeRet)
 {
-    aclError status = ACL_SUCCESS;
-    const auto program = Require("aclrtcGetCompileLogSize", prog, status);
-    if (program != nullptr && logSizeRet == nullptr) {
-        return Null("aclrtcGetCompileLogSize", "logSizeRet");
-    }
-    if (program != nullptr) {
-        *logSizeRet = program->log.size() + 1;
-    }
-    return status;
+    return Fill("aclrtcGetCompileLogSize", prog, "logSizeRet", logSizeRet,
+                [](const Program& program, size_t* size) { *size = program.log.size() + 1; });
 }
 
 aclError aclrtcGetCompileLog(aclrtcProg prog, char* log)
 {
-    aclError status = ACL_SUCCESS;
-    const auto program = Require("aclrtcGetCompileLog", prog, status);
-    if (program != nullptr && log == nullptr) {
-        return Null("aclrtcGetCompileLog", "log");
-    }
-    if (program != nullptr) {
-        std::memcpy(log, program->log.c_str(), program->log.size() + 1);
-    }
-    return status;
+    return Fill("aclrtcGetCompileLog", prog, "log", log, [](const Program& program, char* text) {
+        std::memcpy(text, program.log.c_str(), program.log.size() + 1);
+    });
 }
