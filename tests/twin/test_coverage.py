@@ -401,6 +401,10 @@ def test_result_in_a_line_of_output(line, expected):
     assert reported_result(line) == (expected, "" if expected is None else line)
 
 
+def test_a_very_long_number_of_successes():
+    assert reported_result(f"passed 1/{'2' * 5000}")[0] is False
+
+
 @pytest.mark.parametrize(("only", "place"), [([], ""), (["--only", "op/"], ", --only 'op/'")])
 def test_a_folder_without_sources_is_one_message(tmp_path, only, place):
     result = CliRunner().invoke(app, ["coverage", str(tmp_path), "--state", str(tmp_path / "state.jsonl"), *only])

@@ -66,4 +66,5 @@ def _is_part(line: str) -> bool:
         return False
     if found["percent"]:
         return float(found["percent"]) < 100
-    return int(found["some"] or found["first"]) < int(found["all"] or found["last"])
+    # Not int, which refuses very long numbers.
+    return float(found["some"] or found["first"]) < float(found["all"] or found["last"])
