@@ -3,13 +3,11 @@
 #ifndef OPFORGE_TWIN_PROGRAM_H
 #define OPFORGE_TWIN_PROGRAM_H
 
+// Every source includes these headers: each one is a part of every compile time.
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "opforge_twin/kernel/language.h"
 
@@ -31,11 +29,14 @@ struct KernelLaunch {
     const char* argumentNames;  ///< one per line
     int64_t blocks;
     void* stream;
-    std::vector<Bytes> arguments;
-    std::function<void()> body;
+    const Bytes* arguments;
+    size_t count;
+    void* call;  ///< for `run` and `release`
+    void (*run)(void* call);
+    void (*release)(void* call);
 };
 
-/// Queues the launch on its stream.
+/// Queues the launch on its stream, and releases its call after it.
 void Launch(const KernelLaunch& launch);
 
 /// Memory for host code and kernels, as GmAlloc returns it; `FreeShared` reports other addresses.
@@ -71,12 +72,23 @@ struct Grid {
 template <typename Call>
 auto Prepare(const char* kernel, const char* argumentNames, const Grid& grid, Call call)
 {
-    return [=](auto... arguments) {
-        const auto kept = std::make_shared<std::tuple<decltype(arguments)...>>(arguments...);
-        KernelLaunch launch{kernel, argumentNames, grid.blocks, grid.stream, {}, {}};
-        std::apply([&launch](const auto&... each) { launch.arguments = {Bytes{&each, sizeof(each)}...}; }, *kept);
-        launch.body = [kept, call] { std::apply(call, *kept); };
-        Launch(launch);
+    return [=](auto... values) {
+        struct Kept {
+            Call call;
+            std::tuple<decltype(values)...> arguments;
+        };
+        auto* const kept = new Kept{call, {values...}};
+        std::apply(
+            [&](const auto&... each) {
+                const Bytes bytes[] = {Bytes{&each, sizeof(each)}..., {}};
+                Launch({kernel, argumentNames, grid.blocks, grid.stream, bytes, sizeof...(each), kept,
+                        [](void* state) {
+                            auto& made = *static_cast<Kept*>(state);
+                            std::apply(made.call, made.arguments);
+                        },
+                        [](void* state) { delete static_cast<Kept*>(state); }});
+            },
+            kept->arguments);
     };
 }
 

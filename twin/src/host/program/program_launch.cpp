@@ -182,6 +182,7 @@ using namespace opforge::twin::host;  // NOLINT: the function is defined for the
 void Launch(const KernelLaunch& launch)
 {
     const std::string kernel = launch.kernel;
+    const std::shared_ptr<void> call(launch.call, launch.release);
     if (launch.blocks < 1 || launch.blocks > kMostBlocks) {
         Refuse(kernel, kernel::Text(kernel, ": got ", launch.blocks, " blocks, expected 1 to ", kMostBlocks));
         return;
@@ -195,7 +196,7 @@ void Launch(const KernelLaunch& launch)
     const std::vector<std::string> names = Lines(launch.argumentNames);
     Reachable reachable;
     std::string problem;
-    for (size_t index = 0; index < launch.arguments.size(); ++index) {
+    for (size_t index = 0; index < launch.count; ++index) {
         const std::string name = index < names.size() ? names[index] : kernel::Text("argument ", index);
         AddPointers(launch.arguments[index], name, reachable, problem);
     }
@@ -203,8 +204,8 @@ void Launch(const KernelLaunch& launch)
         Refuse(kernel, kernel::Text(kernel, ": ", problem));
         return;
     }
-    stream->Submit([kernel, blocks = static_cast<uint32_t>(launch.blocks), mode = CurrentLaunchMode(), reachable,
-                    body = launch.body] { return Run(kernel, blocks, mode, reachable, body); });
+    stream->Submit([kernel, blocks = static_cast<uint32_t>(launch.blocks), mode = CurrentLaunchMode(), reachable, call,
+                    run = launch.run] { return Run(kernel, blocks, mode, reachable, [=] { run(call.get()); }); });
 }
 
 }  // namespace opforge::twin::program
