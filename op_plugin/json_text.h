@@ -1,12 +1,14 @@
 #ifndef OPFORGE_OP_PLUGIN_JSON_TEXT_H
 #define OPFORGE_OP_PLUGIN_JSON_TEXT_H
 
+#include <locale.h>
+#include <stdlib.h>
+
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
-#include <locale>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -63,10 +65,11 @@ inline bool ReadInt64(const std::string& text, int64_t& value)
 /// not fit.
 inline bool ReadFloat(const std::string& text, float& value)
 {
-    std::istringstream stream(text);
-    stream.imbue(std::locale::classic());
-    float number = 0.0F;
-    if (!(stream >> std::noskipws >> number) || stream.peek() != std::istringstream::traits_type::eof()) {
+    static const locale_t numbers = newlocale(LC_ALL_MASK, "C", nullptr);
+    char* end = nullptr;
+    const float number = strtof_l(text.c_str(), &end, numbers);
+    const bool isNumber = text.find_first_not_of("+-.0123456789eE") == std::string::npos && !text.empty();
+    if (!isNumber || end != text.c_str() + text.size() || std::abs(number) > std::numeric_limits<float>::max()) {
         return false;
     }
     value = number;

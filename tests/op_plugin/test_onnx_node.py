@@ -84,6 +84,8 @@ def test_absent_attribute_keeps_the_value(read, getter, untouched, attributes):
         ("float", attribute(FLOAT, f="1e40"), "got '1e40', expected a finite float"),
         ("float", attribute(FLOAT, f="nan"), "got 'nan', expected a finite float"),
         ("float", attribute(FLOAT, f="0.5x"), "got '0.5x', expected a finite float"),
+        ("float", attribute(FLOAT, f=" 0.5"), "got ' 0.5', expected a finite float"),
+        ("float", attribute(FLOAT, f="0x10"), "got '0x10', expected a finite float"),
         ("float", attribute(FLOAT, f=""), "got '', expected a finite float"),
         ("float", attribute(FLOAT, f=[1.0]), "got a list, expected a finite float"),
         ("string", attribute(STRING, s="\\q"), "expected a string"),

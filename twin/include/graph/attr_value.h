@@ -6,7 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <variant>
+#include <type_traits>
 #include <vector>
 
 #include "graph/ascend_string.h"
@@ -32,16 +32,11 @@ private:
 
 class AttrValue {
 public:
-    using Storage = std::variant<std::monostate, int64_t, float32_t, bool, std::string, DataType, Tensor, OpBytes,
-                                 NamedAttrs, std::vector<int64_t>, std::vector<float32_t>, std::vector<bool>,
-                                 std::vector<std::string>, std::vector<DataType>, std::vector<std::vector<int64_t>>,
-                                 std::vector<Tensor>, std::vector<NamedAttrs>>;
-
     template <typename T>
     graphStatus SetValue(const T& value)
     {
-        storage_ = value;
-        return GRAPH_SUCCESS;
+        constexpr bool isNumber = std::is_integral_v<T> && !std::is_same_v<T, bool>;
+        return Store<std::conditional_t<isNumber, int64_t, T>>(value);
     }
 
     graphStatus SetValue(const AscendString& value) { return SetValue(std::string(value.GetString())); }
@@ -58,21 +53,18 @@ public:
 
     /// Returns GRAPH_FAILED if the value has another type.
     template <typename T>
-    graphStatus GetValue(T& value) const
-    {
-        const T* held = std::get_if<T>(&storage_);
-        if (held == nullptr) {
-            return GRAPH_FAILED;
-        }
-        value = *held;
-        return GRAPH_SUCCESS;
-    }
+    graphStatus GetValue(T& value) const;
 
     /// Returns the GE name of the type: VT_INT, VT_LIST_STRING, ...; "" without a value.
     const char* TypeName() const;
 
 private:
-    Storage storage_;
+    struct Held;  // a variant takes much of the compile time of operators; the library has the instances
+
+    template <typename T>
+    graphStatus Store(const T& value);
+
+    std::shared_ptr<const Held> held_;
 };
 }  // namespace ge
 

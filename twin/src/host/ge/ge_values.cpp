@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <variant>
 
 #include "graph/ascend_string.h"
 #include "graph/attr_value.h"
@@ -185,28 +186,65 @@ graphStatus NamedAttrs::GetAttr(const AscendString& name, AttrValue& value) cons
     return GRAPH_SUCCESS;
 }
 
+struct AttrValue::Held {
+    std::variant<int64_t, float32_t, bool, std::string, DataType, Tensor, OpBytes, NamedAttrs, std::vector<int64_t>,
+                 std::vector<float32_t>, std::vector<bool>, std::vector<std::string>, std::vector<DataType>,
+                 std::vector<std::vector<int64_t>>, std::vector<Tensor>, std::vector<NamedAttrs>>
+        value;
+};
+
+template <typename T>
+graphStatus AttrValue::Store(const T& value)
+{
+    held_ = std::make_shared<const Held>(Held{value});
+    return GRAPH_SUCCESS;
+}
+
+template <typename T>
+graphStatus AttrValue::GetValue(T& value) const
+{
+    const T* const held = held_ == nullptr ? nullptr : std::get_if<T>(&held_->value);
+    if (held == nullptr) {
+        return GRAPH_FAILED;
+    }
+    value = *held;
+    return GRAPH_SUCCESS;
+}
+
+// Each type has its name in GE, in the order of the variant.
+#define OPFORGE_VALUES(ROW)                                  \
+    ROW(VT_INT, int64_t)                                     \
+    ROW(VT_FLOAT, float32_t)                                 \
+    ROW(VT_BOOL, bool)                                       \
+    ROW(VT_STRING, std::string)                              \
+    ROW(VT_DATA_TYPE, DataType)                              \
+    ROW(VT_TENSOR, Tensor)                                   \
+    ROW(VT_BYTES, OpBytes)                                   \
+    ROW(VT_NAMED_ATTRS, NamedAttrs)                          \
+    ROW(VT_LIST_INT, std::vector<int64_t>)                   \
+    ROW(VT_LIST_FLOAT, std::vector<float32_t>)               \
+    ROW(VT_LIST_BOOL, std::vector<bool>)                     \
+    ROW(VT_LIST_STRING, std::vector<std::string>)            \
+    ROW(VT_LIST_DATA_TYPE, std::vector<DataType>)            \
+    ROW(VT_LIST_LIST_INT, std::vector<std::vector<int64_t>>) \
+    ROW(VT_LIST_TENSOR, std::vector<Tensor>)                 \
+    ROW(VT_LIST_NAMED_ATTRS, std::vector<NamedAttrs>)
+
+#define OPFORGE_INSTANCE(name, ...)                                  \
+    template graphStatus AttrValue::Store(const __VA_ARGS__& value); \
+    template graphStatus AttrValue::GetValue(__VA_ARGS__& value) const;
+#define OPFORGE_VALUE_NAME(name, ...) #name,
+OPFORGE_VALUES(OPFORGE_INSTANCE)
+
 const char* AttrValue::TypeName() const
 {
-    static const char* const names[] = {"",
-                                        "VT_INT",
-                                        "VT_FLOAT",
-                                        "VT_BOOL",
-                                        "VT_STRING",
-                                        "VT_DATA_TYPE",
-                                        "VT_TENSOR",
-                                        "VT_BYTES",
-                                        "VT_NAMED_ATTRS",
-                                        "VT_LIST_INT",
-                                        "VT_LIST_FLOAT",
-                                        "VT_LIST_BOOL",
-                                        "VT_LIST_STRING",
-                                        "VT_LIST_DATA_TYPE",
-                                        "VT_LIST_LIST_INT",
-                                        "VT_LIST_TENSOR",
-                                        "VT_LIST_NAMED_ATTRS"};
-    static_assert(std::size(names) == std::variant_size_v<Storage>);
-    return names[storage_.index()];
+    static const char* const names[] = {OPFORGE_VALUES(OPFORGE_VALUE_NAME)};
+    static_assert(std::size(names) == std::variant_size_v<decltype(Held::value)>);
+    return held_ == nullptr ? "" : names[held_->value.index()];
 }
+#undef OPFORGE_VALUES
+#undef OPFORGE_INSTANCE
+#undef OPFORGE_VALUE_NAME
 
 TensorType::TensorType(DataType dt) : types_{dt} {}
 TensorType::TensorType(const std::initializer_list<DataType>& initial_types) : types_(initial_types) {}
