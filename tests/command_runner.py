@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,9 @@ class CommandLine:
         """End the server."""
         self._caller.close()
         self._server.wait()
+
+
+@lru_cache(maxsize=1)
+def command_line() -> CommandLine:
+    """Return the command line of this process, which closes it at its end."""
+    return CommandLine()

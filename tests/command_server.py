@@ -16,6 +16,7 @@ MODULES = (
     *("opforge.twin.lint.kernel_lint", "opforge.frontend.commands", "opforge.frontend.run.verify"),
     *("opforge.frontend.report.console", "opforge.frontend.run.ort_offload", "opforge.frontend.run.execute"),
     *("opforge.frontend.atc_commands", "opforge.package.pack", "opforge.package.verify"),
+    *("opforge.twin.program.compiler", "opforge.twin.coverage.command", "opforge.twin.tune.command"),
 )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from command_runner import CommandLine
+from command_runner import command_line
 from shown import commands, fences
 
 from opforge.twin.build import build_runtime
@@ -36,6 +36,11 @@ def pytest_collection_finish():
     """Exclude the collected tests from garbage collection, which would visit them again and again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure():
+    if command_line.cache_info().currsize:
+        command_line().close()
 
 
 def pytest_collection_modifyitems(items):
@@ -91,9 +96,7 @@ def once(tmp_path_factory):
 @pytest.fixture(scope="session")
 def opforge():
     """Return the command line; it runs in forks of one process for each worker."""
-    command_line = CommandLine()
-    yield command_line
-    command_line.close()
+    return command_line()
 
 
 @pytest.fixture(scope="session")

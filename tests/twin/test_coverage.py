@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from command_runner import command_line
 from coverage_clone import (
     AGAIN,
     DEVICE_KERNEL,
@@ -49,9 +50,8 @@ def read_cmake(text):
 def coverage(clone, folder, *more, code=None):
     """Return the result of a run as data, and its output."""
     answer = folder / "answer.json"
-    command = [sys.executable, "-m", "opforge.cli", "coverage", str(clone), "--json", str(answer), "-j", "1"]
-    command += ["--state", str(folder / "state.jsonl"), *more]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200)
+    words = ("coverage", clone, "--json", answer, "-j", "1", "--state", folder / "state.jsonl")
+    done = command_line()(*words, *more)
     if code is not None:
         assert done.returncode == code, done.stdout + done.stderr
     return json.loads(answer.read_text()) if answer.exists() else {}, done.stdout + done.stderr
@@ -212,36 +212,54 @@ REPORT = 'std::getenv("OPFORGE_TWIN_REPORT")'
 OUT_OF_RANGE, NOT_FLUSHED, STOPPED = ["gm_out_of_range"], ["cache_not_flushed"], "the launch of fill did not complete"
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected", "kinds", "launches", "reason"),
-    [
-        ({}, (True, True, True), [], 1, ""),
-        ({"END": "return 3"}, (True, True, False), [], 1, "the program: exit code 3: test pass"),
-        ({"LAUNCH;": ""}, (True, False, None), [], 0, "the program launches no kernel"),
-        ({"pass": "failed!"}, (True, True, False), [], 1, "the program reports: test failed!"),
-        ({"pass": "at its end"}, (True, True, None), [], 1, "the program reports no comparison"),
-        ({"END": "syscall(SYS_exit_group, 0)"}, (True, True, False), [], 0, "no report: the program ended without"),
-        (KEPT, (True, True, True), NOT_FLUSHED, 1, ""),
-        (KEPT | {"END": "return 1"}, (True, True, False), NOT_FLUSHED, 1, "the program: exit code 1: "),
-        (
-            {"END": f"std::remove({REPORT}); mkdir({REPORT}, 0700)"},
-            *((True, True, False), [], 0, "the program: exit code 2: OPFORGE_TWIN_REPORT: cannot write"),
-        ),
-        (FAR, (True, True, False), OUT_OF_RANGE, 1, STOPPED),
-        (FAR | {"END": "_exit(0)"}, (True, True, False), OUT_OF_RANGE, 1, STOPPED),
-        (FAR | {"END": "std::quick_exit(0)"}, (True, True, False), OUT_OF_RANGE, 1, STOPPED),
-        (FAR | {"END": "_Exit(9)"}, (True, True, False), OUT_OF_RANGE, 1, "the program: exit code 1: "),
-        pytest.param(ENDLESS, (True, True, False), ["endless_loop"], 1, STOPPED, marks=pytest.mark.all),
-    ],
-)
-def test_a_right_program_launches_kernels_and_succeeds(tmp_path, changes, expected, kinds, launches, reason):
-    text = ENDS
-    for old, new in ({"LAUNCH;": "Launched();", "END": "return 0"} | changes).items():
-        assert old in text
-        text = text.replace(old, new)
-    example(tmp_path / "clone", "ends", text)
-    result, _ = coverage(tmp_path / "clone", tmp_path)
-    (row,) = result["sources"]
+PROGRAMS = [
+    ({}, (True, True, True), [], 1, ""),
+    ({"END": "return 3"}, (True, True, False), [], 1, "the program: exit code 3: test pass"),
+    ({"LAUNCH;": ""}, (True, False, None), [], 0, "the program launches no kernel"),
+    ({"pass": "failed!"}, (True, True, False), [], 1, "the program reports: test failed!"),
+    ({"pass": "at its end"}, (True, True, None), [], 1, "the program reports no comparison"),
+    ({"END": "syscall(SYS_exit_group, 0)"}, (True, True, False), [], 0, "no report: the program ended without"),
+    (KEPT, (True, True, True), NOT_FLUSHED, 1, ""),
+    (KEPT | {"END": "return 1"}, (True, True, False), NOT_FLUSHED, 1, "the program: exit code 1: "),
+    (
+        {"END": f"std::remove({REPORT}); mkdir({REPORT}, 0700)"},
+        *((True, True, False), [], 0, "the program: exit code 2: OPFORGE_TWIN_REPORT: cannot write"),
+    ),
+    (FAR, (True, True, False), OUT_OF_RANGE, 1, STOPPED),
+    (FAR | {"END": "_exit(0)"}, (True, True, False), OUT_OF_RANGE, 1, STOPPED),
+    (FAR | {"END": "std::quick_exit(0)"}, (True, True, False), OUT_OF_RANGE, 1, STOPPED),
+    (FAR | {"END": "_Exit(9)"}, (True, True, False), OUT_OF_RANGE, 1, "the program: exit code 1: "),
+]
+LOOPS = (ENDLESS, (True, True, False), ["endless_loop"], 1, STOPPED)
+
+
+def _run_programs(folder, programs=PROGRAMS):
+    for number, (changes, *_) in enumerate(programs):
+        text = ENDS
+        for old, new in ({"LAUNCH;": "Launched();", "END": "return 0"} | changes).items():
+            assert old in text
+            text = text.replace(old, new)
+        example(folder / "clone", f"ends{number}", text)
+    return coverage(folder / "clone", folder)[0]
+
+
+@pytest.fixture(scope="module")
+def ends(once):
+    return rows_of(json.loads((once("ends", _run_programs) / "answer.json").read_text()))
+
+
+@pytest.mark.parametrize("number", range(len(PROGRAMS)))
+def test_a_right_program_launches_kernels_and_succeeds(ends, number):
+    _require(ends[f"ends{number}"], *PROGRAMS[number][1:])
+
+
+@pytest.mark.all
+def test_a_program_with_an_endless_kernel_is_not_right(tmp_path):
+    (row,) = _run_programs(tmp_path, [LOOPS])["sources"]
+    _require(row, *LOOPS[1:])
+
+
+def _require(row, expected, kinds, launches, reason):
     assert (facts(row), [found["kind"] for found in row["findings"]]) == (expected, kinds), row
     assert row["launches"] == launches
     assert row["reason"].startswith(reason), row

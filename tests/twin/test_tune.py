@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from command_runner import command_line
 
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.codegen.spec.loader import load_project
@@ -23,8 +24,8 @@ from opforge.twin.tune.worker import Job, Row, build_shared, run_one, work
 
 pytestmark = pytest.mark.long  # the fixture `first`
 STARTER = BUILTIN_ROOT / "codegen" / "starters" / "elementwise"
-# A tile of 32768 floats does not fit into UB. With a wrong factor, all cores work, but the results are wrong: for all
-# calls, for one size that no test of the spec has, or on chips with 40 cores.
+# A tile of 32768 floats does not fit into UB. With `wrong`, all cores work, but the results are wrong: for all calls,
+# for one size that no test of the spec has, or on chips with 40 cores. Slow settings are not compiled.
 SPEC = """tiling:
   data:
     - {name: elements, type: int64}
@@ -38,9 +39,7 @@ SPEC = """tiling:
   constants:
     - {name: tile_elements, value: 256, choices: [64, 256, 1024, 32768]}
     - {name: workers, value: 1, choices: [1, 2]}
-    - {name: factor, value: 1, choices: [1, 2]}
-    - {name: odd_factor, value: 1, choices: [1, 2]}
-    - {name: chip_factor, value: 1, choices: [1, 2]}
+    - {name: wrong, value: 0, choices: [0, 1, 2, 3]}
 """
 PLAN = """#include <algorithm>
 #include "common/arithmetic.h"
@@ -51,13 +50,13 @@ namespace opforge {
 constexpr Plan<ScaledAddTilingData> PlanScaledAdd(const ScaledAddProblem& problem, const Platform& platform)
 {
     Plan<ScaledAddTilingData> plan;
-    const int64_t factor = scaled_add::kFactor * (problem.S == 19999 ? scaled_add::kOddFactor : 1) *
-                           (platform.coreNum == 40 ? scaled_add::kChipFactor : 1);
-    const int64_t all = scaled_add::kFactor * scaled_add::kOddFactor * scaled_add::kChipFactor;
-    const int64_t blocks = all == 1 ? scaled_add::kWorkers : 8;
+    const int64_t factor = 1 + (scaled_add::kWrong == 1) + (scaled_add::kWrong == 2 && problem.S == 19999) +
+                           (scaled_add::kWrong == 3 && platform.coreNum == 40);
+    const bool isSlow = scaled_add::kWrong > 0 && (scaled_add::kWorkers > 1 || scaled_add::kTileElements != 256);
+    const int64_t blocks = isSlow ? 1 : scaled_add::kWrong > 0 ? 8 : scaled_add::kWorkers;
     plan.data.elements = problem.S;
     plan.data.share = RoundUp(CeilDiv(problem.S, blocks), 64);
-    plan.data.tile = scaled_add::kTileElements;
+    plan.data.tile = isSlow ? 64 : scaled_add::kTileElements;
     plan.data.alpha = problem.alpha * factor;
     plan.blockNum = blocks;
     plan.tilingKey = problem.shapeCase == ScaledAddCase::kWithY ? SCALED_ADD_WITH_Y : SCALED_ADD_WITHOUT_Y;
@@ -88,12 +87,8 @@ def project(once):
     return once("tuned", search)
 
 
-def command(*words):
-    return [sys.executable, "-m", "opforge.cli", "tune", *map(str, words)]
-
-
 def tune(folder, *words):
-    return subprocess.run(command(*words), cwd=folder, capture_output=True, text=True, check=False, timeout=1200)
+    return command_line()("tune", *words, cwd=folder)
 
 
 @pytest.fixture(scope="session")
@@ -103,27 +98,22 @@ def first(project):
 
 def test_the_fastest_correct_setting_wins(first):
     answer, text = first
-    factors = {"factor": 1, "odd_factor": 1, "chip_factor": 1}
-    assert answer["best"]["setting"] == {"tile_elements": 1024, "workers": 2} | factors
+    assert answer["best"]["setting"] == {"tile_elements": 1024, "workers": 2, "wrong": 0}
     assert answer["best"]["estimate_us"] < answer["before"]["estimate_us"]
     assert "setting: tile_elements = 1024, workers = 2; write" in text
 
 
 def test_findings_and_other_numbers_are_not_accepted(first):
     rows = {tuple(row["setting"].values()): row for row in first[0]["settings"]}
-    wrong = {
-        (2, 1, 1): "call: other numbers",
-        (1, 2, 1): "call, S[0] -1: other numbers",
-        (1, 1, 2): "call on Ascend910B3: other numbers",
-    }
-    for factors, reason in wrong.items():
-        row = rows[256, 1, *factors]
+    on = ("call", "call, S[0] -1", "call on Ascend910B3")
+    for wrong, call in enumerate(on, start=1):
+        row = rows[256, 1, wrong]
         assert row["status"] == "rejected"
         assert row["estimate_us"] < first[0]["before"]["estimate_us"]
-        assert row["reason"] == reason
-    assert rows[32768, 1, 1, 1, 1]["status"] == "rejected"
-    assert rows[32768, 1, 1, 1, 1]["reason"]
-    assert rows[64, 1, 1, 1, 1]["status"] == "not faster"
+        assert row["reason"] == f"{call}: other numbers"
+    assert rows[32768, 1, 0]["status"] == "rejected"
+    assert rows[32768, 1, 0]["reason"]
+    assert rows[64, 1, 0]["status"] == "not faster"
 
 
 def test_second_run_reuses_rows_of_the_state_file(project, first, tmp_path):
@@ -153,7 +143,7 @@ def test_any_file_of_an_operator_changes_its_version(tmp_path, name):
 
 def job_of(project, **setting):
     vendor = project / "build" / "twin" / "vendors" / "opforge"
-    values = {"tile_elements": 256, "workers": 1, "factor": 1, "odd_factor": 1, "chip_factor": 1}
+    values = {"tile_elements": 256, "workers": 1, "wrong": 0}
     return Job(
         root=str(project),
         op_suffix="",
@@ -223,10 +213,11 @@ def test_accepted_settings_have_the_result_of_the_compiled_plan(tmp_path, blocks
     head, _, rest = spec.read_text(encoding="utf-8").partition("tiling:\n")
     tiling = "".join(line for line in SPEC.splitlines(keepends=True) if "choices" not in line or "workers" in line)
     spec.write_text(head + tiling + "\n" + rest[rest.index("tests:\n") :], encoding="utf-8")
-    plan = PLAN.replace("namespace opforge {\n", f"namespace opforge {{\n{KNOWN}\n", 1)
+    plan = PLAN.replace("isSlow ? 64 : scaled_add::kTileElements", "256")
+    plan = plan.replace("namespace opforge {\n", f"namespace opforge {{\n{KNOWN}\n", 1)
     before, _, after = plan.partition("    const int64_t factor =")
     plan = f"{before}    const int64_t factor = {factor};\n    const int64_t blocks = {blocks};\n"
-    plan += after[after.index("    plan.data.elements") :].replace("scaled_add::kTileElements", "256")
+    plan += after[after.index("    plan.data.elements") :]
     plan = plan.replace("Platform& platform", "Platform&")
     (tmp_path / "op_host").mkdir()
     (tmp_path / "op_host" / "scaled_add_tiling.h").write_text(plan, encoding="utf-8")
@@ -249,7 +240,7 @@ def compiled(folder, spec, workers):
     text = spec.read_text(encoding="utf-8")
     spec.write_text(text.replace("name: workers, value: 1", f"name: workers, value: {workers}"), encoding="utf-8")
     words = ["profile", "ScaledAdd", "--shape", "x=20000", "--dtype", "fp32", "--json", folder / "profile.json"]
-    subprocess.run([sys.executable, "-m", "opforge.cli", *map(str, words)], cwd=folder, check=True, capture_output=True)
+    assert command_line()(*words, cwd=folder).returncode == 0
     spec.write_text(text, encoding="utf-8")
     return json.loads((folder / "profile.json").read_text())["estimate_us"]
 
@@ -304,7 +295,7 @@ def test_an_interrupt_ends_the_search_and_keeps_the_state(project, first, tmp_pa
     words = ("ScaledAdd", "--shape", "x=30000", "--dtype", "fp32", "--state", state, "-j", "1")
     # A shell without job control starts programs in the background with SIGINT ignored.
     process = subprocess.Popen(
-        command(*words),
+        [sys.executable, "-m", "opforge.cli", "tune", *map(str, words)],
         cwd=project,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
