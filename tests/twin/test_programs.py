@@ -310,43 +310,49 @@ NO_TAIL = "warning: uninitialised_read: aclrtMemcpy: src: bytes [49152, 65536) o
 NO_VALUE = "aclrtMemcpy: src: bytes [0, 65536) of an allocation of 65536 bytes have no value"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "level", "expected"),
-    [
-        (SECOND_INPUT, "", "strict", NEVER_WRITTEN),
-        (SECOND_INPUT, "", "device", None),
-        (SECOND_INPUT, SECOND_INPUT.replace("kBytes, ACL", "kBytes / 2, ACL"), "strict", NEVER_WRITTEN),
-        (SECOND_INPUT, SECOND_INPUT.replace("kBytes, ACL", "kBytes - 4000, ACL"), "strict", None),
-        (SECOND_INPUT, "aclrtMemset(device[1], kBytes, 0, kBytes);", "strict", None),
-        (
-            SECOND_INPUT,
-            "aclrtMemcpy(device[1], kBytes, device[0], kBytes, ACL_MEMCPY_DEVICE_TO_DEVICE);",
-            "strict",
-            None,
-        ),
-        (
-            SECOND_INPUT,
-            "aclrtMemcpy(device[1], kBytes, device[2], kBytes, ACL_MEMCPY_DEVICE_TO_DEVICE);",
-            "strict",
-            NEVER_WRITTEN,
-        ),
-        (RESULT, SECOND_LAUNCH + RESULT, "strict", None),
-        (RESULT, "aclrtFree(device[2]); aclrtMalloc(&device[2], kBytes, {}); " + RESULT, "strict", NO_VALUE),
-        (RESULT, "aclrtFree(device[2]); aclrtMalloc(&device[2], kBytes, {}); " + RESULT, "device", None),
-        ("kCount / kBlocks, kTile}", "kCount / kBlocks - kTile, kTile}", "strict", NO_TAIL),
-        ("kCount / kBlocks, kTile}", "kCount / kBlocks - kTile, kTile}", "device", None),
-    ],
-)
-def test_device_memory_without_a_value(tmp_path, old, new, level, expected):
-    """Level strict finds uses of device memory that the program did not write, except padding after written bytes."""
+NEW_RESULT = f"aclrtFree(device[2]); aclrtMalloc(&device[2], kBytes, ACL_MEM_MALLOC_HUGE_FIRST); {RESULT}"
+FEWER = "kCount / kBlocks - kTile"
+DEVICE_COPY = "aclrtMemcpy(device[1], kBytes, device[{}], kBytes, ACL_MEMCPY_DEVICE_TO_DEVICE);"
+# Statements or expressions that others replace, and what each level then reports.
+MEMORY_CHANGES = [
+    (SECOND_INPUT, "", {"strict": NEVER_WRITTEN, "device": None}),
+    (SECOND_INPUT, SECOND_INPUT.replace("kBytes, ACL", "kBytes / 2, ACL"), {"strict": NEVER_WRITTEN}),
+    (SECOND_INPUT, SECOND_INPUT.replace("kBytes, ACL", "kBytes - 4000, ACL"), {"strict": None}),
+    (SECOND_INPUT, "aclrtMemset(device[1], kBytes, 0, kBytes);", {"strict": None}),
+    (SECOND_INPUT, DEVICE_COPY.format(0), {"strict": None}),
+    (SECOND_INPUT, DEVICE_COPY.format(2), {"strict": NEVER_WRITTEN}),
+    (RESULT, SECOND_LAUNCH + RESULT, {"strict": None}),
+    (RESULT, NEW_RESULT, {"strict": NO_VALUE, "device": None}),
+    ("kCount / kBlocks, kTile}", FEWER, {"strict": NO_TAIL, "device": None}),
+]
+
+
+def _change_memory(folder):
+    """Compile vector_add; its argument is the number of a change."""
     text = VECTOR_ADD.read_text()
-    assert old in text
-    program = compiled(tmp_path, text.replace(old, new.replace("{}", "ACL_MEM_MALLOC_HUGE_FIRST")), level=level)
-    ended = run(program.path)
+    for number, (old, new, _) in enumerate(MEMORY_CHANGES):
+        assert old in text
+        text = text.replace(
+            old,
+            f"(change == {number} ? {new} : kCount / kBlocks), kTile}}"
+            if new == FEWER
+            else f"if (change == {number}) {{ {new} }} else {{ {old} }}",
+        )
+    text = text.replace("int main()\n{", "int main(int, char** words)\n{\n    const int change = *words[1] - '0';")
+    compiled(folder, text)
+
+
+@pytest.mark.parametrize(
+    ("number", "level"), [(n, level) for n, (_, _, found) in enumerate(MEMORY_CHANGES) for level in found]
+)
+def test_device_memory_without_a_value(once, number, level):
+    """Level strict finds uses of device memory that the program did not write, except padding after written bytes."""
+    folder, expected = once("memory_changes", _change_memory), MEMORY_CHANGES[number][2][level]
+    ended = run(folder / "program", str(number), OPFORGE_TWIN_LEVEL=level)
     if expected is None:
         assert ended.stderr == ""
     else:
-        assert expected.format(tmp_path / "program.asc") in ended.stderr
+        assert expected.format(folder / "program.asc") in ended.stderr
         assert "uninitialised_read" in ended.stderr.splitlines()[0]
 
 

@@ -41,10 +41,12 @@ extern "C" __global__ __vector__ void plain(GM_ADDR x, GM_ADDR y, int64_t summan
 """
 PROGRAM = """
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 #include "acl/acl.h"
 #include "acl/acl_rt_compile.h"
+int mistake = -1;
 #define CHECK(call)                                            \\
     if (const aclError error = call; error != ACL_SUCCESS) {   \\
         std::printf("%d %s\\n", error, aclGetRecentErrMsg()); \\
@@ -91,8 +93,9 @@ int Run(aclrtFuncHandle function, aclrtStream stream, bool isArray, int* wrong)
     aclrtFree(to);
     return 0;
 }
-int main()
+int main(int count, char** words)
 {
+    mistake = count > 1 ? std::atoi(words[1]) : -1;
     aclrtcProg program = nullptr;
     const char* headers[] = {"constexpr float FACTOR = 3;"};
     const char* names[] = {"sub/factor.h"};
@@ -119,12 +122,13 @@ int main()
     aclrtStream stream = nullptr;
     CHECK(aclrtCreateStream(&stream));
     aclrtBinHandle loaded = nullptr;
-    CHECK(aclrtBinaryLoadFromData(binary.data(), size, nullptr, &loaded));
+    const size_t skipped = 0 /* bytes */;
+    CHECK(aclrtBinaryLoadFromData(binary.data() + skipped, size - skipped, nullptr, &loaded));
     aclrtFuncHandle functions[3] = {};
     for (int i = 0; i < 2; ++i) {
         const char* name = nullptr;
         CHECK(aclrtcGetLoweredName(program, expressions[i], &name));
-        CHECK(aclrtBinaryGetFunction(loaded, name, &functions[i]));
+        CHECK(aclrtBinaryGetFunction(loaded /* by name */, name, &functions[i]));
     }
     CHECK(aclrtBinaryGetFunction(loaded, "plain", &functions[2]));
     CHECK(aclrtcDestroyProg(&program));
@@ -145,43 +149,56 @@ int main()
 """
 
 
-def _run(folder, text, path=""):
-    source = folder / "program.cpp"
-    source.write_text(text.replace("KERNELS", KERNELS, 1))
-    program = compile_program([source], folder / "program").path
+# Expressions of the program that the mistake of a number replaces, and what the program then reports.
+MISTAKES = [
+    ('"-DCOUNT=37"', '"-DCOUNT=137"', 1, "shift.asc:19: error: ub_out_of_range"),
+    ('"-DCOUNT=37"', '"-DOTHER=37"', 8, "176003 1 "),
+    ('"--npu-arch=dav-2201"', '"--npu-arch=dav-3510"', 8, "176003 1 --npu-arch: got 'dav-3510'"),
+    ('"Kernels::shift<int32_t>"', '"Kernels::move<int32_t>"', 8, "error: "),
+    ('"plain"', '"shift"', 9, "aclrtBinaryGetFunction: got 'shift', expected a kernel that is declared"),
+    ("loaded /* by name */", "stream", 9, "binHandle is no live handle"),
+    ("0 /* bytes */", "8", 9, "expected a result of aclrtcGetBinData"),
+    ('"sub/factor.h"', '"../factor.h"', 9, "header 0 is '../factor.h', expected a text and a relative path"),
+    ("sizeof(summand)", "4", 7, "paramSize of parameter 2 of expression0_Kernels"),
+    ("aclrtKernelArgsFinalize(values)", "ACL_SUCCESS", 7, "without aclrtKernelArgsFinalize, expected all 4"),
+    ("aclrtcAddNameExpr(program, expression)", "ACL_SUCCESS", 9, "expected an expression of aclrtcAddNameExpr"),
+]
+
+
+@pytest.fixture(scope="session")
+def program(once):
+    """Return the program; its argument is the number of a mistake."""
+
+    def compiled(folder):
+        text = PROGRAM
+        for number, (old, new, _, _) in enumerate(MISTAKES):
+            assert old in text
+            text = text.replace(old, f"(mistake == {number} ? {new} : {old})")
+        (folder / "program.cpp").write_text(text.replace("KERNELS", KERNELS, 1))
+        compile_program([folder / "program.cpp"], folder / "program")
+
+    return once("runtime_compile", compiled) / "program"
+
+
+def _run(*words, path=""):
     environment = {**os.environ, "PATH": path or f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    return subprocess.run([program], env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_kernels_of_strings(tmp_path):
+def test_kernels_of_strings(program):
     """Templates, structures and headers compile at run time; both forms of launches give the right results."""
-    ended = _run(tmp_path, PROGRAM)
+    ended = _run(program)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0 wrong\n", "")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "code", "message"),
-    [
-        ('"-DCOUNT=37"', '"-DCOUNT=137"', 1, "shift.asc:19: error: ub_out_of_range"),
-        ('"-DCOUNT=37"', '"-DOTHER=37"', 8, "176003 1 "),
-        ("--npu-arch=dav-2201", "--npu-arch=dav-3510", 8, "176003 1 --npu-arch: got 'dav-3510'"),
-        ("shift<int32_t>", "move<int32_t>", 8, "error: "),
-        ('"plain"', '"shift"', 9, "aclrtBinaryGetFunction: got 'shift', expected a kernel that is declared"),
-        ("(loaded, name,", "(stream, name,", 9, "binHandle is no live handle"),
-        ("data(), size, nullptr", "data() + 1, size - 1, nullptr", 9, "expected a result of aclrtcGetBinData"),
-        ('"sub/factor.h"};', '"../factor.h"};', 9, "header 0 is '../factor.h', expected a text and a relative path"),
-        ("&summand, sizeof(summand)", "&summand, 4", 7, "paramSize of parameter 2 of expression0_Kernels"),
-        ("(aclrtKernelArgsFinalize(values))", "(ACL_SUCCESS)", 7, "without aclrtKernelArgsFinalize, expected all 4"),
-        ("CHECK(aclrtcAddNameExpr(program, expression));", "", 9, "expected an expression of aclrtcAddNameExpr"),
-    ],
-)
-def test_planted_mistakes(tmp_path, old, new, code, message):
-    assert old in PROGRAM
-    ended = _run(tmp_path, PROGRAM.replace(old, new))
+@pytest.mark.parametrize("number", range(len(MISTAKES)), ids=[new for _, new, _, _ in MISTAKES])
+def test_planted_mistakes(program, number):
+    _, _, code, message = MISTAKES[number]
+    ended = _run(program, str(number))
     assert message in ended.stdout + ended.stderr
     assert ended.returncode == code
 
 
-def test_without_opforge_in_path(tmp_path):
-    ended = _run(tmp_path, PROGRAM, path=str(tmp_path))
+def test_without_opforge_in_path(program, tmp_path):
+    ended = _run(program, path=str(tmp_path))
     assert (ended.returncode, "expected the command in PATH" in ended.stdout) == (8, True)
