@@ -245,7 +245,7 @@ def _run_programs(folder, programs=PROGRAMS):
 
 @pytest.fixture(scope="module")
 def ends(once):
-    return rows_of(json.loads((once("ends", _run_programs) / "answer.json").read_text()))
+    return rows_of(json.loads((once("coverage_ends", _run_programs) / "answer.json").read_text()))
 
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
