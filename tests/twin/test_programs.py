@@ -367,7 +367,10 @@ ENDS = """
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <pthread.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include "acl/acl.h"
 #include "kernel_operator.h"
@@ -398,6 +401,23 @@ int main(int, char** words)
         std::printf("%d", WEXITSTATUS(status));
         std::fflush(stdout);
     }
+    if (std::strchr(before, 'l') && fork() == 0) {
+        aclrtResetDevice(0);
+        aclrtSetDevice(0);
+        aclrtMalloc(&device, 64, ACL_MEM_MALLOC_HUGE_FIRST);
+        far<<<1, nullptr, nullptr>>>((uint8_t*)device, std::atoi(words[3]), 0);
+        std::printf("%d", aclrtSynchronizeStream(nullptr) == 0);
+        return 5;
+    }
+    if (std::strchr(before, 'l')) {
+        int status = 0;
+        wait(&status);
+        std::printf("%d", WEXITSTATUS(status));
+        std::fflush(stdout);
+    }
+    if (std::strchr(before, 't')) {
+        std::thread([] { usleep(300000); std::printf("thread"); std::fflush(stdout); }).detach();
+    }
     if (std::strchr(before, 'h')) { std::printf("%d", static_cast<int>(AscendC::GetBlockIdx())); }
     switch (std::atoi(words[1])) {
         case 0: _exit(0);
@@ -405,6 +425,11 @@ int main(int, char** words)
         case 2: std::quick_exit(0);
         case 3: std::exit(0);
         case 4: _exit(6);
+        case 5: pthread_exit(nullptr);
+        case 6: syscall(SYS_exit, 0);
+        case 7: syscall(SYS_exit_group, 0);
+        case 8: syscall(SYS_exit, 6);
+        case 9: execl("/bin/true", "true", nullptr);
         default: return 0;
     }
 }
@@ -417,7 +442,7 @@ def ends(once):
 
 
 @pytest.mark.parametrize("before", ["w", "", "wc"], ids=["waits", "does not wait", "child process"])
-@pytest.mark.parametrize("end", range(4), ids=["_exit", "_Exit", "quick_exit", "exit"])
+@pytest.mark.parametrize("end", [0, 1, 2, 3, 5, 6, 7])
 def test_every_end_of_a_program_reports_findings(ends, tmp_path, before, end):
     """Also an end that calls no function of on_exit, and before the launch has ended."""
     report = tmp_path / "report.json"
@@ -430,8 +455,30 @@ def test_every_end_of_a_program_reports_findings(ends, tmp_path, before, end):
 
 
 def test_the_exit_code_without_findings_remains(ends):
-    ended = [run(ends, str(end), "rw").returncode for end in range(6)]
-    assert ended == [0, 0, 0, 0, 6, 0]
+    ended = [run(ends, str(end), "rw").returncode for end in range(11)]
+    assert ended == [0, 0, 0, 0, 6, 0, 0, 0, 6, 0, 0]
+
+
+@pytest.mark.parametrize("end", ["5", "6"], ids=["pthread_exit", "SYS_exit"])
+def test_threads_of_the_program_continue_after_the_main_thread(ends, end):
+    ended = run(ends, end, "rt")
+    assert (ended.returncode, ended.stdout) == (0, "thread")
+
+
+@pytest.mark.parametrize(("index", "output", "errors"), [("3", "15", 0), ("999", "01", 1)])
+def test_a_child_process_launches_kernels(ends, tmp_path, index, output, errors):
+    """It begins without streams; its findings determine its exit code, and the report is that of the parent."""
+    report = tmp_path / "report.json"
+    ended = run(ends, "3", "rwl", index, OPFORGE_TWIN_REPORT=str(report))
+    assert (ended.returncode, ended.stdout, ended.stderr.count("error: ")) == (0, output, errors)
+    assert len(json.loads(report.read_text())) == 1
+
+
+def test_a_program_that_replaces_itself(ends, tmp_path):
+    """Its findings are printed; the exit code is that of the new program, and there is no report."""
+    ended = run(ends, "9", "w", OPFORGE_TWIN_REPORT=str(tmp_path / "report.json"))
+    assert (ended.returncode, ended.stderr.count("error: gm_out_of_range")) == (0, 1)
+    assert not (tmp_path / "report.json").exists()
 
 
 def test_the_exit_code_that_findings_replace_is_printed(ends):

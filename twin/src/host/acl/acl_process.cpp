@@ -145,6 +145,21 @@ void FinishStreams()
     }
 }
 
+size_t StreamThreads()
+{
+    return Contexts::Instance().Count() + Streams::Instance().Count();
+}
+
+void AbandonStreams()
+{
+    Process& process = TheProcess();
+    process.isInitialised = false;
+    process.primary.clear();
+    current = nullptr;
+    Streams::Instance().Abandon();
+    Contexts::Instance().Abandon();
+}
+
 std::shared_ptr<Context> RequireContext(const char* function, aclError& status)
 {
     status = CheckInitialised(function);

@@ -75,6 +75,9 @@ public:
         return live_.size();
     }
 
+    /// Forgets all objects without their destructors.
+    void Abandon() { abandoned_.push_back(std::exchange(live_, {})); }
+
 private:
     static constexpr size_t kRetired = 4096;
 
@@ -92,6 +95,7 @@ private:
     mutable std::mutex lock_;
     std::unordered_map<const void*, std::shared_ptr<T>> live_;
     std::deque<void*> retired_;
+    std::deque<std::unordered_map<const void*, std::shared_ptr<T>>> abandoned_;
 };
 
 }  // namespace opforge::twin::host

@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_HOST_ACL_PROCESS_H
 #define OPFORGE_TWIN_HOST_ACL_PROCESS_H
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -35,6 +36,12 @@ std::shared_ptr<Stream> RequireStream(const char* function, aclrtStream stream, 
 
 /// Waits for the tasks of all streams.
 void FinishStreams();
+
+/// The number of threads of all streams.
+size_t StreamThreads();
+
+/// In a child made by fork(), which has no threads of streams: as before aclInit.
+void AbandonStreams();
 
 }  // namespace opforge::twin::host
 

@@ -2,16 +2,22 @@
 #include "host/program/program.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <string>
+#include <system_error>
+#include <thread>
 
 #include "host/acl/device_memory.h"
 #include "host/acl/process.h"
@@ -35,7 +41,8 @@ constexpr int kBadInputExit = 2;
 std::atomic<bool> isProgram{false};
 std::atomic<uint64_t> mistakes{0};
 std::atomic<bool> isEnding{false};
-pid_t starter = 0;  ///< 0 before the start is complete
+pid_t starter = 0;     ///< 0 before the start is complete; in a child made by fork(), the child
+bool isChild = false;  ///< made by fork()
 std::terminate_handler otherTerminate = nullptr;
 
 const char* Given(const char* name, const char* otherwise)
@@ -76,27 +83,37 @@ int Conclude(int status)
     if (mistakes != 0 && status != 0) {
         std::fprintf(stderr, "exit: the program returned %d; with findings, the exit code is 1\n", status);
     }
-    if (const char* const path = Given("OPFORGE_TWIN_REPORT", nullptr); path != nullptr && !WriteReport(path)) {
+    const char* const path = isChild ? nullptr : Given("OPFORGE_TWIN_REPORT", nullptr);  // it is that of the parent
+    if (path != nullptr && !WriteReport(path)) {
         std::fprintf(stderr, "OPFORGE_TWIN_REPORT: cannot write %s; expected a path in a folder that exists\n", path);
         code = code == 0 ? kBadInputExit : code;
     }
     return code;
 }
 
+/// Returns a function of the C library that a function of this file replaces.
+template <typename Function = void(int)>
+Function* Original(const char* name)
+{
+    return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+using SystemCall = long(long, ...);
+
+SystemCall* OriginalCall()
+{
+    static SystemCall* const original = Original<SystemCall>("syscall");
+    return original;
+}
+
 [[noreturn]] void End(int code)
 {
     for (;;) {
-        syscall(SYS_exit_group, code);
+        OriginalCall()(SYS_exit_group, code);
     }
 }
 
-/// Returns a function of the C library that a function of this file replaces.
-void (*Original(const char* name))(int)
-{
-    return reinterpret_cast<void (*)(int)>(dlsym(RTLD_NEXT, name));
-}
-
-/// Whether this call is the first one to end the process in which the program started, not in a child of it.
+/// Whether this call is the first one to end the process in which the program started, not one made by vfork().
 bool IsFirstEnd()
 {
     return starter == getpid() && !isEnding.exchange(true);
@@ -133,6 +150,63 @@ int CodeOf(int status)
         FinishStreams();  // success needs the findings of all launches; after a failure, there is no wait
     }
     return Conclude(status);
+}
+
+/// The number of threads of the process that have not ended.
+size_t LiveThreads()
+{
+    size_t count = 0;
+    std::error_code ignored;
+    for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
+        std::ifstream file(thread.path() / "stat");
+        std::string state;
+        std::getline(file, state);
+        count += state.empty() || state.find(") Z") != std::string::npos ? 0 : 1;
+    }
+    return count;
+}
+
+/// Ends the process after the threads of the program, as without the threads of the twin.
+void EndAfterThreads(int code)
+{
+    const auto wait = [code] {
+        while (LiveThreads() > StreamThreads() + 1) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+        std::exit(code);
+    };
+    try {
+        std::thread(wait).detach();
+    } catch (const std::system_error&) {
+        std::exit(code);
+    }
+}
+
+/// Called before this thread ends: `code` is the exit code if it is the main thread. A kernel must not end its thread.
+void LeaveThread(int code)
+{
+    if (kernel::CurrentBlock() != nullptr) {
+        End(CodeOf(code));
+    } else if (isProgram && gettid() == starter) {
+        EndAfterThreads(code);
+    }
+}
+
+/// The child has no threads for the work of the streams.
+void BeforeFork()
+{
+    if (kernel::CurrentBlock() == nullptr) {
+        FinishStreams();
+    }
+}
+
+void InChild()
+{
+    starter = getpid();
+    isChild = true;
+    isEnding = false;
+    mistakes = 0;
+    AbandonStreams();
 }
 
 void OnTerminate()
@@ -193,6 +267,7 @@ void opforgeTwinStartProgram(const char* soc, const char* level)
     DeviceMemory::Instance().MakeReadable();
     starter = getpid();
     on_exit(OnExit, nullptr);
+    pthread_atfork(BeforeFork, nullptr, InChild);
     otherTerminate = std::set_terminate(OnTerminate);
 }
 
@@ -223,4 +298,30 @@ extern "C" void exit(int status) noexcept
     }
     Original("exit")(status);
     End(status);
+}
+
+extern "C" void pthread_exit(void* result)
+{
+    LeaveThread(0);
+    Original<void(void*)>("pthread_exit")(result);
+    End(0);
+}
+
+extern "C" long syscall(long number, ...) noexcept
+{
+    va_list list;
+    va_start(list, number);
+    long words[6] = {};
+    for (long& word : words) {
+        word = va_arg(list, long);
+    }
+    va_end(list);
+    const int status = static_cast<int>(words[0]);
+    if (isProgram && number == SYS_exit_group) {
+        End(CodeOf(status));
+    }
+    if (number == SYS_exit) {
+        LeaveThread(status & 0xFF);
+    }
+    return OriginalCall()(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
