@@ -261,7 +261,9 @@ def coverage(
     folders: Annotated[list[Path], file_argument("DIR", "Folders of cloned repositories with Ascend C sources.")],
     soc: Annotated[str, SOC] = DEFAULT_SOC,
     level: Annotated[str, LEVEL] = "device",
-    only: Annotated[str | None, typer.Option(metavar="TEXT", help="Select sources whose path contains TEXT.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Select sources whose path contains TEXT; may be repeated.")
+    ] = None,
     run_scripts: Annotated[
         bool,
         typer.Option(
@@ -305,7 +307,7 @@ def coverage(
             jobs=jobs,
             executor=executor,
             state=state,
-            only=only,
+            only=only or [],
             html=html,
             json_out=answer,
         )

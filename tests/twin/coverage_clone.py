@@ -159,6 +159,7 @@ __aicore__ inline T Most(T a, T b)
 }
 #if __NPU_ARCH__ == 3510
 using AscendC::MicroAPI;
+using AscendC::tiling::TCubeTiling;
 #endif
 """,
 ).replace(

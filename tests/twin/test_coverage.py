@@ -33,6 +33,7 @@ from typer.testing import CliRunner
 
 from opforge.cli.app import app
 from opforge.twin.coverage.cmake_text import read_programs, read_steps
+from opforge.twin.coverage.command import _find
 from opforge.twin.coverage.compiler_text import first_error
 from opforge.twin.coverage.discover import find_sources, included_names
 from opforge.twin.coverage.op_sources import read_definition, tiling_header
@@ -151,10 +152,11 @@ def test_declared_names_are_counted(first):
     _, result, text = first
     (names,) = result["api_names"].values()
     assert names["missing"] == ["NoSuchCall"]
-    assert names["not_counted"] == {"MicroAPI": "Ascend 950 only", "OwnHalf": "the sources define it"}
+    reasons = {"MicroAPI": "Ascend 950 only", "OwnHalf": "the sources define it", "tiling": "a namespace"}
+    assert names["not_counted"] == reasons
     assert {"DataCopy", "GlobalTensor", "TQue"} <= set(names["used"])
-    assert names["declared"] == names["counted"] - 1 == len(names["used"]) - 3
-    assert f"{names['declared']} of {names['counted']} names of the API are declared, 2 not counted" in text
+    assert names["declared"] == names["counted"] - 1 == len(names["used"]) - 4
+    assert f"{names['declared']} of {names['counted']} names of the API are declared, 3 not counted" in text
 
 
 def test_sources_of_other_chips_are_listed_with_a_reason(first):
@@ -340,6 +342,24 @@ def test_a_page_with_the_name_of_the_json_file_is_refused(tmp_path, page):
     assert text.startswith(f"{tmp_path}/answer.json: cannot write the answer: the command also uses ")
     assert "Traceback" not in text
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_each_source_is_found_once(clone):
+    """Also in a folder that the command has twice, and in a folder below it. `--only` selects one of several texts."""
+    found = _find([clone, clone.parent / "own_ops" / "." / "", clone / "examples"], ["passes", "right_op.cpp", "reads"])
+    paths = sorted(source.path for _, sources in found.values() for source in sources)
+    assert [Path(path).stem for path in paths] == ["passes", "reads", "right_op"]
+    assert list(found) == ["own_ops", "examples"]
+
+
+@pytest.mark.parametrize("option", ["--html", "--json"])
+def test_files_of_the_clone_are_not_replaced(tmp_path, option):
+    example(tmp_path / "clone", "passes", PRINTS)
+    source = tmp_path / "clone" / "examples" / "passes" / "passes.asc"
+    words = ["coverage", str(tmp_path / "clone"), "--state", str(tmp_path / "state.jsonl"), f"{option}={source}"]
+    result = CliRunner().invoke(app, words)
+    assert "the command also uses this file; choose another name" in str(result.exception)
+    assert source.read_text() == PRINTS
 
 
 def test_files_are_written_without_a_reader_of_the_output(tmp_path):

@@ -28,6 +28,7 @@ _USED = re.compile(r"\bAscendC::([A-Za-z_]\w*)")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _OPEN = re.compile(r"\busing\s+namespace\s+AscendC\b")
 _UNDECLARED = re.compile(r"'(\w+)' has not been declared|no member named '(\w+)' in namespace 'AscendC'")
+_NAMESPACE = re.compile(r"using-declaration may not name namespace 'AscendC::(\w+)'")
 _DEFINED = re.compile(r"\b(?:class|struct|union|enum|using|namespace|void|inline)\b((?:\s+\w+)+)")
 _MOST_NAMES, _MOST_LENGTH = 5000, 80  # real clones have a few hundred
 _HEADERS = ("kernel_operator.h", "lib/matmul_intf.h", "tiling/tiling_api.h", "tikicpulib.h")
@@ -69,10 +70,10 @@ def count_names(tree: Tree, sources: Iterable[Source]) -> Names:
     known = {name.removeprefix("AscendC::") for entry in api()["kernel"] if (name := entry["name"]).count("::") == 1}
     found = Counter(name for text in texts for name in _names(text, known) if len(name) <= _MOST_LENGTH)
     counts = dict(found.most_common(_MOST_NAMES))
-    undeclared = _undeclared(counts)
+    undeclared, namespaces = _undeclared(counts)
     own = _own_names(undeclared, texts)
     others = {name: reason for name, reason in _other_names().items() if name in counts}
-    reasons = dict.fromkeys(own, "the sources define it") | others
+    reasons = dict.fromkeys(own, "the sources define it") | dict.fromkeys(namespaces, "a namespace") | others
     return Names(dict(sorted(counts.items())), sorted(undeclared - reasons.keys()), dict(sorted(reasons.items())))
 
 
@@ -96,7 +97,8 @@ def _own_names(names: Iterable[str], texts: Iterable[str]) -> set[str]:
     return set(names) & {word for words in _DEFINED.findall(code) for word in words.split()}
 
 
-def _undeclared(names: Iterable[str]) -> set[str]:
+def _undeclared(names: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Return the names that the headers of the twin do not declare, and those that are namespaces."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "names.cpp")
         source.write_text(printed("names.cpp.j2", headers=_HEADERS, names=sorted(names)), encoding="utf-8")
@@ -106,7 +108,8 @@ def _undeclared(names: Iterable[str]) -> set[str]:
             ended = run_limited(command, compile_limits(), environment={"LC_ALL": "C"}, most_text=4 << 20)
         except LimitError as error:
             raise UserError(f"names of the API: {error}") from error
-    return {first or second for first, second in _UNDECLARED.findall(ended.text)} & set(names)
+    missing = {first or second for first, second in _UNDECLARED.findall(ended.text)}
+    return missing & set(names), set(_NAMESPACE.findall(ended.text))
 
 
 @lru_cache(maxsize=1)

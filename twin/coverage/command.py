@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def coverage_command(
     jobs: int,
     executor: str,
     state: Path | None,
-    only: str | None,
+    only: Sequence[str],
     html: Path | None,
     json_out: Path | None,
 ) -> int:
@@ -44,7 +44,7 @@ def coverage_command(
         jobs: How many run at once; 0: one per core.
         executor: `local` or `dask:ADDRESS`.
         state: File with the rows of earlier runs; default: in the build folder.
-        only: Part of the paths to select.
+        only: Parts of the paths to select; none: all sources.
         html: Page to write.
         json_out: JSON file to write.
 
@@ -55,13 +55,15 @@ def coverage_command(
         UserError: An option or a folder is wrong.
     """
     _check(settings)
+    outputs = [(path, what) for path, what in ((html, "page"), (json_out, "answer")) if path is not None]
     used = [state] if state is not None else []
-    for path, what in ((html, "page"), (json_out, "answer")):
-        if path is not None:
-            require_writable(path, used, what)
-            used.append(path)
+    for path, what in outputs:
+        require_writable(path, used, what)
+        used.append(path)
     require_executor(executor)
     found = _find(folders, only)
+    for path, what in outputs:
+        require_writable(path, _files_named(path.name, found), what)
     kept = State(state, Project(BUILTIN_ROOT).build_dir / "twin" / "coverage" / "state.jsonl", Row)
     build_runtime()
     version = twin_version()
@@ -79,7 +81,7 @@ def coverage_command(
     if json_out is not None:
         files.append(json_file(json_out, as_json(rows, excluded, names, settings, version), "answer"))
     if html is not None:
-        titles = [folder.resolve().name for folder in folders]
+        titles = [tree.root.name for tree, _ in found.values()]
         page = page_of(rows, excluded, settings, titles).encode()
         files.append(NewFile(html, lambda stream: stream.write(page), "page"))
     write_files(files)
@@ -87,22 +89,31 @@ def coverage_command(
     return int(any(row.findings or row.right is False for row in rows))
 
 
-def _find(folders: Sequence[Path], only: str | None) -> dict[str, tuple[Tree, list[Source]]]:
-    """Return the files and the selected sources of each clone, by its label.
+def _files_named(name: str, found: Mapping[str, tuple[Tree, list[Source]]]) -> list[Path]:
+    """Return the files of clones with a name."""
+    return [tree.root / path for tree, _ in found.values() for path in tree.names if path.rpartition("/")[2] == name]
+
+
+def _find(folders: Sequence[Path], only: Sequence[str]) -> dict[str, tuple[Tree, list[Source]]]:
+    """Return the files and the selected sources of each clone, by its label; each source once.
 
     Raises:
         UserError: No folder has a selected source.
     """
     found: dict[str, tuple[Tree, list[Source]]] = {}
+    seen: set[Path] = set()
     for folder in folders:
         tree = list_files(folder)
-        sources = find_sources(tree)
+        if any(tree.root == other.root for other, _ in found.values()):
+            continue
+        sources = [source for source in find_sources(tree) if tree.root / source.path not in seen]
+        seen |= {tree.root / source.path for source in sources}
         label = tree.root.name if tree.root.name not in found else str(tree.root)
         for source in sources:
             source.path = f"{label}/{source.path}"
-        found[label] = tree, [source for source in sources if only is None or only in source.path]
+        found[label] = tree, [source for source in sources if not only or any(text in source.path for text in only)]
     if not any(sources for _, sources in found.values()):
-        place = ", ".join(map(path_text, folders)) + (f", --only {shown(only)}" if only else "")
+        place = ", ".join(map(path_text, folders)) + "".join(f", --only {shown(text)}" for text in only)
         raise UserError(
             f"{place}: got no source, expected a clone with .asc files or op_kernel/*.cpp; correct the folder or --only"
         )
