@@ -129,6 +129,8 @@ def cc(
     files = [path_argument(word) for word in words if not word.startswith("-")]
     flags = [f"--npu-arch={npu_arch}"] if npu_arch is not None else []
     flags += [*(option or []), *(word for word in words if word.startswith("-"))]
+    compile_only |= "-c" in flags
+    flags = [flag for flag in flags if flag != "-c"]
     target = output or Path((files[0].stem if files else "program") + (".o" if compile_only else ""))
     compile_program(
         files,

@@ -18,7 +18,7 @@ import pytest
 from opforge.codegen.errors import UserError
 from opforge.twin.build import build_runtime
 from opforge.twin.compiler.npu_model import check_levels, error_range
-from opforge.twin.program import ProgramError, compile_program, write_cmake_files
+from opforge.twin.program import ProgramError, compile_program, compiler, write_cmake_files
 from opforge.twin.program.rewrite import rewrite
 from opforge.twin.runtime.launch import launch
 
@@ -1191,6 +1191,43 @@ def test_wider_dtype_in_place():
     y, z = np.zeros(64, np.float32), np.zeros(64, np.float32)
     assert not launch(text, "kernel", 1, [halves.view(np.float32), y, z], level="device", lint=False)
     assert np.array_equal(np.concatenate([y, z]), halves.astype(np.float32))
+
+
+@pytest.mark.parametrize("option", ["-E", "-S", "-MM", "-dumpversion", "--version"])
+def test_options_without_an_object_file(tmp_path, option):
+    source = tmp_path / "program.asc"
+    source.write_text("int main() {}\n")
+    with pytest.raises(UserError, match=rf"^options: got '{option}', expected an option for a program or an object"):
+        compile_program([source], tmp_path / "program", options=[option])
+
+
+def test_options_that_make_no_program(opforge, tmp_path):
+    """`-fsyntax-only` reports errors and writes nothing; `-c` after `--` is the option of the command."""
+    for name, text in (("good", "int main() {}\n"), ("bad", "int main() { return missing; }\n")):
+        (tmp_path / f"{name}.asc").write_text(text)
+    results = [
+        opforge("cc", tmp_path / f"{name}.asc", "-o", tmp_path / f"{name}{option}", "--", option)
+        for name in ("good", "bad")
+        for option in ("-fsyntax-only", "-c")
+    ]
+    assert [result.returncode for result in results] == [0, 0, 2, 2]
+    assert all("'missing' was not declared" in result.stderr for result in results[2:])
+    assert {path.name for path in tmp_path.iterdir()} == {"good.asc", "bad.asc", "good-c"}
+    assert (tmp_path / "good-c").read_bytes()[16:18] == b"\1\0"  # the type of the ELF file: an object file
+
+
+def test_a_killed_compilation_leaves_nothing(tmp_path, monkeypatch):
+    """The folder of the program has no other files during the compilation."""
+    seen = []
+
+    def run(build, command, label, original=compiler._Build.run):
+        original(build, command, label)
+        seen.append({path.name for path in tmp_path.iterdir()})
+
+    monkeypatch.setattr(compiler._Build, "run", run)
+    compiled(tmp_path, "int main() {}\n")
+    assert seen == [{"program.asc"}] * 3
+    assert {path.name for path in tmp_path.iterdir()} == {"program.asc", "program"}
 
 
 @pytest.mark.parametrize("define", ["", "A B=1", "1=2", "=1"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +14,7 @@ from pathlib import Path
 
 from opforge.codegen.data.products import ARCHITECTURES, DEFAULT_ARCH, DEFAULT_SOC, soc_properties
 from opforge.codegen.errors import UserError
-from opforge.codegen.files import make_folder, read_regular, require_writable
+from opforge.codegen.files import NewFile, make_folder, read_regular, require_writable, write_files
 from opforge.codegen.printing import path_text, shown
 from opforge.codegen.process_limits import LimitError
 from opforge.twin.build import INCLUDE, build_runtime, header_folders
@@ -36,6 +38,9 @@ _KERNEL_FLAGS = (*_PROTECTION, "-fno-strict-aliasing", *LINE_FLAGS)
 _LINKS = ("opforge_twin", "ascendcl", "nnopbase")
 _DEVICE_OPTIONS = ("--npu-arch", "--cce-", "--enable-simt", "--gcc-toolchain", "--run-mode")
 _LINK_OPTIONS = ("-shared", "-l", "-L", "-Wl,", "-fsanitize", "-g", "-O")
+_CHECK = "-fsyntax-only"
+# Options with which a compiler makes no object file.
+_NO_OBJECT = re.compile(r"-(?:[ES]|MM?|###|dump.*|print-.*|-version|-help.*|-target-help)")
 _DEFINE = re.compile(r"[A-Za-z_]\w*(?:[=(]|\Z)")
 _ENTRY = re.compile(rb"\baclrtlaunch_(\w+)\.h\b|\bACLRT_LAUNCH_KERNEL\s*\(\s*(\w+)\s*\)")
 
@@ -93,7 +98,15 @@ class _Build:
     def preprocess(self, source: Path, headers: Path) -> str:
         made = self.folder / f"{abs(hash(source))}.ii"
         command = [
-            *(compiler()[0], *COMMON, *self.flags, "-E", "-x", "c++", "-DOPFORGE_TWIN_PROGRAM"),
+            *(
+                compiler()[0],
+                *COMMON,
+                *(flag for flag in self.flags if flag != _CHECK),
+                "-E",
+                "-x",
+                "c++",
+                "-DOPFORGE_TWIN_PROGRAM",
+            ),
             *(f'-DOPFORGE_TWIN_PROGRAM_SOC="{self.soc}"', f'-DOPFORGE_TWIN_PROGRAM_LEVEL="{self.level}"'),
             *(f"-D{define}" for define in self.defines),
             *("-include", str(INCLUDE / "opforge_twin" / "program.h")),
@@ -133,7 +146,7 @@ def compile_program(
         output: The program, or the object file with `compile_only`.
         include_dirs: Folders of headers.
         defines: Macros, `NAME` or `NAME=VALUE`.
-        options: More options of the C++ compiler.
+        options: More options of the C++ compiler. With `-fsyntax-only`, no file is written.
         soc: Chip that the program emulates.
         level: Active checks: `strict`, `device` or `fast`.
         compile_only: Write an object file of one source, and do not link.
@@ -151,18 +164,26 @@ def compile_program(
     soc_properties(soc, "--soc")
     build_runtime()
     code = [file for file in files if file.suffix not in OBJECTS]
-    with tempfile.TemporaryDirectory(prefix=".opforge-cc-", dir=output.parent) as name:
+    with tempfile.TemporaryDirectory(prefix="opforge-cc-") as name:
         folder = Path(name)
         build = _Build(folder, tuple(include_dirs), tuple(defines), host_options, soc, level)
         rewritten = _rewrite_all(build, code, header_dir)
         objects = _compile_all(build, rewritten)
         made = objects[0] if compile_only else folder / "program"
-        if not compile_only:
+        if not compile_only and _CHECK not in host_options:
             others = [file for file in files if file not in code]
             build.run(_link_command(build, [*objects, *others], made), path_text(output))
-        made.replace(output)
+        if _CHECK not in host_options:
+            _copy(made, output)
     kernels = tuple(dict.fromkeys(kernel.name for file in code for kernel in rewritten[file].kernels))
     return CompiledProgram(output, kernels, sum(rewritten[file].launches for file in code))
+
+
+def _copy(made: Path, output: Path) -> None:
+    """Copy a file of the temporary folder, which may be on another disk; the output is complete or unchanged."""
+    with made.open("rb") as file:
+        mode = stat.S_IMODE(made.stat().st_mode)
+        write_files([NewFile(output, lambda to: shutil.copyfileobj(file, to), "program", mode)], is_durable=False)
 
 
 def _compile_all(build: _Build, rewritten: Mapping[Path, Rewritten]) -> list[Path]:
@@ -198,6 +219,8 @@ def _host_options(options: Sequence[str]) -> tuple[str, ...]:
             raise UserError(f"{name}: got {value!r}, {expected}; {fix}")
         if name in {"-fplugin", "-wrapper", "-B", "-o", "-specs"} or option.startswith(("@", "-fplugin", "-B")):
             raise UserError(f"options: got {option!r}, expected an option of compilation; remove it")
+        if _NO_OBJECT.fullmatch(option):
+            raise UserError(f"options: got {option!r}, expected an option for a program or an object file; remove it")
         if not name.startswith(_DEVICE_OPTIONS):
             kept.append(option)
     return tuple(kept)
