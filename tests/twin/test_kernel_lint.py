@@ -220,6 +220,26 @@ def test_any_text_is_read_to_its_end():
         assert isinstance(lint_text(text, "k.h"), list)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("int a; /* b\n", "the comment has no end; add `*/`"),
+        ("#define A /*/", "the comment has no end; add `*/`"),
+        ("/* c */ /*\n/* d", "the comment has no end; add `*/`"),
+        ('auto* a = R"x(b;\n)y";', 'the raw string has no end; add `)x"`'),
+        ("int a; // /*\n", ""),
+        ('auto* a = "/*";', ""),
+        ('auto* a = R"(/*)";', ""),
+        ('/* R"( */ //', ""),
+    ],
+)
+def test_a_comment_or_raw_string_without_an_end(text, message):
+    """It is the only finding of a source, in the line where it begins."""
+    found = [str(entry) for entry in lint_text(f"\n\n{text}", "k.h")]
+    assert [line for line in found if "unclosed" in line] == ([f"k.h:3: unclosed: {message}"] if message else [])
+    assert len(found) == 1 or not message
+
+
 def _project(tmp_path, header):
     kernels = tmp_path / "op_kernel"
     (kernels / "common").mkdir(parents=True)

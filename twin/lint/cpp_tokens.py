@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
@@ -59,6 +60,19 @@ def tokens_of(source: str, first_line: int = 1) -> list[Token]:
         starts_line = "\n" in piece if not is_blank else starts_line or "\n" in piece
         position = end
     return tokens
+
+
+def unclosed(source: str) -> tuple[int, str, str] | None:
+    """Return the line and the kind of a comment or raw string without an end, and the missing text; None if all end."""
+    begin = source.rfind("/*")
+    if 'R"' not in source and (begin < 0 or source.rfind("*/") >= begin + 2):
+        return None
+    last = next(iter(deque(_TOKEN.finditer(source), maxlen=1)), None)  # it contains the rest of the source
+    if last is None or not (last["raw"] or last.group().startswith("/*")):
+        return None
+    kind, end = ("raw string", f'){last["fence"]}"') if last["raw"] else ("comment", "*/")
+    has_end = last.group().endswith(end) and last.group() != "/*/"
+    return None if has_end else (source.count("\n", 0, last.start()) + 1, kind, end)
 
 
 def _match(source: str, position: int) -> re.Match[str]:

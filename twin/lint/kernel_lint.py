@@ -14,7 +14,7 @@ from opforge.codegen.printing import path_text
 from opforge.codegen.project import BUILTIN_ROOT, Project
 
 from .architectures import compiled
-from .cpp_tokens import Token, tokens_of
+from .cpp_tokens import Token, tokens_of, unclosed
 from .declared import Declared, declared
 from .doubles import check_doubles
 from .includes import check_directive, included, reachable, read_source, sources_below
@@ -58,6 +58,9 @@ def _declared(texts: tuple[str, ...]) -> Declared:
 # A kernel is checked before each launch.
 @lru_cache(maxsize=8)
 def _findings(text: str, file: str, own: Declared) -> tuple[LintFinding, ...]:
+    if open_part := unclosed(text):
+        line, kind, end = open_part
+        return (LintFinding(file, line, "unclosed", f"the {kind} has no end; add `{end}`"),)
     findings: list[LintFinding] = []
 
     def report(line: int, rule: str, message: str) -> None:
