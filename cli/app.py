@@ -13,6 +13,7 @@ from opforge.codegen.printing import say
 
 from . import author, imports, model, package, twin
 from .options import OLD_NAMES, with_joined_values, with_json_values
+from .usage import usage_errors
 
 
 def _usage(argument: Any, ctx: Any) -> list[str]:
@@ -46,7 +47,21 @@ _USE_OPERATORS = frozenset(
 
 
 class _Commands(TyperGroup):
-    """Treat `--json` without a value as `--json -`, and the two values of `--case` as one."""
+    """Treat `--json` without a value as `--json -`, and the two values of `--case` as one.
+
+    Wrong arguments are user errors.
+    """
+
+    def make_context(self, info_name: str | None, *args: Any, **options: Any) -> Any:
+        """Parse the arguments in front of the command."""
+        del info_name  # the path of Python's program for `python -m opforge.cli`
+        with usage_errors():
+            return super().make_context("opforge", *args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with usage_errors(ctx):
+            return super().invoke(ctx)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command.
