@@ -584,9 +584,18 @@ def test_constant_blocks_that_do_not_fit(forms, record_planted):
     record_planted("GetMatmulApiTiling with large blocks", finding)
 
 
-def test_callbacks(forms):
-    arrays = matrices(96, 80, 150, "half", "float")
-    forms.run("callbacks", *arrays, tiling=tiling(96, 80, 150), task_type="AIC_ONLY")
+@pytest.mark.parametrize(
+    ("k", "fields"),
+    [
+        (150, {}),
+        (300, {"depthA1": 8, "stepM": 2, "stepKa": 2, "depthB1": 6, "stepKb": 3}),
+        (300, {"depthA1": 6, "stepKa": 3}),
+    ],
+)
+def test_callbacks(forms, k, fields):
+    """A callback copies a base block of A, whatever the number of base blocks in L1 is."""
+    arrays = matrices(96, 80, k, "half", "float")
+    forms.run("callbacks", *arrays, tiling=tiling(96, 80, k, **fields), task_type="AIC_ONLY")
     assert_product(arrays)
 
 

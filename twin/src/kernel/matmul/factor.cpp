@@ -1,6 +1,7 @@
 #include "kernel/matmul/factor.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernel/cube/fractal.h"
 #include "opforge_twin/arithmetic.h"
@@ -95,7 +96,21 @@ Factor::Factor(Block& block, const MatmulJob& job, Side side, const LocalView& l
         return;
     }
     const int64_t depth = isLeft ? tiling.depthA1 : tiling.depthB1;
-    slots_.resize(static_cast<size_t>(std::max<int64_t>(1, depth / (tilesPerStep_ * kBlocksPerStep_))));
+    int64_t slots = std::max<int64_t>(1, depth / (tilesPerStep_ * kBlocksPerStep_));
+    if (CopyFunction() != nullptr) {
+        // A copy function of the kernel copies one base block.
+        const int64_t bytes = slots * slotBytes_;
+        outerStep_ /= std::exchange(tilesPerStep_, 1);
+        kStep_ /= std::exchange(kBlocksPerStep_, 1);
+        slotBytes_ = RoundUp<int64_t>(outerStep_, pad) * RowBytes(operand_, RoundUp<int64_t>(kStep_, pad));
+        slots = std::max<int64_t>(1, bytes / slotBytes_);
+    }
+    slots_.resize(static_cast<size_t>(slots));
+}
+
+MatmulCopyIn Factor::CopyFunction() const
+{
+    return side_ == Side::kLeft ? job_.copyA : job_.copyB;
 }
 
 FactorRange Factor::GroupRange(int64_t outerGroup, int64_t kGroup) const
@@ -248,7 +263,7 @@ void Factor::FillScalar(const LocalView& dst, int64_t bytes)
 void Factor::CopyIn(const LocalView& dst, const FactorRange& range, int64_t outerGroup, int64_t kGroup)
 {
     const bool isLeft = side_ == Side::kLeft;
-    if (const MatmulCopyIn copy = isLeft ? job_.copyA : job_.copyB; copy != nullptr) {
+    if (const MatmulCopyIn copy = CopyFunction(); copy != nullptr) {
         const AscendC::LocalTensor<int8_t> tensor(dst, isLeft ? AscendC::TPosition::A1 : AscendC::TPosition::B1);
         const auto* gm = reinterpret_cast<const __gm__ void*>(static_cast<uintptr_t>(operand_.global.address));
         const auto outer = static_cast<int>(range.outerCount);

@@ -43,6 +43,8 @@ private:
         bool isPending = false;  ///< its flag was not waited for
     };
 
+    /// The function of the kernel that copies blocks to L1; null for the default.
+    MatmulCopyIn CopyFunction() const;
     FactorRange GroupRange(int64_t outerGroup, int64_t kGroup) const;
     Slot* Find(int64_t outerTile, int64_t kBlock);
     Slot& Load(int64_t outerTile, int64_t kBlock);
