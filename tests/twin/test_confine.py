@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from errno import ENOSYS, EOPNOTSUPP, EPERM
 from pathlib import Path
 
@@ -196,3 +197,36 @@ def test_the_filter_allows_signals_to_the_own_process(place, may_start_processes
         [sys.executable, "-c", "import os; os.abort()"], place.scratch, may_start_processes=may_start_processes
     )
     assert result.reason("it", 1) == "it was ended by SIGABRT"
+
+
+PROCESSES = """
+import os, subprocess, sys, time
+kept = bytearray(int(sys.argv[2]) << 20)
+children = [subprocess.Popen([sys.executable, "-c", sys.argv[3]]) for _ in range(int(sys.argv[1]))]
+for _ in range(int(sys.argv[4])):
+    if os.fork() == 0:
+        time.sleep(1)
+        os._exit(0)
+while children or int(sys.argv[4]):
+    try:
+        os.wait()
+    except ChildProcessError:
+        break
+"""
+SLEEPS, ALLOCATES = "import time; time.sleep(60)", "import time; x = bytearray(120 << 20); time.sleep(60)"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ((6, 0, SLEEPS, 0), "it started more than 5 processes"),
+        ((3, 0, "pass", 0), ""),
+        ((3, 0, ALLOCATES, 0), "it used more than 256 MB of memory in all its processes"),
+        ((0, 150, "", 3), ""),
+    ],
+    ids=["processes", "few processes", "memory", "shared memory"],
+)
+def test_limits_of_all_processes_of_a_script(place, words, reason):
+    place = replace(place, memory_mb=256, most_processes=5)
+    result = place.run([sys.executable, "-c", PROCESSES, *map(str, words)], place.scratch, may_start_processes=True)
+    assert result.failure("it", 60) == reason, result

@@ -44,6 +44,7 @@ class Result:
         last: The last line of its standard error, or else of its standard output; may be empty.
         launches: The reports of its launches; None if it wrote no valid file.
         findings: The findings in them, each kind and line once, without warnings.
+        exceeded: The limit of all its processes that ended it.
     """
 
     status: int | None
@@ -51,6 +52,7 @@ class Result:
     last: str
     launches: list[dict[str, Any]] | None
     findings: list[dict[str, str]]
+    exceeded: str = ""
 
     def has_own_failure(self) -> bool:
         """Return whether it did not succeed without the exit code for findings."""
@@ -59,7 +61,7 @@ class Result:
     def reason(self, what: str, seconds: float) -> str:
         """Return why it did not complete; empty if it did."""
         if self.status is None:
-            return f"{what} did not end within {seconds:g} s"
+            return f"{what} {self.exceeded or f'did not end within {seconds:g} s'}"
         if self.status >= 0:
             return ""
         if -self.status == signal.SIGXCPU:
@@ -76,12 +78,16 @@ class Result:
 
 @dataclass(frozen=True)
 class Place:
-    """The environment of a program: the scratch folder, the folder of the program, and limits of time and memory."""
+    """The environment of a program: the scratch folder, the folder of the program, and limits.
+
+    A script and all its processes together have the same limit of memory as each of them.
+    """
 
     scratch: Path
     programs: Path
     seconds: float
     memory_mb: int
+    most_processes: int = 128
 
     def run(self, command: Sequence[str], folder: Path, *, may_start_processes: bool = False) -> Result:
         """Run a command in a folder of the scratch folder.
@@ -125,12 +131,13 @@ class Place:
             "environment": environment,
         }
         (self.scratch / _REPORT).unlink(missing_ok=True)
-        status, _ = run_command(
-            [sys.executable, "-I", "-S", str(_CONFINE), json.dumps(job)], b"", dict(os.environ), self.seconds
-        )
+        limits = (self.most_processes, self.memory_mb << 20) if may_start_processes else None
+        confined = [sys.executable, "-I", "-S", str(_CONFINE), json.dumps(job)]
+        status, answer = run_command(confined, b"", dict(os.environ), self.seconds, limits)
         texts = _read_ends(errors), _read_ends(output)
         last = next(filter(None, map(_last_line, texts)), "")
-        return Result(status, f"{texts[1]}\n{texts[0]}", last, *_read_report(self.scratch / _REPORT))
+        exceeded = answer if status is None else ""
+        return Result(status, f"{texts[1]}\n{texts[0]}", last, *_read_report(self.scratch / _REPORT), exceeded)
 
 
 def _last_line(text: str) -> str:

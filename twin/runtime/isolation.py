@@ -110,7 +110,11 @@ def run_isolated(job: Job, arrays: Sequence[Array], results: Iterable[int], time
 
 
 def run_command(
-    command: Sequence[str], data: bytes, environment: Mapping[str, str], timeout: float
+    command: Sequence[str],
+    data: bytes,
+    environment: Mapping[str, str],
+    timeout: float,
+    limits: tuple[int, int] | None = None,
 ) -> tuple[int | None, str]:
     """Run an untrusted program in a supervised process; end all processes that it started.
 
@@ -120,17 +124,25 @@ def run_command(
         data: The input of the program.
         environment: Its variables.
         timeout: Time limit in seconds.
+        limits: Number and bytes of memory of all processes.
 
     Returns:
-        Its exit code, negative for a signal, None if it was ended; and its answer.
+        Its exit code, negative for a signal, None if it was ended; and its answer, or which of `limits` ended it.
     """
     with _shared(len(data)) as shared:
         shared.write(data)
         shared.flush()
-        job = {"command": list(command), "environment": dict(environment), "offsets": [], "timeout": timeout}
+        job = {
+            "command": list(command),
+            "environment": dict(environment),
+            "offsets": [],
+            "timeout": timeout,
+            "limits": limits,
+        }
         outcome = _supervised(job, shared.fileno())
     status = outcome.get("status")
-    return (None if status is None else os.waitstatus_to_exitcode(status)), outcome.get("report", "")
+    answer = outcome.get("exceeded") or outcome.get("report", "")
+    return (None if status is None else os.waitstatus_to_exitcode(status)), answer
 
 
 def _bytes_of(array: Array) -> memoryview:

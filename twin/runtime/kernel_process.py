@@ -17,13 +17,14 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36  # from linux/prctl.h
 _CLEANUP_SECONDS = 10.0
 MOST_REPORT_BYTES = 64 << 20
+_CHECK_MILLISECONDS = 50
 _LONGEST_WAIT = 2**31 - 1  # milliseconds
 Job = dict[str, Any]
 
@@ -119,13 +120,45 @@ def _limit_memory() -> None:
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
-def _children() -> Iterator[int]:
-    """Yield the child processes of this one, including zombies."""
+def _processes() -> dict[int, tuple[int, int]]:
+    """Return the parent and the bytes of resident memory of each process, including zombies."""
+    found = {}
     for process in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # the process has ended
-            status = process.read_text(encoding="utf-8", errors="replace")
-            if int(status.rpartition(")")[2].split()[1]) == os.getpid():
-                yield int(process.parent.name)
+            status = process.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            found[int(process.parent.name)] = int(status[1]), int(status[21]) * mmap.PAGESIZE
+    return found
+
+
+def _children() -> list[int]:
+    """Return the child processes of this one, including zombies."""
+    return [process for process, (parent, _) in _processes().items() if parent == os.getpid()]
+
+
+def _exceeded(most_processes: int, most_bytes: int) -> str:
+    """Return which limit the descendants of this process exceed; empty if none."""
+    processes = _processes()
+    found, last = set[int](), {os.getpid()}
+    while last:
+        last = {process for process, (parent, _) in processes.items() if parent in last} - found
+        found |= last
+    if len(found) > most_processes:
+        return f"started more than {most_processes} processes"
+    resident = {process: processes[process][1] for process in found}
+    if sum(resident.values()) > most_bytes:  # this counts shared memory several times
+        total = sum(min(_proportional_bytes(process), size) for process, size in resident.items())
+        if total > most_bytes:
+            return f"used more than {most_bytes >> 20} MB of memory in all its processes"
+    return ""
+
+
+def _proportional_bytes(process: int) -> int:
+    """Return the bytes of memory of a process, with its part of shared memory; 0 if it has ended."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) << 10
+    return 0
 
 
 def _end_all(group: int) -> None:
@@ -149,8 +182,8 @@ def _supervise(job: Job) -> dict[str, Any]:
     """Run the job in a child process.
 
     Returns:
-        `report` of the launch, if there is one; `status`, the wait status of the child, None after a timeout; `left`,
-        the number of remaining processes.
+        `report` of the launch, if there is one; `status`, the wait status of the child, None if it was ended; `left`,
+        the number of remaining processes; `exceeded`, the limit of all processes that ended the child.
     """
     ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     answer = os.memfd_create("report")
@@ -160,17 +193,29 @@ def _supervise(job: Job) -> dict[str, Any]:
     poller = select.poll()
     poller.register(os.pidfd_open(worker), select.POLLIN)
     poller.register(0, 0)  # closed by the caller
-    poller.poll(min(int(job["timeout"] * 1000) + 1, _LONGEST_WAIT))
+    exceeded = _wait(poller, job)
     status, left = None, 0
     if os.waitid(os.P_PID, worker, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
         status = os.waitpid(worker, 0)[1]
-        left = len(list(_children()))
+        left = len(_children())
     _end_all(worker)
     os.lseek(answer, 0, os.SEEK_SET)
     with open(answer, "rb") as stream:
         # A kernel may have written a long text.
         text = stream.read(MOST_REPORT_BYTES)
-    return {"report": text.decode(errors="replace"), "status": status, "left": left}
+    return {"report": text.decode(errors="replace"), "status": status, "left": left, "exceeded": exceeded}
+
+
+def _wait(poller: select.poll, job: Job) -> str:
+    """Wait for the end of the child process, the caller or the time; return the limit that the processes exceed."""
+    end = time.monotonic() + job["timeout"]
+    while (left := int((end - time.monotonic()) * 1000) + 1) > 0:
+        limits = job.get("limits")
+        if poller.poll(min(left, _CHECK_MILLISECONDS if limits else _LONGEST_WAIT)):
+            return ""
+        if limits and (exceeded := _exceeded(*limits)):
+            return exceeded
+    return ""
 
 
 def main() -> None:
