@@ -44,8 +44,31 @@ extern "C" __global__ __aicore__ void kernel{number}(GM_ADDR x, GM_ADDR y)
 """
 
 REFUSED = {
-    "LocalTensor<TensorTrait<float>> t;": "TensorTrait: the twin does not model tensors of a TensorTrait",
-    "GlobalTensor<TensorTrait<half>> t;": "TensorTrait: the twin does not model tensors of a TensorTrait",
+    "LocalTensor<TensorTrait<float>> t; Add(t, t, f, 64);": "no matching function",
+    "LocalTensor<TensorTrait<float>> t; Adds(t, t, 1, 64);": "no matching function",
+    "LocalTensor<TensorTrait<float>> t; Duplicate(t, 1.0f, 64);": "no matching function",
+    "LocalTensor<TensorTrait<float>> t; DataCopy(t, g, 64);": "no matching function",
+    "LocalTensor<TensorTrait<float>> t; t = f;": "no match for",
+    "LocalTensor<TensorTrait<float>> t; f = t;": "no match for",
+    "LocalTensor<TensorTrait<float>> t; Cast(h, t, RoundMode::CAST_RINT, 64);": "TensorTrait: all tensors of a call",
+    "LocalTensor<TensorTrait<float>> t; Compare(u, t, t, CMPMODE::LT, 64);": "TensorTrait: all tensors of a call",
+    "LocalTensor<TensorTrait<float>> t; Mmad(t, h, h, MmadParams());": "TensorTrait: all tensors of a call",
+    "LocalTensor<TensorTrait<float>> t; Fixpipe(g, t, FixpipeParamsV220());": "TensorTrait: all tensors of a call",
+    "LocalTensor<TensorTrait<float>> t; t.SetShapeInfo(ShapeInfo());": "TensorTrait: such tensors have no ShapeInfo",
+    "LocalTensor<TensorTrait<float>> t; Gelu(t, t, 64);": "TensorTrait: high-level functions have no such tensors",
+    "LocalTensor<float> t = buffer.Get<TensorTrait<float>>(); (void)t;": "conversion from",
+    "GlobalTensor<TensorTrait<float>> t = g; (void)t;": "conversion from",
+    "SliceInfo s[1]; GlobalTensor<TensorTrait<float>> t; DataCopy(t, buffer.Get<TensorTrait<float>>(), s, s);": (
+        "TensorTrait: such tensors have no ShapeInfo"
+    ),
+    "LocalTensor<TensorTrait<float, TPosition::VECIN>> t; Abs(t, t, 64);": (
+        "accept the default position and layout only"
+    ),
+    "LocalTensor<TensorTrait<float>> t(TPosition::VECIN, 0, 64); (void)t;": "a TensorTrait gives position and size",
+    "LocalTensor<float> t(0); (void)t;": "needs a TensorTrait with both",
+    "LocalTensor<TensorTrait<float>> t(0); (void)t;": "needs a position of on-chip memory",
+    "LocalTensor<TensorTrait<float, TPosition::VECIN>> t(0); (void)t;": "needs a layout of constants",
+    "LocalMemAllocator a; a.Alloc<TensorTrait<float>>(64);": "a TensorTrait gives position and size; use Alloc<T>()",
     "KfcWorkspace space(x);": "KfcWorkspace: the twin does not model groups of cube cores",
     "CubeResGroupHandle<int32_t> handle;": "CubeResGroupHandle: the twin does not model groups of cube cores",
     "CreateCubeResGroup<0, float, Back, int32_t>(n, 0, 1, 1, x);": (

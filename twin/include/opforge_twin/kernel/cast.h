@@ -80,9 +80,10 @@ constexpr uint32_t CastModes()
 template <typename T, typename U>
 constexpr uint32_t RequireCast()
 {
-    static_assert(CastModes<T, U>() != 0,
-                  "Cast: the architecture does not convert between these types; go through float");
-    return CastModes<T, U>();
+    RequireSameKind<T, U>();
+    constexpr uint32_t modes = CastModes<PrimT<T>, PrimT<U>>();
+    static_assert(modes != 0, "Cast: the architecture does not convert between these types; go through float");
+    return modes;
 }
 
 }  // namespace opforge::twin::kernel

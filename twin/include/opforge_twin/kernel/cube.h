@@ -19,8 +19,9 @@ inline constexpr bool kIsLoaded = kIsFactor<T> || kIsAnyOf<T, uint8_t, int16_t, 
 template <typename T, typename U, typename S>
 constexpr void RequireProduct()
 {
-    static_assert(kIsFactor<U> && std::is_same_v<U, S> &&
-                      std::is_same_v<T, std::conditional_t<kIsAnyOf<U, int8_t, AscendC::int4b_t>, int32_t, float>>,
+    RequireSameKind<T, U, S>();
+    static_assert(kIsFactor<U> && kIsAnyOf<S, PrimT<U>> &&
+                      kIsAnyOf<T, std::conditional_t<kIsAnyOf<U, int8_t, AscendC::int4b_t>, int32_t, float>>,
                   "Mmad: the twin has (float, half, half), (float, bfloat16_t, bfloat16_t), (float, float, float), "
                   "(int32_t, int8_t, int8_t) and (int32_t, int4b_t, int4b_t)");
 }
@@ -28,9 +29,10 @@ constexpr void RequireProduct()
 template <typename T, typename U>
 constexpr void RequireStore()
 {
+    RequireSameKind<T, U>();
     static_assert(
-        std::is_same_v<U, float> ? kIsAnyOf<T, float, half, bfloat16_t, int8_t, uint8_t>
-                                 : std::is_same_v<U, int32_t> && kIsAnyOf<T, int32_t, half, int8_t, uint8_t>,
+        kIsAnyOf<U, float> ? kIsAnyOf<T, float, half, bfloat16_t, int8_t, uint8_t>
+                           : kIsAnyOf<U, int32_t> && kIsAnyOf<T, int32_t, half, int8_t, uint8_t>,
         "Fixpipe: the twin stores float of L0C as float, half, bfloat16_t, int8_t and uint8_t, and int32_t as "
         "int32_t, half, int8_t and uint8_t");
 }
@@ -39,13 +41,14 @@ template <typename T, typename U>
 constexpr void RequireStoreToL1()
 {
     RequireStore<T, U>();
-    static_assert(sizeof(T) < sizeof(float), "Fixpipe: L1 receives types of 1 and 2 bytes");
+    static_assert(sizeof(PrimT<T>) < sizeof(float), "Fixpipe: L1 receives types of 1 and 2 bytes");
 }
 
-template <typename S>
+template <typename U, typename S>
 constexpr void RequireScales()
 {
-    static_assert(sizeof(S) == sizeof(uint64_t), "Fixpipe: cbufWorkspace holds uint64_t");
+    RequireSameKind<U, S>();
+    static_assert(sizeof(PrimT<S>) == sizeof(uint64_t), "Fixpipe: cbufWorkspace holds uint64_t");
 }
 
 inline Product ProductOf(const AscendC::MmadParams& params, const Call& call)
@@ -141,7 +144,7 @@ inline constexpr int64_t kMostImage = 32767;
 /// Loads a part of the matrix of an image. Two elements of int4b_t are one byte.
 template <typename T>
 void LoadWindowOf(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
-                  const AscendC::LoadData3DParamsV2<T>& params, const Call& call)
+                  const AscendC::LoadData3DParamsV2<PrimT<T>>& params, const Call& call)
 {
     GateLoadDataWindow<T>();
     static_assert(kIsLoaded<T> && !kIsAnyOf<T, int16_t, uint16_t>,
@@ -149,7 +152,8 @@ void LoadWindowOf(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor
                   "and float");
     constexpr int64_t packed = kIsInt4<T> ? 2 : 1;
     const bool isTurned = params.enTranspose || dst.GetPosition() == static_cast<int32_t>(AscendC::TPosition::B2);
-    Field("enTranspose, or a dst in L0B (types of 2 and 4 bytes only)", isTurned && sizeof(T) == 1 ? 1 : 0, 0, 0, call);
+    Field("enTranspose, or a dst in L0B (types of 2 and 4 bytes only)", isTurned && sizeof(PrimT<T>) == 1 ? 1 : 0, 0, 0,
+          call);
     Field("enSmallK", params.enSmallK ? 1 : 0, 0, 0, call);
     constexpr int64_t kMostStride = 63;
     constexpr int64_t kMoreFilter = 256;  // of filterSizeW and filterSizeH
@@ -180,7 +184,7 @@ void MultiplyWithoutBias(const AscendC::LocalTensor<T>& dst, const AscendC::Loca
     if (!product.startsAtBias) {
         return Multiply(dst.View(), fm.View(), filter.View(), nullptr, product, call);
     }
-    const int64_t bytes = (product.n * static_cast<int64_t>(sizeof(T)) + 63) / 64 * 64;
+    const int64_t bytes = (product.n * static_cast<int64_t>(sizeof(PrimT<T>)) + 63) / 64 * 64;
     const LocalView bias = ViewAt(AscendC::TPosition::C2, 0, bytes, call);
     Multiply(dst.View(), fm.View(), filter.View(), &bias, product, call);
 }
@@ -194,7 +198,8 @@ template <typename T>
 OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src, const Nd2NzParams& intriParams)
 {
     twin::GateDataCopyNd2Nz<T>();
-    static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4, "Nd2Nz moves elements of 1, 2 or 4 bytes");
+    static_assert(sizeof(PrimT<T>) == 1 || sizeof(PrimT<T>) == 2 || sizeof(PrimT<T>) == 4,
+                  "Nd2Nz moves elements of 1, 2 or 4 bytes");
     const twin::Call call{"DataCopy", twin::Here()};
     const twin::NzCopy copy{
         twin::Field("ndNum", intriParams.ndNum, 0, 4095, call),
@@ -213,7 +218,7 @@ template <typename T>
 OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src, const Nz2NdParamsFull& intriParams)
 {
     twin::GateDataCopyNd2Nz<T>();
-    static_assert(sizeof(T) == 2 || sizeof(T) == 4, "Nz2Nd moves elements of 2 or 4 bytes");
+    static_assert(sizeof(PrimT<T>) == 2 || sizeof(PrimT<T>) == 4, "Nz2Nd moves elements of 2 or 4 bytes");
     const twin::Call call{"DataCopy", twin::Here()};
     constexpr int64_t kMost = 8192;
     const twin::NdCopy copy{
@@ -237,7 +242,8 @@ OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, 
     twin::Field("sid", loadDataParams.sid, 0, 0, call);
     twin::Field("addrMode", loadDataParams.addrMode, 0, 0, call);
     const int64_t mostGap = twin::kIsCoupled ? 0 : twin::kFieldMax16;  // Ascend 910 ignores it
-    twin::Field("ifTranspose (2-byte types only)", loadDataParams.ifTranspose && sizeof(T) != 2 ? 1 : 0, 0, 0, call);
+    twin::Field("ifTranspose (2-byte types only)", loadDataParams.ifTranspose && sizeof(PrimT<T>) != 2 ? 1 : 0, 0, 0,
+                call);
     twin::LoadFractals(dst.View(), src.View(),
                        {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
                         twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
@@ -276,14 +282,14 @@ OPFORGE_API void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTen
                   "and int4b_t for L0B");
     const twin::Call call{"LoadDataWithTranspose", twin::Here()};
     twin::Field("addrMode", loadDataParams.addrMode, 0, 0, call);
-    twin::LoadFractals(dst.View(), src.View(),
-                       {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
-                        twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
-                        twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
-                        twin::Field("dstGap", loadDataParams.dstGap, 0, twin::kFieldMax16, call),
-                        twin::Field("dstFracGap", loadDataParams.dstFracGap, 0, twin::kFieldMax16, call), true,
-                        std::is_same_v<T, int4b_t>},
-                       call);
+    twin::LoadFractals(
+        dst.View(), src.View(),
+        {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
+         twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
+         twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
+         twin::Field("dstGap", loadDataParams.dstGap, 0, twin::kFieldMax16, call),
+         twin::Field("dstFracGap", loadDataParams.dstFracGap, 0, twin::kFieldMax16, call), true, twin::kIsInt4<T>},
+        call);
 }
 
 /// Sets the size and the padding of the image for each LoadData with isSetFMatrix = false.
@@ -327,7 +333,7 @@ OPFORGE_API inline void SetLoadDataRepeat(const LoadDataRepeatParam& repeatParam
 
 template <typename T, const IsResetLoad3dConfig& defaultConfig = IS_RESER_LOAD3D_DEFAULT_CONFIG>
 OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
-                          const LoadData3DParamsV2<T>& loadDataParams)
+                          const LoadData3DParamsV2<PrimT<T>>& loadDataParams)
 {
     const twin::Call call{"LoadData", twin::Here()};
     if constexpr (defaultConfig.isSetFMatrix) {
@@ -345,7 +351,7 @@ template <typename T>
 OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
                           const LoadData3DParamsV2Pro& loadDataParams)
 {
-    twin::LoadWindowOf(dst, src, loadDataParams.template Fields<T>(), {"LoadData", twin::Here()});
+    twin::LoadWindowOf(dst, src, loadDataParams.template Fields<PrimT<T>>(), {"LoadData", twin::Here()});
 }
 
 template <typename T>
@@ -355,19 +361,19 @@ void LoadData(const LocalTensor<T>& /*dst*/, const LocalTensor<T>& /*src*/, cons
 }
 
 // Fill: the name since 2026.
-#define OPFORGE_FILL(name)                                                                                      \
-    template <typename T>                                                                                       \
-    OPFORGE_API void name(const LocalTensor<T>& dst, const InitConstValueParams<T>& initConstValueParams)       \
-    {                                                                                                           \
-        twin::Gate##name<T>();                                                                                  \
-        static_assert(twin::kIsAnyOf<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>,         \
-                      #name ": Ascend 910B has int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float"); \
-        const twin::Call call{#name, twin::Here()};                                                             \
-        twin::FillConstant(dst.View(),                                                                          \
-                           {twin::Field("repeatTimes", initConstValueParams.repeatTimes, 0, 32767, call),       \
-                            twin::Field("blockNum", initConstValueParams.blockNum, 0, 32767, call),             \
-                            twin::Field("dstGap", initConstValueParams.dstGap, 0, 32767, call)},                \
-                           twin::ScalarBits(initConstValueParams.initValue), call);                             \
+#define OPFORGE_FILL(name)                                                                                       \
+    template <typename T>                                                                                        \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const InitConstValueParams<PrimT<T>>& initConstValueParams) \
+    {                                                                                                            \
+        twin::Gate##name<T>();                                                                                   \
+        static_assert(twin::kIsAnyOf<T, half, bfloat16_t, float, int16_t, uint16_t, int32_t, uint32_t>,          \
+                      #name ": Ascend 910B has int16_t, uint16_t, half, bfloat16_t, int32_t, uint32_t, float");  \
+        const twin::Call call{#name, twin::Here()};                                                              \
+        twin::FillConstant(dst.View(),                                                                           \
+                           {twin::Field("repeatTimes", initConstValueParams.repeatTimes, 0, 32767, call),        \
+                            twin::Field("blockNum", initConstValueParams.blockNum, 0, 32767, call),              \
+                            twin::Field("dstGap", initConstValueParams.dstGap, 0, 32767, call)},                 \
+                           twin::ScalarBits(initConstValueParams.initValue), call);                              \
     }
 OPFORGE_FILL(InitConstValue)
 OPFORGE_FILL(Fill)
@@ -460,7 +466,8 @@ OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, 
 
 // The parameters before FixpipeParamsV220.
 template <typename T, typename U>
-OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParams<U>& intriParams)
+OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src,
+                         const FixpipeParams<PrimT<U>>& intriParams)
 {
     twin::GateFixpipe<T>();
     twin::RequireStore<T, U>();
@@ -469,16 +476,17 @@ OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, 
 
 template <typename T, typename U, typename S>
 OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, const LocalTensor<S>& cbufWorkspace,
-                         const FixpipeParams<U>& intriParams)
+                         const FixpipeParams<PrimT<U>>& intriParams)
 {
     twin::GateFixpipe<T>();
     twin::RequireStore<T, U>();
-    twin::RequireScales<S>();
+    twin::RequireScales<U, S>();
     twin::StoreWithGaps(dst.View(), src.View(), &cbufWorkspace.View(), intriParams, {"Fixpipe", twin::Here()});
 }
 
 template <typename T, typename U>
-OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const FixpipeParams<U>& intriParams)
+OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src,
+                         const FixpipeParams<PrimT<U>>& intriParams)
 {
     twin::GateFixpipe<T>();
     twin::RequireStoreToL1<T, U>();
@@ -487,11 +495,11 @@ OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, c
 
 template <typename T, typename U, typename S>
 OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, const LocalTensor<S>& cbufWorkspace,
-                         const FixpipeParams<U>& intriParams)
+                         const FixpipeParams<PrimT<U>>& intriParams)
 {
     twin::GateFixpipe<T>();
     twin::RequireStoreToL1<T, U>();
-    twin::RequireScales<S>();
+    twin::RequireScales<U, S>();
     twin::KeepWithGaps(dst.View(), src.View(), &cbufWorkspace.View(), intriParams, {"Fixpipe", twin::Here()});
 }
 
@@ -512,7 +520,7 @@ OPFORGE_API void Fixpipe(const GlobalTensor<T>& dst, const LocalTensor<U>& src, 
 {
     twin::GateFixpipe<T>();
     twin::RequireStore<T, U>();
-    twin::RequireScales<S>();
+    twin::RequireScales<U, S>();
     const twin::Call call{"Fixpipe", twin::Here()};
     constexpr bool asRows = config.format == CO2Layout::ROW_MAJOR;
     twin::ProductStore store = twin::ProductStoreOf(intriParams, asRows, call);
@@ -526,7 +534,7 @@ OPFORGE_API void Fixpipe(const LocalTensor<T>& dst, const LocalTensor<U>& src, c
 {
     twin::GateFixpipe<T>();
     twin::RequireStoreToL1<T, U>();
-    twin::RequireScales<S>();
+    twin::RequireScales<U, S>();
     const twin::Call call{"Fixpipe", twin::Here()};
     twin::ProductStore store = twin::ProductStoreOf(intriParams, false, call);
     store.quantTensor = &cbufWorkspace.View();
@@ -549,7 +557,7 @@ OPFORGE_API void SetFixPipeConfig(const LocalTensor<T>& preData, bool isUnitFlag
     twin::GateSetFixPipeConfig<T>();
     static_assert(!setRelu, "SetFixPipeConfig: the twin has no ReLU with a factor for each column");
     const twin::Call call{"SetFixPipeConfig", twin::Here()};
-    if constexpr (std::is_same_v<T, uint64_t>) {
+    if constexpr (twin::kIsAnyOf<T, uint64_t>) {
         twin::SetPreQuantTensor(preData.View(), call);
     } else {
         twin::Field("isUnitFlag (scales are uint64_t)", isUnitFlag ? 1 : 0, 1, 1, call);

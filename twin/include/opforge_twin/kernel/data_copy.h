@@ -16,7 +16,7 @@ inline constexpr int64_t kFieldMax32 = 4294967295;
 template <typename T>
 constexpr void RequireMovable()
 {
-    static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8,
+    static_assert(sizeof(PrimT<T>) == 1 || sizeof(PrimT<T>) == 2 || sizeof(PrimT<T>) == 4 || sizeof(PrimT<T>) == 8,
                   "DataCopy moves elements of 1, 2, 4 or 8 bytes");
 }
 
@@ -259,6 +259,7 @@ OPFORGE_API void DataCopy(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
                           const SliceInfo srcSliceInfo[], const uint32_t dimValue = 1)
 {
     twin::RequireMovable<T>();
+    twin::RequireShape<T>();
     const twin::Call call{"DataCopy", twin::Here()};
     twin::ForSlices(dstSliceInfo, srcSliceInfo, dimValue, sizeof(T), call,
                     [&](int64_t to, int64_t from, const twin::Rows& rows) {
@@ -271,6 +272,7 @@ OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
                           const SliceInfo srcSliceInfo[], const uint32_t dimValue = 1)
 {
     twin::RequireMovable<T>();
+    twin::RequireShape<T>();
     const twin::Call call{"DataCopy", twin::Here()};
     twin::ForSlices(dstSliceInfo, srcSliceInfo, dimValue, sizeof(T), call,
                     [&](int64_t to, int64_t from, const twin::Rows& rows) {
@@ -280,14 +282,14 @@ OPFORGE_API void DataCopy(const GlobalTensor<T>& dst, const LocalTensor<T>& src,
 
 template <typename T>
 OPFORGE_API void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
-                             const DataCopyExtParams& dataCopyParams, const DataCopyPadExtParams<T>& padParams)
+                             const DataCopyExtParams& dataCopyParams, const DataCopyPadExtParams<PrimT<T>>& padParams)
 {
     twin::GateDataCopyPad<T>();
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopyPad", twin::Here()};
     const twin::Padding padding{padParams.isPad, padParams.leftPadding, padParams.rightPadding,
                                 twin::ScalarBits(padParams.paddingValue)};
-    twin::CopyIn(dst.View(), src.View(), twin::PadRowsOf(dataCopyParams, sizeof(T), true, call), &padding, call);
+    twin::CopyIn(dst.View(), src.View(), twin::PadRowsOf(dataCopyParams, sizeof(PrimT<T>), true, call), &padding, call);
 }
 
 template <typename T>
@@ -299,7 +301,7 @@ OPFORGE_API void DataCopyPad(const LocalTensor<T>& dst, const GlobalTensor<T>& s
     const twin::Call call{"DataCopyPad", twin::Here()};
     const twin::Padding padding{padParams.isPad, padParams.leftPadding, padParams.rightPadding, padParams.paddingValue};
     const DataCopyExtParams rows = twin::Extended(dataCopyParams, call);
-    twin::CopyIn(dst.View(), src.View(), twin::PadRowsOf(rows, sizeof(T), true, call), &padding, call);
+    twin::CopyIn(dst.View(), src.View(), twin::PadRowsOf(rows, sizeof(PrimT<T>), true, call), &padding, call);
 }
 
 template <typename T>
@@ -309,7 +311,7 @@ OPFORGE_API void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& s
     twin::GateDataCopyPad<T>();
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopyPad", twin::Here()};
-    twin::CopyOut(dst.View(), src.View(), twin::PadRowsOf(dataCopyParams, sizeof(T), false, call), true, call);
+    twin::CopyOut(dst.View(), src.View(), twin::PadRowsOf(dataCopyParams, sizeof(PrimT<T>), false, call), true, call);
 }
 
 template <typename T>
@@ -320,7 +322,7 @@ OPFORGE_API void DataCopyPad(const GlobalTensor<T>& dst, const LocalTensor<T>& s
     twin::RequireMovable<T>();
     const twin::Call call{"DataCopyPad", twin::Here()};
     const DataCopyExtParams rows = twin::Extended(dataCopyParams, call);
-    twin::CopyOut(dst.View(), src.View(), twin::PadRowsOf(rows, sizeof(T), false, call), true, call);
+    twin::CopyOut(dst.View(), src.View(), twin::PadRowsOf(rows, sizeof(PrimT<T>), false, call), true, call);
 }
 
 /// Loads an element of global memory without the scalar unit's cache.

@@ -49,25 +49,26 @@ namespace AscendC {
                           const uint32_t count)                                                                        \
     {                                                                                                                  \
         twin::Gate##name<T>();                                                                                         \
+        twin::RequireSameKind<T, U>();                                                                                 \
         static_assert(__VA_ARGS__, #name ": Ascend 910B has (dst, src) of " types);                                    \
         twin::BinaryCast(op, dst.View(), src0.View(), src1.View(), twin::Lanes::Count(count), twin::BinaryStrides({}), \
                          {#name, twin::Here()});                                                                       \
     }                                                                                                                  \
     OPFORGE_REPEATS(name, (typename T, typename U, bool isSetMask = true),                                             \
                     (const LocalTensor<T>& dst, const LocalTensor<U>& src0, const LocalTensor<U>& src1), ,             \
-                    (const BinaryRepeatParams& repeatParams),                                                          \
+                    (const BinaryRepeatParams& repeatParams), twin::RequireSameKind<T, U>();                           \
                     static_assert(__VA_ARGS__, #name ": Ascend 910B has (dst, src) of " types);                        \
                     twin::BinaryCast(op, dst.View(), src0.View(), src1.View(), lanes,                                  \
                                      twin::BinaryStrides(repeatParams), {#name, twin::Here()}))
 
 OPFORGE_BINARY_CAST(AddReluCast, twin::BinaryOp::kAddRelu, "(int8_t, half), (int8_t, int16_t), (half, float)",
-                    (std::is_same_v<T, int8_t> && twin::kIsAnyOf<U, half, int16_t>) ||
-                        (std::is_same_v<T, half> && std::is_same_v<U, float>))
+                    (twin::kIsAnyOf<T, int8_t> && twin::kIsAnyOf<U, half, int16_t>) ||
+                        (twin::kIsAnyOf<T, half> && twin::kIsAnyOf<U, float>))
 OPFORGE_BINARY_CAST(SubReluCast, twin::BinaryOp::kSubRelu, "(int8_t, half), (int8_t, int16_t), (half, float)",
-                    (std::is_same_v<T, int8_t> && twin::kIsAnyOf<U, half, int16_t>) ||
-                        (std::is_same_v<T, half> && std::is_same_v<U, float>))
+                    (twin::kIsAnyOf<T, int8_t> && twin::kIsAnyOf<U, half, int16_t>) ||
+                        (twin::kIsAnyOf<T, half> && twin::kIsAnyOf<U, float>))
 OPFORGE_BINARY_CAST(MulCast, twin::BinaryOp::kMul, "(int8_t, half), (uint8_t, half)",
-                    twin::kIsAnyOf<T, int8_t, uint8_t>&& std::is_same_v<U, half>)
+                    twin::kIsAnyOf<T, int8_t, uint8_t>&& twin::kIsAnyOf<U, half>)
 #undef OPFORGE_BINARY_CAST
 
 template <typename T = half, typename U = int32_t>
@@ -75,7 +76,8 @@ OPFORGE_API void AddDeqRelu(const LocalTensor<T>& dst, const LocalTensor<U>& src
                             const int32_t& count)
 {
     twin::GateAddDeqRelu<T>();
-    static_assert(std::is_same_v<T, half> && std::is_same_v<U, int32_t>, "AddDeqRelu: dst is half, src is int32_t");
+    twin::RequireSameKind<T, U>();
+    static_assert(twin::kIsAnyOf<T, half> && twin::kIsAnyOf<U, int32_t>, "AddDeqRelu: dst is half, src is int32_t");
     twin::AddDequantRelu(dst.View(), src0.View(), src1.View(), twin::Lanes::Count(count), twin::BinaryStrides({}),
                          {"AddDeqRelu", twin::Here()});
 }
@@ -83,8 +85,8 @@ OPFORGE_API void AddDeqRelu(const LocalTensor<T>& dst, const LocalTensor<U>& src
 #define OPFORGE_ADD_DEQ_RELU(head, Dst, Src)                                                                     \
     OPFORGE_REPEATS(AddDeqRelu, head,                                                                            \
                     (const LocalTensor<Dst>& dst, const LocalTensor<Src>& src0, const LocalTensor<Src>& src1), , \
-                    (const BinaryRepeatParams& repeatParams),                                                    \
-                    static_assert(std::is_same_v<Dst, half> && std::is_same_v<Src, int32_t>,                     \
+                    (const BinaryRepeatParams& repeatParams), twin::RequireSameKind<Dst, Src>();                 \
+                    static_assert(twin::kIsAnyOf<Dst, half> && twin::kIsAnyOf<Src, int32_t>,                     \
                                   "AddDeqRelu: dst is half, src is int32_t");                                    \
                     twin::AddDequantRelu(dst.View(), src0.View(), src1.View(), lanes,                            \
                                          twin::BinaryStrides(repeatParams), {"AddDeqRelu", twin::Here()}))
@@ -121,10 +123,10 @@ template <typename T, typename U, bool isVecDeq, bool halfBlock>
 void Dequantize(const LocalView& dst, const LocalView& src, const Lanes& lanes, const Stride& dstStride,
                 const Stride& srcStride, const Call& call)
 {
-    static_assert((std::is_same_v<T, half> && std::is_same_v<U, int32_t>) ||
-                      (kIsAnyOf<T, int8_t, uint8_t> && std::is_same_v<U, int16_t>),
+    RequireSameKind<T, U>();
+    static_assert((kIsAnyOf<T, half> && kIsAnyOf<U, int32_t>) || (kIsAnyOf<T, int8_t, uint8_t> && kIsAnyOf<U, int16_t>),
                   "CastDequant: Ascend 910B has (dst, src) of (half, int32_t), (int8_t, int16_t), (uint8_t, int16_t)");
-    if constexpr (std::is_same_v<T, half>) {
+    if constexpr (kIsAnyOf<T, half>) {
         Convert(dst, src, AscendC::RoundMode::CAST_NONE, 1U << static_cast<uint32_t>(AscendC::RoundMode::CAST_NONE),
                 lanes, dstStride, srcStride, call);
     } else {

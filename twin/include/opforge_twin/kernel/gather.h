@@ -93,7 +93,8 @@ OPFORGE_API void GatherMask(const LocalTensor<T>& dst, const LocalTensor<T>& src
 {
     twin::GateGatherMask<T>();
     twin::RequireGatherable<T>();
-    static_assert(twin::kIsAnyOf<U, uint16_t, uint32_t> && sizeof(T) == sizeof(U),
+    twin::RequireSameKind<T, U>();
+    static_assert(twin::kIsAnyOf<U, uint16_t, uint32_t> && sizeof(PrimT<T>) == sizeof(PrimT<U>),
                   "GatherMask: the bit mask is uint16_t for 2-byte and uint32_t for 4-byte elements");
     const twin::Compaction how{&src1Pattern.View(),
                                0,

@@ -160,21 +160,51 @@ struct int4b_t {
 
 namespace opforge::twin::kernel {
 
+/// The type of the elements of tensors of T: T, or that of a TensorTrait (layout.h).
 template <typename T>
-inline constexpr bool kIsInt4 = std::is_same_v<T, AscendC::int4b_t>;
+struct ElementOf {
+    using Type = T;
+};
+
+}  // namespace opforge::twin::kernel
+
+namespace AscendC {
+
+template <typename T>
+using PrimT = typename opforge::twin::kernel::ElementOf<T>::Type;
+
+}  // namespace AscendC
+
+namespace opforge::twin::kernel {
+
+using AscendC::PrimT;
+
+template <typename T>
+inline constexpr bool kIsTrait = !std::is_same_v<T, PrimT<T>>;
+
+/// Fails for a call with tensors of a TensorTrait and others.
+template <typename T, typename... Others>
+constexpr void RequireSameKind()
+{
+    static_assert(((kIsTrait<T> == kIsTrait<Others>) && ...),
+                  "TensorTrait: all tensors of a call have a TensorTrait, or none of them");
+}
+
+template <typename T>
+inline constexpr bool kIsInt4 = std::is_same_v<PrimT<T>, AscendC::int4b_t>;
 
 /// Bytes of `count` elements of a tensor.
 template <typename T>
 constexpr int64_t BytesOf(int64_t count)
 {
-    return kIsInt4<T> ? count >> 1 : count * static_cast<int64_t>(sizeof(T));
+    return kIsInt4<T> ? count >> 1 : count * static_cast<int64_t>(sizeof(PrimT<T>));
 }
 
 /// Elements in `bytes` bytes of a tensor.
 template <typename T>
 constexpr int64_t CountOf(int64_t bytes)
 {
-    return kIsInt4<T> ? bytes * 2 : bytes / static_cast<int64_t>(sizeof(T));
+    return kIsInt4<T> ? bytes * 2 : bytes / static_cast<int64_t>(sizeof(PrimT<T>));
 }
 
 /// Fails for types without an element that the scalar unit can access.

@@ -167,7 +167,7 @@ template <typename T, typename U>
 OPFORGE_API void SetAippFunctions(const GlobalTensor<T>& src0, const GlobalTensor<T>& src1, AippInputFormat format,
                                   AippParams<U> config)
 {
-    static_assert(std::is_same_v<T, uint8_t>, "SetAippFunctions: the formats of images have uint8_t");
+    static_assert(twin::kIsAnyOf<T, uint8_t>, "SetAippFunctions: the formats of images have uint8_t");
     const twin::Call call{"SetAippFunctions", twin::Here()};
     twin::Field("format (one source)", static_cast<int64_t>(format), 0, 0, call);
     twin::SetPicture(src0.View(), src1.View(), twin::SettingsOf(format, config, call), call);
@@ -176,7 +176,7 @@ OPFORGE_API void SetAippFunctions(const GlobalTensor<T>& src0, const GlobalTenso
 template <typename T, typename U>
 OPFORGE_API void SetAippFunctions(const GlobalTensor<T>& src0, AippInputFormat format, AippParams<U> config)
 {
-    static_assert(std::is_same_v<T, uint8_t>, "SetAippFunctions: the formats of images have uint8_t");
+    static_assert(twin::kIsAnyOf<T, uint8_t>, "SetAippFunctions: the formats of images have uint8_t");
     const twin::Call call{"SetAippFunctions", twin::Here()};
     twin::Field("format (YUV420SP_U8 has two sources)", static_cast<int64_t>(format), 1, twin::kFieldMax8, call);
     twin::SetPicture(src0.View(), src0.View(), twin::SettingsOf(format, config, call), call);

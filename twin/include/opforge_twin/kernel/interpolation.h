@@ -80,7 +80,7 @@ namespace AscendC {
         uint16_t vROffset, uint8_t vRepeat, const LocalTensor<uint8_t>& sharedTmpBuffer)                          \
     {                                                                                                             \
         twin::GateBilinearInterpolation<T>();                                                                     \
-        static_assert(std::is_same_v<T, half>, "BilinearInterpolation: Ascend 910B has half");                    \
+        static_assert(twin::kIsAnyOf<T, half>, "BilinearInterpolation: Ascend 910B has half");                    \
         const twin::ComposedCall composed;                                                                        \
         const twin::Interpolation how{hRepeat, repeatMode, dstBlkStride, vROffset, vRepeat};                      \
         twin::RequireInterpolation(how, src0.GetSize() + src1.GetSize(), sharedTmpBuffer.GetSize(),               \

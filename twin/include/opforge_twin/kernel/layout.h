@@ -155,4 +155,52 @@ struct is_tensorTrait<TensorTrait<T, pos, LayoutType>> : Std::true_type {};
 
 }  // namespace AscendC
 
+namespace opforge::twin::kernel {
+
+template <typename T, AscendC::TPosition pos, typename LayoutType>
+struct ElementOf<AscendC::TensorTrait<T, pos, LayoutType>> {
+    using Type = T;
+};
+
+/// The number of elements of a tensor with this shape.
+template <typename ShapeType>
+constexpr uint32_t ElementsOf(const ShapeType& shape)
+{
+    if constexpr (AscendC::kIsTuple<ShapeType>) {
+        return std::apply([](const auto&... sizes) { return (uint32_t{1} * ... * ElementsOf(sizes)); }, shape);
+    } else {
+        return static_cast<uint32_t>(shape);
+    }
+}
+
+/// The position of the TensorTrait T.
+template <typename T>
+constexpr AscendC::TPosition TraitPosition()
+{
+    static_assert(kIsTrait<T>, "a tensor without a position or a size needs a TensorTrait with both");
+    if constexpr (kIsTrait<T>) {
+        static_assert(T::tPos != AscendC::TPosition::GM && T::tPos != AscendC::TPosition::MAX,
+                      "TensorTrait: the tensor needs a position of on-chip memory");
+        return T::tPos;
+    }
+    return AscendC::TPosition::MAX;
+}
+
+/// The number of elements of the TensorTrait T.
+template <typename T>
+constexpr uint32_t TraitElements()
+{
+    if constexpr (kIsTrait<T>) {
+        constexpr uint32_t elements = ElementsOf(typename T::LiteLayoutType{}.GetShape());
+        static_assert(
+            elements > 0 && BytesOf<T>(elements) % 32 == 0,
+            "TensorTrait: the tensor needs a layout of constants, for example Std::Int<16>, with a multiple of "
+            "32 bytes");
+        return elements;
+    }
+    return 0;
+}
+
+}  // namespace opforge::twin::kernel
+
 #endif  // OPFORGE_TWIN_KERNEL_LAYOUT_H

@@ -86,13 +86,23 @@ public:
     {
         return Place<kPosition, DataType>(tileSize, twin::Here());
     }
+    /// A tensor with the position and the layout of a TensorTrait.
+    template <class DataType>
+    OPFORGE_API LocalTensor<DataType> Alloc()
+    {
+        constexpr TPosition pos = twin::TraitPosition<DataType>();
+        return Place<pos, PrimT<DataType>>(twin::TraitElements<DataType>(), twin::Here())
+            .template ReinterpretCast<DataType>();
+    }
 
 private:
     template <TPosition pos, class DataType>
     LocalTensor<DataType> Place(uint32_t tileSize, const twin::Location& at)
     {
+        static_assert(!is_tensorTrait<DataType>::value,
+                      "LocalMemAllocator: a TensorTrait gives position and size; use Alloc<T>()");
         static_assert(twin::HardwareOf(pos) == hard, "the position is in another memory than the allocator");
-        const int64_t bytes = int64_t{tileSize} * static_cast<int64_t>(sizeof(DataType));
+        const int64_t bytes = twin::BytesOf<DataType>(tileSize);
         const LocalTensor<DataType> tensor(twin::ViewAt(pos, head_, bytes, {"LocalMemAllocator::Alloc", at}), pos);
         head_ = static_cast<uint32_t>(opforge::twin::RoundUp(int64_t{head_} + bytes, opforge::twin::kBlockBytes));
         return tensor;

@@ -147,9 +147,9 @@ OPFORGE_REDUCE_EXTREMES(WholeReduceMin, twin::ReduceOp::kMin)
                          twin::ReduceGroups(op, group, dst.View(), src.View(), lanes, dstRepStride, srcBlkStride, \
                                             srcRepStride, {#name, twin::Here()}))
 /// 8 results per repeat; `dstRepStride` counts units of 8 results.
-OPFORGE_REDUCE_GROUPS(BlockReduceSum, twin::ReduceOp::kSum, 32 / static_cast<int64_t>(sizeof(T)))
-OPFORGE_REDUCE_GROUPS(BlockReduceMax, twin::ReduceOp::kMax, 32 / static_cast<int64_t>(sizeof(T)))
-OPFORGE_REDUCE_GROUPS(BlockReduceMin, twin::ReduceOp::kMin, 32 / static_cast<int64_t>(sizeof(T)))
+OPFORGE_REDUCE_GROUPS(BlockReduceSum, twin::ReduceOp::kSum, 32 / static_cast<int64_t>(sizeof(PrimT<T>)))
+OPFORGE_REDUCE_GROUPS(BlockReduceMax, twin::ReduceOp::kMax, 32 / static_cast<int64_t>(sizeof(PrimT<T>)))
+OPFORGE_REDUCE_GROUPS(BlockReduceMin, twin::ReduceOp::kMin, 32 / static_cast<int64_t>(sizeof(PrimT<T>)))
 /// Half as many results as elements; `dstRepStride` counts units of 128 bytes.
 OPFORGE_REDUCE_GROUPS(PairReduceSum, twin::ReduceOp::kSum, 2)
 #undef OPFORGE_REDUCE_GROUPS
@@ -164,7 +164,7 @@ OPFORGE_REDUCE_GROUPS(PairReduceSum, twin::ReduceOp::kSum, 2)
                          twin::RequireReducible<T>();                                                           \
                          twin::ReduceGroups(twin::ReduceOpOf(reduceType), group, dst.View(), src.View(), lanes, \
                                             dstRepStride, srcBlkStride, srcRepStride, {#name, twin::Here()}))
-OPFORGE_REDUCE_GROUPS(ReduceDataBlock, 32 / static_cast<int64_t>(sizeof(T)))
+OPFORGE_REDUCE_GROUPS(ReduceDataBlock, 32 / static_cast<int64_t>(sizeof(PrimT<T>)))
 OPFORGE_REDUCE_GROUPS(ReducePairElem, 2)
 #undef OPFORGE_REDUCE_GROUPS
 

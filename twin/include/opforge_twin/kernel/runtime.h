@@ -15,14 +15,15 @@ enum class Dtype : uint8_t {
     kOther,  ///< any type of 1, 2, 4 or 8 bytes that is only copied
 };
 
+/// Whether tensors of T have elements of an allowed type.
 template <typename T, typename... Allowed>
-inline constexpr bool kIsAnyOf = (std::is_same_v<T, Allowed> || ...);
+inline constexpr bool kIsAnyOf = (std::is_same_v<PrimT<T>, Allowed> || ...);
 
 template <typename T>
 constexpr Dtype DtypeOf()
 {
 #define OPFORGE_KERNEL_DTYPE(dtype, type, name) \
-    if (std::is_same_v<T, type>) {              \
+    if (std::is_same_v<PrimT<T>, type>) {       \
         return Dtype::dtype;                    \
     }
 #include "opforge_twin/kernel_dtype_table.inc"

@@ -9,6 +9,7 @@ namespace opforge::twin::kernel {
 template <typename T, typename U>
 constexpr void RequireComparable()
 {
+    RequireSameKind<T, U>();
     static_assert(kIsAnyOf<T, half, float, int32_t>,
                   "Compare: Ascend 910B has half and float, and int32_t for CMPMODE::EQ");
     static_assert(kIsAnyOf<U, uint8_t, int8_t, uint16_t, uint32_t, uint64_t>, "Compare: dst holds bits in uint8_t");
@@ -17,6 +18,7 @@ constexpr void RequireComparable()
 template <typename T, typename U>
 constexpr void RequireSelectable()
 {
+    RequireSameKind<T, U>();
     static_assert(kIsAnyOf<T, half, float>, "Select: Ascend 910B has half and float");
     static_assert(kIsAnyOf<U, uint8_t, uint16_t, uint32_t, uint64_t>, "Select: the mask holds bits");
 }
@@ -56,7 +58,7 @@ OPFORGE_API void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1,
                          const BinaryRepeatParams& repeatParams)
 {
     twin::GateCompareToRegister<T>();
-    twin::RequireComparable<T, uint8_t>();
+    twin::RequireComparable<PrimT<T>, uint8_t>();
     const twin::BinaryStrides s(repeatParams);
     twin::CompareToRegister(src0.View(), src1.View(), cmpMode, twin::Lanes::Leading<isSetMask>(mask, 1), s.src0, s.src1,
                             {"Compare", twin::Here()});
@@ -67,7 +69,7 @@ OPFORGE_API void Compare(const LocalTensor<T>& src0, const LocalTensor<T>& src1,
                          const BinaryRepeatParams& repeatParams)
 {
     twin::GateCompareToRegister<T>();
-    twin::RequireComparable<T, uint8_t>();
+    twin::RequireComparable<PrimT<T>, uint8_t>();
     const twin::BinaryStrides s(repeatParams);
     twin::CompareToRegister(src0.View(), src1.View(), cmpMode, twin::Lanes::Bits<isSetMask>(mask, 1), s.src0, s.src1,
                             {"Compare", twin::Here()});
@@ -151,7 +153,7 @@ template <typename T, SELMODE selMode>
 OPFORGE_API void Select(const LocalTensor<T>& dst, const LocalTensor<T>& src0, const LocalTensor<T>& src1,
                         int64_t repeatTime, const BinaryRepeatParams& repeatParams)
 {
-    twin::RequireSelectable<T, uint8_t>();
+    twin::RequireSelectable<PrimT<T>, uint8_t>();
     static_assert(selMode != SELMODE::VSEL_TENSOR_SCALAR_MODE,
                   "Select: VSEL_TENSOR_SCALAR_MODE takes a mask tensor, and the scalar of SetCmpMask");
     const twin::Call call{"Select", twin::Here()};

@@ -140,7 +140,7 @@ OPFORGE_API void Extract(const LocalTensor<T>& dstValue, const LocalTensor<uint3
 template <typename T>
 uint32_t GetSortOffset(const uint32_t elemOffset)
 {
-    return elemOffset * static_cast<uint32_t>(8 / sizeof(T));
+    return elemOffset * static_cast<uint32_t>(8 / sizeof(PrimT<T>));
 }
 
 template <typename T>

@@ -12,7 +12,8 @@ OPFORGE_API void LoadDataWithSparse(const LocalTensor<T>& dst, const LocalTensor
                                     const LoadData2DParams& loadDataParam)
 {
     twin::GateLoadDataWithSparse<T>();
-    static_assert(std::is_same_v<T, int8_t> && std::is_same_v<U, uint8_t>,
+    twin::RequireSameKind<T, U>();
+    static_assert(twin::kIsAnyOf<T, int8_t> && twin::kIsAnyOf<U, uint8_t>,
                   "LoadDataWithSparse: dst and src are int8_t, idx is uint8_t");
     const twin::Call call{"LoadDataWithSparse", twin::Here()};
     twin::LoadSparse(dst.View(), src.View(), idx.View(),
@@ -26,7 +27,8 @@ OPFORGE_API void MmadWithSparse(const LocalTensor<T>& dst, const LocalTensor<U>&
                                 const MmadParams& mmadParams)
 {
     twin::GateMmadWithSparse<U>();
-    static_assert(std::is_same_v<T, int32_t> && std::is_same_v<U, int8_t>,
+    twin::RequireSameKind<T, U>();
+    static_assert(twin::kIsAnyOf<T, int32_t> && twin::kIsAnyOf<U, int8_t>,
                   "MmadWithSparse: dst is int32_t, fm and filter are int8_t");
     const twin::Call call{"MmadWithSparse", twin::Here()};
     twin::Product product = twin::ProductOf(mmadParams, call);

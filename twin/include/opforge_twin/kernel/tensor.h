@@ -37,6 +37,20 @@ struct WholeTensors {
     Tensor src1;
 };
 
+template <typename T>
+constexpr void RequireShape()
+{
+    static_assert(!kIsTrait<T>, "TensorTrait: such tensors have no ShapeInfo");
+}
+
+/// Fails for tensors that no instruction accepts.
+template <typename T>
+constexpr void RequireDefaultTrait()
+{
+    static_assert(!kIsTrait<T> || std::is_same_v<T, AscendC::TensorTrait<PrimT<T>>>,
+                  "TensorTrait: instructions and queues accept the default position and layout only");
+}
+
 }  // namespace opforge::twin::kernel
 
 namespace AscendC {
@@ -46,40 +60,37 @@ namespace twin = opforge::twin::kernel;
 template <typename T>
 class GlobalTensor {
 public:
-    static_assert(!is_tensorTrait<T>::value,
-                  "TensorTrait: the twin does not model tensors of a TensorTrait; "
-                  "use the element type");
-    using PrimType = T;
+    using PrimType = PrimT<T>;
 
     /// Sets a range from `buffer` to the end of the argument that contains it.
-    void SetGlobalBuffer(__gm__ T* buffer)
+    void SetGlobalBuffer(__gm__ PrimType* buffer)
     {
         view_.address = reinterpret_cast<uintptr_t>(buffer);
         view_.begin = view_.address;
         view_.end = 0;
         view_.dtype = twin::DtypeOf<T>();
-        view_.size = sizeof(T);
+        view_.size = sizeof(PrimType);
         size_ = 0;
     }
-    void SetGlobalBuffer(__gm__ T* buffer, uint64_t bufferSize)
+    void SetGlobalBuffer(__gm__ PrimType* buffer, uint64_t bufferSize)
     {
         SetGlobalBuffer(buffer);
         view_.end = view_.begin + static_cast<uint64_t>(twin::BytesOf<T>(static_cast<int64_t>(bufferSize)));
         size_ = bufferSize;
     }
-    const __gm__ T* GetPhyAddr() const { return Pointer(0); }
-    __gm__ T* GetPhyAddr(const uint64_t offset) const { return Pointer(offset); }
-    OPFORGE_API T GetValue(const uint64_t offset) const
+    const __gm__ PrimType* GetPhyAddr() const { return Pointer(0); }
+    __gm__ PrimType* GetPhyAddr(const uint64_t offset) const { return Pointer(offset); }
+    OPFORGE_API PrimType GetValue(const uint64_t offset) const
     {
-        twin::RequireScalarAccess<T>();
-        return twin::FromBits<T>(twin::ReadGlobal(view_, offset, {"GlobalTensor::GetValue", twin::Here()}));
+        twin::RequireScalarAccess<PrimType>();
+        return twin::FromBits<PrimType>(twin::ReadGlobal(view_, offset, {"GlobalTensor::GetValue", twin::Here()}));
     }
-    OPFORGE_API void SetValue(const uint64_t offset, T value) const
+    OPFORGE_API void SetValue(const uint64_t offset, PrimType value) const
     {
-        twin::RequireScalarAccess<T>();
+        twin::RequireScalarAccess<PrimType>();
         twin::WriteGlobal(view_, offset, twin::ScalarBits(value), {"GlobalTensor::SetValue", twin::Here()});
     }
-    twin::ElementReference<GlobalTensor, T> operator()(const uint64_t offset) const { return {*this, offset}; }
+    twin::ElementReference<GlobalTensor, PrimType> operator()(const uint64_t offset) const { return {*this, offset}; }
     GlobalTensor operator[](const uint64_t offset) const
     {
         GlobalTensor moved(*this);
@@ -91,16 +102,24 @@ public:
     GlobalTensor<U> ReinterpretCast() const
     {
         GlobalTensor<U> other;
-        other.SetGlobalBuffer(reinterpret_cast<__gm__ U*>(Pointer(0)));
+        other.SetGlobalBuffer(reinterpret_cast<__gm__ PrimT<U>*>(Pointer(0)));
         if (size_ != 0) {
             other.SetGlobalBuffer(
-                reinterpret_cast<__gm__ U*>(Pointer(0)),
+                reinterpret_cast<__gm__ PrimT<U>*>(Pointer(0)),
                 static_cast<uint64_t>(twin::CountOf<U>(twin::BytesOf<T>(static_cast<int64_t>(size_)))));
         }
         return other;
     }
-    void SetShapeInfo(const ShapeInfo& shapeInfo) { shape_ = shapeInfo; }
-    ShapeInfo GetShapeInfo() const { return shape_; }
+    void SetShapeInfo(const ShapeInfo& shapeInfo)
+    {
+        twin::RequireShape<T>();
+        shape_ = shapeInfo;
+    }
+    ShapeInfo GetShapeInfo() const
+    {
+        twin::RequireShape<T>();
+        return shape_;
+    }
     template <CacheRwMode rwMode = CacheRwMode::RW>
     void SetL2CacheHint(CacheMode mode)
     {
@@ -109,12 +128,16 @@ public:
         view_.isWriteCached = rwMode == CacheRwMode::READ ? view_.isWriteCached : isCached;
     }
 
-    const twin::GlobalView& View() const { return view_; }
+    const twin::GlobalView& View() const
+    {
+        twin::RequireDefaultTrait<T>();
+        return view_;
+    }
 
 private:
-    __gm__ T* Pointer(uint64_t offset) const
+    __gm__ PrimType* Pointer(uint64_t offset) const
     {
-        return reinterpret_cast<__gm__ T*>(static_cast<uintptr_t>(
+        return reinterpret_cast<__gm__ PrimType*>(static_cast<uintptr_t>(
             view_.address + static_cast<uint64_t>(twin::BytesOf<T>(static_cast<int64_t>(offset)))));
     }
 
@@ -128,21 +151,36 @@ using TTagType = int32_t;
 template <typename T>
 class LocalTensor {
 public:
-    static_assert(!is_tensorTrait<T>::value,
-                  "TensorTrait: the twin does not model tensors of a TensorTrait; "
-                  "use the element type");
-    using PrimType = T;
+    using PrimType = PrimT<T>;
 
     LocalTensor() = default;
     explicit LocalTensor(const twin::LocalView& view, TPosition position)
         : view_(view), size_(static_cast<uint32_t>(twin::CountOf<T>(view.end - view.address))), position_(position)
     {
         view_.dtype = twin::DtypeOf<T>();
-        view_.size = sizeof(T);
+        view_.size = sizeof(PrimType);
     }
     /// A tensor of `tileSize` elements at byte `addr` of the memory of `pos`, for kernels without a TPipe.
     OPFORGE_API LocalTensor(TPosition pos, uint32_t addr, uint32_t tileSize)
         : LocalTensor(twin::ViewAt(pos, addr, twin::BytesOf<T>(tileSize), {"LocalTensor", twin::Here()}), pos)
+    {
+        static_assert(!is_tensorTrait<T>::value,
+                      "LocalTensor: a TensorTrait gives position and size; use LocalTensor(addr)");
+    }
+    /// The same with the position and the layout of a TensorTrait.
+    OPFORGE_API explicit LocalTensor(uint32_t addr)
+        : LocalTensor(twin::ViewAt(twin::TraitPosition<T>(), addr, twin::BytesOf<T>(twin::TraitElements<T>()),
+                                   {"LocalTensor", twin::Here()}),
+                      twin::TraitPosition<T>())
+    {
+    }
+    /// The same with the position of a TensorTrait; variables can give the layout.
+    template <typename U>
+    OPFORGE_API LocalTensor(uint32_t addr, const U& layout)
+        : LocalTensor(
+              twin::ViewAt(twin::TraitPosition<T>(), addr, twin::BytesOf<T>(twin::ElementsOf(layout.GetShape())),
+                           {"LocalTensor", twin::Here()}),
+              twin::TraitPosition<T>())
     {
     }
     /// Executes an operation on whole tensors, such as `dst = src0 + src1`.
@@ -152,19 +190,19 @@ public:
         const twin::ComposedCall call;
         Operation::Run(*this, sources.src0, sources.src1);
     }
-    OPFORGE_API T GetValue(const uint32_t offset) const
+    OPFORGE_API PrimType GetValue(const uint32_t offset) const
     {
-        twin::RequireScalarAccess<T>();
-        return twin::FromBits<T>(twin::ReadLocal(view_, offset, {"LocalTensor::GetValue", twin::Here()}));
+        twin::RequireScalarAccess<PrimType>();
+        return twin::FromBits<PrimType>(twin::ReadLocal(view_, offset, {"LocalTensor::GetValue", twin::Here()}));
     }
     template <typename S>
     OPFORGE_API void SetValue(const uint32_t index, const S value) const
     {
-        twin::RequireScalarAccess<T>();
-        twin::WriteLocal(view_, index, twin::ScalarBits(static_cast<T>(value)),
+        twin::RequireScalarAccess<PrimType>();
+        twin::WriteLocal(view_, index, twin::ScalarBits(static_cast<PrimType>(value)),
                          {"LocalTensor::SetValue", twin::Here()});
     }
-    twin::ElementReference<LocalTensor, T> operator()(const uint32_t offset) const { return {*this, offset}; }
+    twin::ElementReference<LocalTensor, PrimType> operator()(const uint32_t offset) const { return {*this, offset}; }
     /// Returns the tensor from element `offset` on; a negative offset is reported at the first access.
     LocalTensor operator[](const int64_t offset) const
     {
@@ -185,15 +223,15 @@ public:
     uint32_t GetLength() const { return static_cast<uint32_t>(twin::BytesOf<T>(size_)); }
     void SetBufferLen(uint32_t dataLen) { size_ = dataLen; }
     /// Returns the address in the memory of the tensor, as on the device; the kernel cannot dereference it.
-    OPFORGE_API T* GetPhyAddr() const
+    OPFORGE_API PrimType* GetPhyAddr() const
     {
         const twin::ComposedCall call;
         return GetPhyAddr(0);
     }
-    OPFORGE_API T* GetPhyAddr(const uint32_t offset) const
+    OPFORGE_API PrimType* GetPhyAddr(const uint32_t offset) const
     {
         const int64_t address = twin::AddressIn(view_, {"LocalTensor::GetPhyAddr", twin::Here()});
-        return reinterpret_cast<T*>(static_cast<uintptr_t>(address + twin::BytesOf<T>(offset)));
+        return reinterpret_cast<PrimType*>(static_cast<uintptr_t>(address + twin::BytesOf<T>(offset)));
     }
     /// Makes this the tensor from element `offset` of `src` on.
     template <typename U>
@@ -201,8 +239,16 @@ public:
     {
         *this = src[offset].template ReinterpretCast<T>();
     }
-    void SetShapeInfo(const ShapeInfo& shapeInfo) { shape_ = shapeInfo; }
-    ShapeInfo GetShapeInfo() const { return shape_; }
+    void SetShapeInfo(const ShapeInfo& shapeInfo)
+    {
+        twin::RequireShape<T>();
+        shape_ = shapeInfo;
+    }
+    ShapeInfo GetShapeInfo() const
+    {
+        twin::RequireShape<T>();
+        return shape_;
+    }
     void SetUserTag(const TTagType tag) { tag_ = tag; }
     TTagType GetUserTag() const { return tag_; }
     /// Prints the elements, in rows of 32 bytes.
@@ -213,14 +259,18 @@ public:
     }
     OPFORGE_API void Print(uint32_t len) const
     {
-        twin::DumpLocal(view_, {0, 0, len, 32 / int64_t{sizeof(T)}}, {"LocalTensor::Print", twin::Here()});
+        twin::DumpLocal(view_, {0, 0, len, 32 / int64_t{sizeof(PrimType)}}, {"LocalTensor::Print", twin::Here()});
     }
     OPFORGE_API int32_t ToFile(const char* fileName) const
     {
         return twin::WriteLocalFile(view_, GetLength(), fileName, {"LocalTensor::ToFile", twin::Here()}) ? 0 : -1;
     }
 
-    const twin::LocalView& View() const { return view_; }
+    const twin::LocalView& View() const
+    {
+        twin::RequireDefaultTrait<T>();
+        return view_;
+    }
 
 private:
     twin::LocalView view_;

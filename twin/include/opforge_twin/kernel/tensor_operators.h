@@ -25,7 +25,8 @@ namespace AscendC {
     OPFORGE_WHOLE_TENSORS(symbol, name, name(dst, src0, src1, static_cast<int32_t>(dst.GetSize())))
 // And and Or count 2-byte elements.
 #define OPFORGE_WHOLE_BITWISE(symbol, name) \
-    OPFORGE_WHOLE_TENSORS(symbol, name, name(dst, src0, src1, static_cast<int32_t>(dst.GetSize() * sizeof(T) / 2)))
+    OPFORGE_WHOLE_TENSORS(symbol, name,     \
+                          name(dst, src0, src1, static_cast<int32_t>(dst.GetSize() * sizeof(PrimT<T>) / 2)))
 #define OPFORGE_WHOLE_COMPARE(symbol, mode) \
     OPFORGE_WHOLE_TENSORS(symbol, mode, Compare(dst, src0, src1, CMPMODE::mode, src0.GetSize()))
 OPFORGE_WHOLE(+, Add)

@@ -100,7 +100,7 @@ OPFORGE_API void TransDataTo5HD(uint64_t dstList[NCHW_CONV_ADDR_LIST_SIZE], uint
     twin::GateTransDataTo5HD<T>();
     const twin::Call call{"TransDataTo5HD", twin::Here()};
     const auto viewOf = [&call](uint64_t address) {
-        return twin::ViewOf(address, twin::DtypeOf<T>(), sizeof(T), call);
+        return twin::ViewOf(address, twin::DtypeOf<T>(), sizeof(PrimT<T>), call);
     };
     twin::TransposeBlocks<T>([&](size_t index) { return viewOf(dstList[index]); },
                              [&](size_t index) { return viewOf(srcList[index]); }, nchwconvParams, call);
@@ -115,7 +115,7 @@ OPFORGE_API void TransDataTo5HD(const LocalTensor<uint64_t>& dst, const LocalTen
     const twin::Call call{"TransDataTo5HD", twin::Here()};
     const auto viewOf = [&call](const LocalTensor<uint64_t>& list, size_t index) {
         return twin::ViewOf(twin::ReadLocal(list.View(), static_cast<int64_t>(index), call), twin::DtypeOf<T>(),
-                            sizeof(T), call);
+                            sizeof(PrimT<T>), call);
     };
     twin::TransposeBlocks<T>([&](size_t index) { return viewOf(dst, index); },
                              [&](size_t index) { return viewOf(src, index); }, nchwconvParams, call);
@@ -141,7 +141,7 @@ OPFORGE_API void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
     const twin::Call call{"Transpose", twin::Here()};
     const TransposeType type = transposeParams.transposeType;
     if (type == TransposeType::TRANSPOSE_ND2ND_B16) {
-        twin::Field("transposeType (TRANSPOSE_ND2ND_B16 transposes 2-byte types)", sizeof(T), 2, 2, call);
+        twin::Field("transposeType (TRANSPOSE_ND2ND_B16 transposes 2-byte types)", sizeof(PrimT<T>), 2, 2, call);
         twin::TransposeSquare(dst, src, call);
         return;
     }
@@ -151,11 +151,11 @@ OPFORGE_API void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
     const int64_t c = twin::Field("cSize", transposeParams.cSize, 0, 4095, call);
     const int64_t plane =
         twin::Field("hSize * wSize", int64_t{transposeParams.hSize} * transposeParams.wSize, 0, 4095, call);
-    twin::RequireMultiple("hSize * wSize * sizeof(T)", plane * static_cast<int64_t>(sizeof(T)), 32, "bytes",
+    twin::RequireMultiple("hSize * wSize * sizeof(T)", plane * static_cast<int64_t>(sizeof(PrimT<T>)), 32, "bytes",
                           "pad the plane", call);
     const bool isToNhwc = type == TransposeType::TRANSPOSE_NCHW2NHWC;
     // The documented size: tiles of h0 rows of 32 bytes.
-    const int64_t tile = (sizeof(T) == 1 ? 32 : 16) * 32;
+    const int64_t tile = (sizeof(PrimT<T>) == 1 ? 32 : 16) * 32;
     twin::TransposeMatrices(dst.View(), src.View(), sharedTmpBuffer.View(), (isToNhwc ? c + 2 : c * 2 + 1) * tile, n,
                             isToNhwc ? c : plane, isToNhwc ? plane : c, call);
 }

@@ -31,6 +31,10 @@ struct UnaryStrides {
 template <typename R>
 using IfWide = std::enable_if_t<std::is_integral_v<R> && !std::is_same_v<R, uint8_t>, int>;
 
+/// Whether U is the element type of the TensorTrait T.
+template <typename T, typename U>
+using IfElement = std::enable_if_t<kIsTrait<T> && std::is_same_v<PrimT<T>, U>, int>;
+
 template <typename T>
 constexpr void RequireShiftable()
 {
@@ -41,9 +45,9 @@ constexpr void RequireShiftable()
 template <typename T, typename U>
 constexpr void RequireFusedTypes()
 {
-    static_assert(
-        (kIsAnyOf<T, half, float> && std::is_same_v<T, U>) || (std::is_same_v<T, float> && std::is_same_v<U, half>),
-        "Axpy, MulAddDst: Ascend 910B has (half, half), (float, float) and (float, half)");
+    RequireSameKind<T, U>();
+    static_assert((kIsAnyOf<T, half, float> && kIsAnyOf<U, PrimT<T>>) || (kIsAnyOf<T, float> && kIsAnyOf<U, half>),
+                  "Axpy, MulAddDst: Ascend 910B has (half, half), (float, float) and (float, half)");
 }
 
 template <typename T>
@@ -174,9 +178,14 @@ OPFORGE_UNARY(Relu, twin::UnaryOp::kRelu, "half, int32_t, float", half, int32_t,
 OPFORGE_UNARY(Not, twin::UnaryOp::kNot, "int16_t, uint16_t", int16_t, uint16_t)
 #undef OPFORGE_UNARY
 
-#define OPFORGE_SCALAR(name, op, types, ...)                                                                           \
-    template <typename T, bool isSetMask = true>                                                                       \
-    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,                  \
+// The forms with a scalar of the type T of the tensors, and of the element type U of a TensorTrait T.
+#define OPFORGE_WITH_SCALAR(define, ...)                        \
+    define((typename T, bool isSetMask = true), T, __VA_ARGS__) \
+        define((typename T, typename U, bool isSetMask = true, twin::IfElement<T, U> = 0), U, __VA_ARGS__)
+
+#define OPFORGE_SCALAR_FORMS(head, S, name, op, types, ...)                                                            \
+    template <OPFORGE_LIST head>                                                                                       \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const S& scalarValue,                  \
                           const int32_t& count)                                                                        \
     {                                                                                                                  \
         twin::Gate##name<T>();                                                                                         \
@@ -184,13 +193,13 @@ OPFORGE_UNARY(Not, twin::UnaryOp::kNot, "int16_t, uint16_t", int16_t, uint16_t)
         twin::WithScalar(op, dst.View(), src.View(), twin::ScalarBits(scalarValue), twin::Lanes::Count(count), {}, {}, \
                          {#name, twin::Here()});                                                                       \
     }                                                                                                                  \
-    OPFORGE_REPEATS(name, (typename T, bool isSetMask = true),                                                         \
-                    (const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue), ,                    \
+    OPFORGE_REPEATS(name, head, (const LocalTensor<T>& dst, const LocalTensor<T>& src, const S& scalarValue), ,        \
                     (const UnaryRepeatParams& repeatParams),                                                           \
                     static_assert(twin::kIsAnyOf<T, __VA_ARGS__>, #name ": Ascend 910B has " types);                   \
                     const twin::UnaryStrides s(repeatParams);                                                          \
                     twin::WithScalar(op, dst.View(), src.View(), twin::ScalarBits(scalarValue), lanes, s.dst, s.src,   \
                                      {#name, twin::Here()}))
+#define OPFORGE_SCALAR(...) OPFORGE_WITH_SCALAR(OPFORGE_SCALAR_FORMS, __VA_ARGS__)
 
 OPFORGE_SCALAR(Adds, twin::ScalarOp::kAdds, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
 OPFORGE_SCALAR(Muls, twin::ScalarOp::kMuls, "int16_t, half, int32_t, float", int16_t, half, int32_t, float)
@@ -201,24 +210,26 @@ OPFORGE_SCALAR(LeakyRelu, twin::ScalarOp::kLeakyRelu, "half, float", half, float
 OPFORGE_SCALAR(ShiftLeft, twin::ScalarOp::kShiftLeft, "int16_t, uint16_t, int32_t, uint32_t", int16_t, uint16_t,
                int32_t, uint32_t)
 #undef OPFORGE_SCALAR
+#undef OPFORGE_SCALAR_FORMS
 
-template <typename T, bool isSetMask = true>
-OPFORGE_API void ShiftRight(const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue,
-                            const int32_t& count)
-{
-    twin::GateShiftRight<T>();
-    twin::RequireShiftable<T>();
-    twin::WithScalar(twin::ScalarOp::kShiftRight, dst.View(), src.View(), twin::ScalarBits(scalarValue),
-                     twin::Lanes::Count(count), {}, {}, {"ShiftRight", twin::Here()});
-}
-
-OPFORGE_REPEATS(ShiftRight, (typename T, bool isSetMask = true),
-                (const LocalTensor<T>& dst, const LocalTensor<T>& src, const T& scalarValue), ,
-                (const UnaryRepeatParams& repeatParams, bool roundEn = false), twin::RequireShiftable<T>();
-                const twin::UnaryStrides s(repeatParams);
-                twin::WithScalar(roundEn ? twin::ScalarOp::kShiftRightRounded : twin::ScalarOp::kShiftRight, dst.View(),
-                                 src.View(), twin::ScalarBits(scalarValue), lanes, s.dst, s.src,
-                                 {"ShiftRight", twin::Here()}))
+#define OPFORGE_SHIFT_RIGHT(head, S, name)                                                                      \
+    template <OPFORGE_LIST head>                                                                                \
+    OPFORGE_API void name(const LocalTensor<T>& dst, const LocalTensor<T>& src, const S& scalarValue,           \
+                          const int32_t& count)                                                                 \
+    {                                                                                                           \
+        twin::Gate##name<T>();                                                                                  \
+        twin::RequireShiftable<T>();                                                                            \
+        twin::WithScalar(twin::ScalarOp::kShiftRight, dst.View(), src.View(), twin::ScalarBits(scalarValue),    \
+                         twin::Lanes::Count(count), {}, {}, {#name, twin::Here()});                             \
+    }                                                                                                           \
+    OPFORGE_REPEATS(name, head, (const LocalTensor<T>& dst, const LocalTensor<T>& src, const S& scalarValue), , \
+                    (const UnaryRepeatParams& repeatParams, bool roundEn = false), twin::RequireShiftable<T>(); \
+                    const twin::UnaryStrides s(repeatParams); twin::WithScalar(                                 \
+                        roundEn ? twin::ScalarOp::kShiftRightRounded : twin::ScalarOp::kShiftRight, dst.View(), \
+                        src.View(), twin::ScalarBits(scalarValue), lanes, s.dst, s.src, {#name, twin::Here()}))
+OPFORGE_WITH_SCALAR(OPFORGE_SHIFT_RIGHT, ShiftRight)
+#undef OPFORGE_SHIFT_RIGHT
+#undef OPFORGE_WITH_SCALAR
 
 /// dst += src * scalar with one rounding.
 template <typename T, typename U>

@@ -27,6 +27,7 @@ int64_t RunHigh(const HighRequest& request, const Call& call);
 template <typename T, typename... Allowed>
 constexpr void RequireDtype()
 {
+    static_assert(!kIsTrait<T>, "TensorTrait: high-level functions have no such tensors; use ReinterpretCast");
     static_assert(kIsAnyOf<T, Allowed...>, "this dtype does not exist for the function on Ascend 910B");
 }
 

@@ -159,7 +159,7 @@ class MatmulObject {
     using SrcBT = typename B_TYPE::T;
     using DstT = typename C_TYPE::T;
     using BiasT = typename BIAS_TYPE::T;
-    static_assert(kIsAnyOf<SrcAT, half, bfloat16_t, float, int8_t, AscendC::int4b_t> &&
+    static_assert(kIsAnyOf<SrcAT, half, bfloat16_t, float, int8_t, AscendC::int4b_t> && !kIsTrait<SrcAT> &&
                       sizeof(SrcAT) == sizeof(SrcBT) && kIsInt4<SrcAT> == kIsInt4<SrcBT>,
                   "Matmul: the twin has A and B of half, bfloat16_t, float, int8_t or int4b_t");
     static_assert(!(kIsInt4<SrcAT> && A_TYPE::isTrans), "Matmul: A of int4b_t cannot be transposed");
