@@ -226,6 +226,13 @@ PROGRAMS = [
         0,
         "no report: the program ended without",
     ),
+    (
+        {"aclrtMemcpy(&value": "// aclrtMemcpy(&value"},
+        (True, True, None),
+        [],
+        1,
+        "the program reports success, but it copies no results of a launch to the host",
+    ),
     (KEPT, (True, True, True), NOT_FLUSHED, 1, ""),
     (KEPT | {"END": "return 1"}, (True, True, False), NOT_FLUSHED, 1, "the program: exit code 1: "),
     (

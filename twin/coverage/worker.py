@@ -194,6 +194,8 @@ def _compared(result: Result, place: Place) -> tuple[bool | None, str]:
     right, line = reported_result(result.output)
     if right is None:
         return None, "the program reports no comparison"
+    if right and not any(launch.get("read_back") for launch in result.launches):
+        return None, "the program reports success, but it copies no results of a launch to the host"
     return right, "" if right else f"the program reports: {line}"
 
 

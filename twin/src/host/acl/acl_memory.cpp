@@ -115,6 +115,8 @@ void CopyWritten(const char* function, const DeviceSpan& to, const DeviceSpan& f
 {
     if (to.allocation != nullptr) {
         to.MarkWritten(count);
+    } else if (from.allocation != nullptr) {
+        RecordReadBack();
     }
     if (from.allocation == nullptr || from.allocation->written == nullptr) {
         return;

@@ -1,6 +1,8 @@
 #include "host/aclnn/reports.h"
 
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "host/program/program.h"
 #include "kernel/exec/report_json.h"
@@ -11,7 +13,8 @@ namespace opforge::twin::host {
 namespace {
 
 std::mutex lock;
-std::string kept;
+std::vector<std::string> kept;  ///< without the closing brace
+size_t readBack = 0;            ///< number of reports that precede a copy to the host
 
 }  // namespace
 
@@ -21,17 +24,31 @@ void KeepReport(const LaunchReport& report, uint64_t minimalBytes)
         PrintFindings(report);
     }
     // The launch report has the measured traffic; add the minimal traffic in front.
-    const std::string fields = ToJson(report).substr(1);
+    std::string fields = ToJson(report).substr(1);
+    fields.pop_back();
     const std::lock_guard<std::mutex> guard(lock);
-    kept += kernel::Text(kept.empty() ? "" : ", ", "{\"minimal_bytes\": ", minimalBytes, ", ", fields);
+    kept.push_back(kernel::Text("{\"minimal_bytes\": ", minimalBytes, ", ", fields));
+}
+
+void RecordReadBack()
+{
+    const std::lock_guard<std::mutex> guard(lock);
+    readBack = kept.size();
 }
 
 std::string TakeReports()
 {
     const std::lock_guard<std::mutex> guard(lock);
-    std::string reports = "[" + kept + "]";
+    std::string reports;
+    for (size_t index = 0; index < kept.size(); ++index) {
+        const char* const read = !IsProgram()       ? "}"
+                                 : index < readBack ? R"(, "read_back": true})"
+                                                    : R"(, "read_back": false})";
+        reports += kernel::Text(reports.empty() ? "" : ", ", kept[index], read);
+    }
     kept.clear();
-    return reports;
+    readBack = 0;
+    return kernel::Text("[", reports, "]");
 }
 
 }  // namespace opforge::twin::host

@@ -11,6 +11,9 @@ namespace opforge::twin::host {
 /// `minimalBytes`: the total size of all inputs and outputs, each counted once.
 void KeepReport(const LaunchReport& report, uint64_t minimalBytes);
 
+/// Records in the reports of programs that the host can read the results of all launches up to now.
+void RecordReadBack();
+
 /// Returns all reports as a JSON array and removes them.
 std::string TakeReports();
 

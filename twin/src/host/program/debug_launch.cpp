@@ -2,6 +2,7 @@
 #include "acl/acl.h"
 
 #include "host/acl/device_memory.h"
+#include "host/aclnn/reports.h"
 #include "host/program/program.h"
 #include "kernel/exec/text.h"
 #include "opforge_twin/program.h"
@@ -104,6 +105,7 @@ void SetLaunchKey(uint64_t tilingKey)
 void WaitForLaunches()
 {
     aclrtSynchronizeStream(nullptr);  // a failed launch is a finding
+    RecordReadBack();                 // host code reads the memory of the kernel
 }
 
 }  // namespace opforge::twin::program
