@@ -10,8 +10,9 @@ usage: bash build.sh [--install-deps] [COMMAND] [options]
   --install-deps         install system packages (apt, dnf or yum): C++ compiler, ccache, cmake, makeself, venv
 commands:
   --run_example          run the sample: generate, build, pack, install, convert and run a model
-  -u [--all] [--cov]     run the tests; --all adds slower tests, and the tests with other versions of PyTorch
-                         (OPFORGE_TORCH_VERSIONS, default "2.6.0 2.13.0") and onnxruntime
+  -u [--slow | --all] [--cov]
+                         run the tests; --slow adds the other tests of CI; --all adds all tests, also those with
+                         other versions of PyTorch (OPFORGE_TORCH_VERSIONS, default "2.6.0 2.13.0") and onnxruntime
                          (OPFORGE_ONNXRUNTIME_VERSIONS); --cov prints the coverage of Python lines
   --pkg                  write the package custom_opp_<os>_<arch>.run to build_out/
   --wheel                write the wheel of this platform, with the CPU twin compiled, to build_out/
@@ -33,12 +34,13 @@ TEXT
 
 refuse() { echo "build.sh: $1" >&2; exit 2; }
 
-install_deps=0 what="" all=0 cov=0 product="" vendor="" ops="" cann="" jobs="$(nproc)"
+install_deps=0 what="" select="not all and not slow" all=0 cov=0 product="" vendor="" ops="" cann="" jobs="$(nproc)"
 choose() { [ -z "$what" ] || refuse "got $what and $1, expected one of them"; what="$1"; }
 while [ $# -gt 0 ]; do
     case "$1" in
         --install-deps) install_deps=1 ;;
         --run_example | -u | --pkg | --wheel | --docs | --lint | --make_clean) choose "$1" ;;
+        --slow) select="not all" ;;
         --all) all=1 ;;
         --cov) cov=1 ;;
         --product=?* | --soc=?*) product="${1#*=}" ;; # --soc is the old name
@@ -57,6 +59,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ "$all" = 0 ] || [ "$what" = -u ] || refuse "--all: got no -u, expected both; add -u"
+[ "$select" != "not all" ] || [ "$what" = -u ] || refuse "--slow: got no -u, expected both; add -u"
 [ "$cov" = 0 ] || [ "$what" = -u ] || refuse "--cov: got no -u, expected both; add -u"
 if [ -n "$cann" ]; then
     [ "$what" = --pkg ] || refuse "--cann: got no --pkg, expected both; add --pkg"
@@ -150,9 +153,9 @@ case "$what" in
         .venv/bin/python -W ignore -m compileall -qq -j "$jobs" -x "(site-packages/(.*/)?($unused)|codegen/starters)/" \
             cli codegen frontend package twin .venv/lib || :
         .venv/bin/opforge build -j "$jobs"
-        select=(-m "not all")
-        [ "$all" = 0 ] || select=()
-        [ "$cov" = 0 ] || select+=(--cov --cov-report=term)
+        options=()
+        [ "$all" = 1 ] || options+=(-m "$select")
+        [ "$cov" = 0 ] || options+=(--cov --cov-report=term)
         # Tests write many small files. In memory, this takes a tenth of the time. The folder is removed at the end; with
         # TMPDIR, that one is used. The memory of a container can be small, or allow no programs.
         if [ -z "${TMPDIR:-}" ] && [ "$(df --output=avail -BG /dev/shm 2>/dev/null | tail -n 1 | tr -dc 0-9)" -ge 6 ] 2>/dev/null &&
@@ -162,7 +165,7 @@ case "$what" in
         fi
         status=0
         # One process more than jobs, because some tests wait for time limits.
-        .venv/bin/python -m pytest -n "$((jobs + 1))" --dist worksteal --durations=10 "${select[@]}" || status=$?
+        .venv/bin/python -m pytest -n "$((jobs + 1))" --dist worksteal --durations=10 "${options[@]}" || status=$?
         # Each version of PyTorch and of onnxruntime has a separate environment.
         [ "$all" = 0 ] || .ci/versions torch || status=$?
         [ "$all" = 0 ] || .ci/versions onnxruntime || status=$?

@@ -14,6 +14,8 @@ import pytest
 
 from opforge.codegen.errors import UserError
 
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 COUNTER = {"timing": "counter", "shapes": None, "dtypes": None}
 

@@ -15,6 +15,8 @@ import pytest
 from opforge.codegen.data.products import soc_properties
 from opforge.codegen.errors import UserError
 
+pytestmark = pytest.mark.slow
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 FIELDS = """BEGIN_TILING_DATA_DEF(Part)
 TILING_DATA_FIELD_DEF(uint32_t, cores)

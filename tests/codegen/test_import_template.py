@@ -76,6 +76,7 @@ def write_template(folder):
     return definition, kernel
 
 
+@pytest.mark.slow
 def test_an_imported_template_builds_and_runs(opforge, tmp_path):
     definition, kernel = write_template(tmp_path)
     result = opforge("import", definition / "add_rows.json", "--kernel", kernel, "-o", "out", cwd=tmp_path)

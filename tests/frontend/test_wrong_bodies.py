@@ -27,6 +27,8 @@ from opforge.frontend.run.comparison import compare
 from opforge.twin.build import build_project
 from opforge.twin.test_shapes import check
 
+pytestmark = pytest.mark.slow
+
 STARTERS = {"row_reduction": "RowMax", "elementwise": "ScaledAdd", "gemm": "MatrixProduct"}
 MODELS = {
     "row_reduction": "g (float[9, 40] x) => (float[9] z) {[n] y = npu.NPURowMax (x) z = Neg (y)}",

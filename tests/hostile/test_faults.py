@@ -76,6 +76,7 @@ FULL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", FULL)
 def test_a_full_disk_is_one_message_and_space_repairs_it(project, tmp_path, command):
     size, variables = FULL[command]
@@ -245,6 +246,7 @@ def test_a_signal_beside_a_temporary_folder_leaves_no_folder(monkeypatch, tmp_pa
     assert {path.name for path in tmp_path.iterdir()} == left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, pytest.param(64, marks=pytest.mark.all)])
 def test_parallel_builds_of_a_project_compile_once(project, count):
     builds = [

@@ -16,6 +16,8 @@ from test_conv_tbc_backward import DOWN, FP16, HF32, KEEP
 
 from opforge.twin import AclnnError
 
+pytestmark = pytest.mark.slow
+
 SOC = "Ascend910A"
 MODULES = (test_batch_norm_elemt_backward, test_conv_tbc_backward, test_embedding_dense_backward)
 # They count cores or bytes of other chips, test an algorithm of other chips, or compare HF32. On this product, one core

@@ -119,6 +119,7 @@ def facts(row):
     return row["compiled"], row["ran"], row["right"]
 
 
+@pytest.mark.slow
 def test_rows_state_compile_run_and_result_status(first):
     _, result, _ = first
     rows = rows_of(result)
@@ -136,11 +137,13 @@ def test_rows_state_compile_run_and_result_status(first):
     assert rows["right_op"]["findings"] == rows["wrong_op"]["findings"] == []
 
 
+@pytest.mark.slow
 def test_findings_have_a_kind_and_a_line(first):
     found = {entry["kind"]: entry["where"] for entry in rows_of(first[1])["far_op"]["findings"]}
     assert found["gm_out_of_range"].rpartition(":")[0].endswith("far_op.cpp")
 
 
+@pytest.mark.slow
 def test_unknown_names_are_counted(first):
     _, result, text = first
     assert rows_of(result)["unknown_op"]["missing"] == ["NoSuchCall"]
@@ -148,6 +151,7 @@ def test_unknown_names_are_counted(first):
     assert "NoSuchCall" in text
 
 
+@pytest.mark.slow
 def test_declared_names_are_counted(first):
     _, result, text = first
     (names,) = result["api_names"].values()
@@ -159,6 +163,7 @@ def test_declared_names_are_counted(first):
     assert f"{names['declared']} of {names['counted']} names of the API are declared, 3 not counted" in text
 
 
+@pytest.mark.slow
 def test_sources_of_other_chips_are_listed_with_a_reason(first):
     reasons = {Path(entry["path"]).stem: entry["reason"] for entry in first[1]["excluded"]}
     assert "ascend310p" in reasons["other_op"]
@@ -166,12 +171,14 @@ def test_sources_of_other_chips_are_listed_with_a_reason(first):
     assert "arch35/later_op.h" in reasons["later_op"]
 
 
+@pytest.mark.slow
 def test_page_has_every_row_and_loads_no_files(first):
     page = (first[0] / "page.html").read_text().replace("<wbr>", "")
     assert all(row["path"] in page for row in first[1]["sources"])
     assert "<script" not in page
 
 
+@pytest.mark.slow
 def test_a_second_run_repeats_only_changed_sources(first, clone, tmp_path):
     folder, result, _ = first
     state = Path(shutil.copy(folder / "state.jsonl", tmp_path))
@@ -185,6 +192,7 @@ def test_a_second_run_repeats_only_changed_sources(first, clone, tmp_path):
     assert rows.items() <= rows_of(result).items()
 
 
+@pytest.mark.slow
 def test_scripts_make_inputs_and_compare(clone, tmp_path):
     result, _ = coverage(clone, tmp_path, "--run-scripts", "--only", "reads", code=0)
     assert facts(rows_of(result)["reads"]) == (True, True, True)
@@ -280,6 +288,7 @@ def _require(row, expected, kinds, launches, reason):
     assert bool(row["reason"]) == bool(reason)
 
 
+@pytest.mark.slow
 def test_hostile_files_become_rows(tmp_path):
     clone, outside = tmp_path / "clone", tmp_path / "outside.asc"
     outside.write_text(PRINTS)
@@ -369,6 +378,7 @@ def test_files_of_the_clone_are_not_replaced(tmp_path, option):
     assert source.read_text() == PRINTS
 
 
+@pytest.mark.slow
 def test_files_are_written_without_a_reader_of_the_output(tmp_path):
     for name in ("first", "second"):
         example(tmp_path / "clone", name, PRINTS.replace("@", "pass"))
@@ -386,6 +396,7 @@ def test_files_are_written_without_a_reader_of_the_output(tmp_path):
     assert [row["right"] for row in json.loads(answer.read_text())["sources"]] == [True, True]
 
 
+@pytest.mark.slow
 def test_reason_of_a_script_is_its_exit_code_and_error(tmp_path):
     text = "import sys\nprint('a note')\nprint('no space left', file=sys.stderr)\nsys.exit(3)\n"
     example(tmp_path / "clone", "makes", PRINTS, scripts={"gen_data.py": text, "verify_result.py": ""}, readme=STEPS)
@@ -398,6 +409,7 @@ def test_reason_of_a_script_is_its_exit_code_and_error(tmp_path):
     assert reasons["checks"] == "verification: exit code 4: largest: 3"
 
 
+@pytest.mark.slow
 def test_message_about_a_limit_names_its_option(tmp_path):
     """The limits of the compiler come from options of this command."""
     text = "constexpr long f(long n) { long s = 0; for (long i = 0; i < n; ++i) s += i; return s; }\n"

@@ -16,6 +16,8 @@ from opforge.twin import AclnnError, FindingsError, TwinWarning, run
 from opforge.twin.build import build_project
 from opforge.twin.test_shapes import check
 
+pytestmark = pytest.mark.slow
+
 STARTERS = BUILTIN_ROOT / "codegen" / "starters"
 X = np.arange(9 * 100, dtype=np.float32).reshape(9, 100)
 INDICES = np.arange(9, dtype=np.int32)

@@ -10,7 +10,7 @@ import pytest
 
 from opforge.twin.program import write_cmake_files
 
-pytestmark = pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
+pytestmark = [pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed"), pytest.mark.slow]
 
 HOST = """#include "register/device_op_impl_registry.h"
 #include "register/op_def_registry.h"

@@ -247,6 +247,7 @@ def test_block_index_of_the_compiler():
     assert finding.kind == "deadlock"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "output"),
     [
@@ -263,6 +264,7 @@ def test_example(tmp_path, name, output):
     assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", output)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "old", "new", "kind"),
     [
@@ -1397,6 +1399,7 @@ def cmake(*words, **variables):
     )
 
 
+@pytest.mark.slow
 @needs_cmake
 @pytest.mark.parametrize(
     ("name", "program", "generator"),
@@ -1421,6 +1424,7 @@ def test_cmake_project(tmp_path, name, program, generator):
     assert ended.stdout.startswith("0 of ")
 
 
+@pytest.mark.slow
 @needs_cmake
 @pytest.mark.parametrize("form", ["variable", "cache", "path"])
 def test_cmake_finds_the_twin_before_project(tmp_path, form):
@@ -1524,6 +1528,7 @@ target_link_libraries(scaled PRIVATE kernels)
 """
 
 
+@pytest.mark.slow
 @needs_cmake
 def test_cmake_project_of_the_debug_mode(tmp_path):
     """find_package(tikicpulib) builds kernels and their host code from C++ sources."""
@@ -1542,6 +1547,7 @@ def test_cmake_project_of_the_debug_mode(tmp_path):
     assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "0 wrong\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -191,6 +191,7 @@ def test_kernels_of_strings(program):
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0 wrong\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(MISTAKES)), ids=[new for _, new, _, _ in MISTAKES])
 def test_planted_mistakes(program, number):
     _, _, code, message = MISTAKES[number]

@@ -22,7 +22,7 @@ from opforge.twin.jobs import State
 from opforge.twin.tune import command as tune_module
 from opforge.twin.tune.worker import Job, Row, build_shared, run_one, work
 
-pytestmark = pytest.mark.long  # the fixture `first`
+pytestmark = [pytest.mark.long, pytest.mark.slow]  # the fixture `first`
 STARTER = BUILTIN_ROOT / "codegen" / "starters" / "elementwise"
 # A tile of 32768 floats does not fit into UB. With `wrong`, all cores work, but the results are wrong: for all calls,
 # for one size that no test of the spec has, or on chips with 40 cores. Slow settings are not compiled.
