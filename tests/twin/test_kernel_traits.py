@@ -131,6 +131,11 @@ CALLS = [
     *((name, f"{name}(z, x, y, 64);", I16, I16, I16) for name in ("And", "Or")),
     *((name, f"{name}(z, x, half(1.5f), 64);", H, H, H) for name in ["Adds", "Muls", "Maxs", "Mins", "LeakyRelu"]),
     ("Adds_repeats", "Adds(z, x, 1.5f, 64, 1, {1, 1, 8, 8});", F, F, F),
+    (
+        "SetVectorMask",
+        "SetVectorMask<E<half>>(32); uint64_t m = 0; Abs<E<half>, false>(z, y, m, 1, {1, 1, 8, 8}); ResetMask();",
+        *(H, H, H),
+    ),
     ("Adds_literal", "Adds(z, x, 2, 64);", I32, I32, I32),
     ("Adds_bits", "uint64_t m[2] = {5, 0}; Adds<E<float>>(z, x, 1.5f, m, 1, {1, 1, 8, 8});", F, F, F),
     *((name, f"{name}(z, x, static_cast<int16_t>(2), 64);", I16, I16, I16) for name in ("ShiftLeft", "ShiftRight")),

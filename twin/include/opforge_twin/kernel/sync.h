@@ -55,7 +55,7 @@ namespace AscendC {
 template <typename T, MaskMode mode = MaskMode::NORMAL>
 OPFORGE_API void SetVectorMask(int64_t len)
 {
-    twin::SetLeadingMask(len, 256 / static_cast<int64_t>(sizeof(T)), mode == MaskMode::COUNTER,
+    twin::SetLeadingMask(len, 256 / static_cast<int64_t>(sizeof(PrimT<T>)), mode == MaskMode::COUNTER,
                          {"SetVectorMask", twin::Here()});
 }
 
