@@ -34,10 +34,9 @@ from typer.testing import CliRunner
 from opforge.cli.app import app
 from opforge.twin.coverage.cmake_text import read_programs, read_steps
 from opforge.twin.coverage.command import _find
-from opforge.twin.coverage.compiler_text import first_error
 from opforge.twin.coverage.discover import find_sources, included_names
 from opforge.twin.coverage.op_sources import read_definition, tiling_header
-from opforge.twin.coverage.program_text import reported_result
+from opforge.twin.coverage.program_text import first_error, reported_result
 from opforge.twin.coverage.report import print_totals, status_of
 from opforge.twin.coverage.walk import MOST_DEPTH, list_files
 from opforge.twin.coverage.worker import Row
@@ -511,10 +510,10 @@ def test_cmake_conditions_and_variables_are_read():
     else()
       add_executable(demo none.asc)
     endif()
-    target_compile_definitions(demo PRIVATE A=1 B)
+    target_compile_definitions(demo PRIVATE A=1 B C="${KIND}" "D=2")
     """
     (program,) = read_programs(text, {})
-    assert (program.sources, program.defines) == (["a.asc", "with", "space.asc"], ["A=1", "B"])
+    assert (program.sources, program.defines) == (["a.asc", "with", "space.asc"], ["A=1", "B", 'C="a"', "D=2"])
     (program,) = read_programs(text, {"KIND": "b"})
     assert program.sources == ["b.asc"]
 

@@ -1,12 +1,15 @@
 """Test aclrtc: programs compile kernels at run time with `opforge cc` and launch them by handles."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from opforge.twin.coverage.broker import compiling
+from opforge.twin.coverage.program_run import Place
 from opforge.twin.program import compile_program
 
 # Adds a factor of a header to each element. `values` counts from 0, so the expected result is a formula.
@@ -203,3 +206,53 @@ def test_planted_mistakes(program, number):
 def test_without_opforge_in_path(program, tmp_path):
     ended = _run(program, path=str(tmp_path))
     assert (ended.returncode, "expected the command in PATH" in ended.stdout) == (8, True)
+
+
+SETTINGS = {"soc": "Ascend910B1", "level": "device"}
+
+
+@pytest.fixture
+def place(tmp_path):
+    """The folders of a program in the sandbox of `opforge coverage`."""
+    scratch, made = tmp_path / "scratch", tmp_path / "made"
+    scratch.mkdir()
+    made.mkdir()
+    return Place(scratch, made, 120.0, 4096, answers=made / "answers")
+
+
+def test_kernels_of_strings_in_the_sandbox(program, place):
+    """The program starts no process: opforge compiles for it."""
+    shutil.copy(program, place.programs)
+    with compiling(place.scratch, place.answers, SETTINGS):
+        right, wrong = (place.run([str(place.programs / "program"), word], place.scratch) for word in ("-1", "2"))
+    assert (right.status, right.output.strip()) == (0, "0 wrong")
+    assert wrong.output.startswith("176003 1 --npu-arch: got 'dav-3510'")
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({"option": "-MF/tmp/x"}, "options: got '-MF/tmp/x', expected -D, -U, -I, -O, -std or a warning"),
+        ({"option": "-Wl,-o,x"}, "options: got '-Wl,-o,x', expected"),
+        ({"option": "-fplugin=x.so"}, "options: got '-fplugin=x.so', expected"),
+        ({"header/../x": "text"}, "name of a source: got '../x', expected"),
+        ({"header//etc/x": "text"}, "name of a source: got '/etc/x', expected"),
+        ({f"header/{number}": "" for number in range(70)}, "name of a source: got '64', expected at most 64"),
+        ({"source/program.asc": "int x = y;"}, "'y' was not declared"),
+        ({"unknown/x": ""}, "program.asc: cannot read the source"),
+    ],
+)
+def test_wrong_requests(place, request_, message):
+    """A program in the sandbox can write any request: no file outside of the folder of the answer changes."""
+    folder = place.scratch / "opforge-rtc-abcdef"
+    folder.mkdir()
+    (place.scratch / "opforge-rtc-linked").symlink_to("/etc")
+    (folder / "request").write_text("".join(f"{key}\0{value}\0" for key, value in request_.items()))
+    answer = place.answers / folder.name
+    with compiling(place.scratch, place.answers, SETTINGS):
+        while not (answer / "status").exists():
+            pass
+    assert (answer / "status").read_text() == "2"
+    assert message in (answer / "log").read_text()
+    assert list(place.answers.iterdir()) == [answer]
+    assert {path.name for path in answer.iterdir()} == {"log", "status", "sources"}

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 # Patterns of this package use possessive quantifiers: a hostile text takes linear time.
 _COMMAND = re.compile(r'\b([A-Za-z_]\w*+)\s*+\(((?:[^()"]++|"(?:[^"\\]|\\.)*+"|\([^()]*+\))*+)\)')
-_WORD = re.compile(r'"((?:[^"\\]|\\.)*+)"?|([^\s"]+)')
+# Quotes inside of a word, as in NAME="text", are a part of it.
+_WORD = re.compile(r'"((?:[^"\\]|\\.)*+)"?|([^\s"]++(?:"[^"]*+"[^\s"]*+)*+)')
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 _MOST_TEXT = 200_000
 _MOST_REPLACED = 4_000_000

@@ -80,7 +80,8 @@ class Result:
 class Place:
     """The environment of a program: the scratch folder, the folder of the program, and limits.
 
-    A script and all its processes together have the same limit of memory as each of them.
+    A script and all its processes together have the same limit of memory as each of them. `answers` is the folder of
+    the answers to requests of the program for a compilation.
     """
 
     scratch: Path
@@ -88,6 +89,7 @@ class Place:
     seconds: float
     memory_mb: int
     most_processes: int = 128
+    answers: Path | None = None
 
     def run(self, command: Sequence[str], folder: Path, *, may_start_processes: bool = False) -> Result:
         """Run a command in a folder of the scratch folder.
@@ -117,6 +119,8 @@ class Place:
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
+        if self.answers is not None:
+            environment["OPFORGE_TWIN_ANSWERS"] = str(self.answers)
         job = {
             "command": list(command),
             "folder": str(folder),

@@ -1,4 +1,4 @@
-"""Read the output of programs: findings, and reports of right and wrong results."""
+"""Read the output of programs (findings, reports of right and wrong results) and of compilers."""
 
 from __future__ import annotations
 
@@ -68,3 +68,11 @@ def _is_part(line: str) -> bool:
         return float(found["percent"]) < 100
     # Not int, which refuses very long numbers.
     return float(found["some"] or found["first"]) < float(found["all"] or found["last"])
+
+
+def first_error(text: str) -> str:
+    """Return the first error of a compiler as one line, without the folders of its file."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if re.search(r"\berror\b|undefined reference", line)]
+    line = (errors or lines or ["no message"])[0]
+    return re.sub(r"(?<![\w.])(?:/[^\s:/]+)+/([^\s:/]+)", r"\1", line)[:300]

@@ -11,7 +11,8 @@ import re
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,13 @@ from opforge.codegen.printing import first_line
 from opforge.codegen.project import BUILTIN_ROOT, Project
 from opforge.twin.cpp_text import printed
 
+from .broker import compiling
 from .compile import Options, compile_example, compile_kernels
-from .compiler_text import first_error
 from .confine import restrict_files
 from .discover import Source, structures
 from .op_sources import format_header, number_header
 from .program_run import Place, Result, copy_folder
-from .program_text import printed_findings, reported_result
+from .program_text import first_error, printed_findings, reported_result
 
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/proc", "/sys", "/dev")
 _INCLUDE = Path(__file__).with_name("include")
@@ -169,7 +170,10 @@ def _example(source: Source, made: Path, place: Place, settings: dict[str, Any],
         if result.status != 0:
             row.reason = result.failure(words[0], place.seconds)
             return
-    result = _run_program(made / "program", source.arguments, folder, place, row)
+    has_compiler = any("aclrtcCompileProg" in file.read_text(encoding="utf-8", errors="replace") for file in files)
+    served = replace(place, answers=made / "answers") if has_compiler else place
+    with compiling(place.scratch, made / "answers", settings) if has_compiler else nullcontext():
+        result = _run_program(made / "program", source.arguments, folder, served, row)
     if not row.ran:
         return
     row.launches = len(result.launches or ())

@@ -54,11 +54,7 @@ struct SharedPages {
     explicit SharedPages(size_t bytes)
     {
         if (bytes != 0) {
-            file = memfd_create("device memory", MFD_CLOEXEC);
-        }
-        if (bytes != 0 && file < 0) {  // not permitted
-            const char* const folder = std::getenv("TMPDIR");
-            file = open(folder != nullptr ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+            file = OpenMemoryFile("device memory");
         }
         if (file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) != 0) {
             close(file);
@@ -78,6 +74,16 @@ struct SharedPages {
 };
 
 }  // namespace
+
+int OpenMemoryFile(const char* name)
+{
+    const int file = memfd_create(name, MFD_CLOEXEC);
+    if (file >= 0) {
+        return file;
+    }
+    const char* const folder = std::getenv("TMPDIR");  // files in memory are not permitted
+    return open(folder != nullptr ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+}
 
 void DeviceAllocation::Release::operator()(uint8_t* data) const
 {

@@ -15,6 +15,9 @@
 
 namespace opforge::twin::host {
 
+/// Opens a new file without a path, in memory if the system permits it; negative on failure.
+int OpenMemoryFile(const char* name);
+
 /// The bytes have the same alignment as their device address, so alignment checks in a kernel are exact.
 struct DeviceAllocation {
     static constexpr size_t kAlignment = 512;

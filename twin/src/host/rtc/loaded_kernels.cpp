@@ -1,6 +1,5 @@
 // Kernels from binaries in memory, and their launches by handles.
 #include <dlfcn.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "acl/acl_rt.h"
+#include "host/acl/device_memory.h"
 #include "host/acl/errors.h"
 #include "host/acl/handle_table.h"
 #include "host/acl/process.h"
@@ -94,7 +94,7 @@ aclError aclrtBinaryLoadFromData(const void* data, size_t length, const aclrtBin
     if (data == nullptr || binHandle == nullptr) {
         return Fail(ACL_ERROR_INVALID_PARAM, Text(kFunction, ": ", data == nullptr ? "data" : "binHandle", " is null"));
     }
-    const int file = memfd_create("kernels", MFD_CLOEXEC);
+    const int file = OpenMemoryFile("kernels");
     if (file < 0 || !WriteAll(file, static_cast<const uint8_t*>(data), length)) {
         return Fail(ACL_ERROR_BAD_ALLOC, Text(kFunction, ": no memory for ", length, " bytes: ", std::strerror(errno)));
     }
