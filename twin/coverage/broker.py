@@ -45,7 +45,8 @@ def _serve(scratch: Path, answers: Path, settings: dict[str, Any], stop: Event) 
     answered: set[str] = set()
     while not stop.wait(0.02) and len(answered) < _MOST_REQUESTS:
         for folder in scratch.glob("opforge-rtc-*"):
-            if folder.name not in answered and _REQUEST.fullmatch(folder.name) and not stop.is_set():
+            is_wanted = folder.name not in answered and len(answered) < _MOST_REQUESTS and not stop.is_set()
+            if is_wanted and _REQUEST.fullmatch(folder.name):
                 with suppress(OSError):  # the request is not complete
                     if (file := open_inside(scratch, f"{folder.name}/request")) is not None:
                         with file:
