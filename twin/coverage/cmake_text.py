@@ -182,7 +182,8 @@ def _steps(
     arguments: tuple[str, ...],
     after: Sequence[tuple[str, ...]],
 ) -> Steps:
-    options.pop("CMAKE_ASC_RUN_MODE", None)
+    for name in ("CMAKE_ASC_RUN_MODE", "CMAKE_ASC_ARCHITECTURES"):  # a comment may name the other values
+        options.pop(name, None)
     return Steps(options, tuple(before), arguments, tuple(after))
 
 
