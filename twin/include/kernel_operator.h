@@ -33,6 +33,7 @@
 #include "opforge_twin/kernel/cube.h"
 #include "opforge_twin/kernel/sparse.h"
 #if !OPFORGE_TWIN_IS_COUPLED
+#include "opforge_twin/kernel/cube_group.h"
 #include "opforge_twin/kernel/image.h"
 #include "opforge_twin/kernel/high.h"
 #include "opforge_twin/kernel/not_modeled.h"

@@ -5,32 +5,7 @@
 #include "opforge_twin/kernel/high/sort_modes.h"
 #include "opforge_twin/kernel/pipe.h"
 
-#define OPFORGE_NO_GROUPS "the twin does not model groups of cube cores; use the Matmul API or CrossCoreSetFlag"
-
 namespace AscendC {
-
-template <typename CubeMsgType>
-class CubeResGroupHandle {
-    static_assert(sizeof(CubeMsgType) == 0, "CubeResGroupHandle: " OPFORGE_NO_GROUPS);
-};
-
-template <int groupID, class MatmulApiType, template <class, class> class CallBack, typename CubeMsgType,
-          typename Workspace>
-CubeResGroupHandle<CubeMsgType> CreateCubeResGroup(Workspace& /*desc*/, uint8_t /*blockStart*/, uint8_t /*blockSize*/,
-                                                   uint8_t /*msgQueueSize*/, GM_ADDR /*tiling*/)
-{
-    static_assert(groupID != groupID, "CreateCubeResGroup: " OPFORGE_NO_GROUPS);
-    return {};
-}
-
-class KfcWorkspace {
-public:
-    template <typename T>
-    explicit KfcWorkspace(T* /*workspace*/)
-    {
-        static_assert(sizeof(T) == 0, "KfcWorkspace: " OPFORGE_NO_GROUPS);
-    }
-};
 
 struct ClampConfig {
     bool isReuseSource;
@@ -59,7 +34,5 @@ void Sort(const Operands&... /*operands*/)
 #undef OPFORGE_NO_SORT
 
 }  // namespace AscendC
-
-#undef OPFORGE_NO_GROUPS
 
 #endif  // OPFORGE_TWIN_KERNEL_NOT_MODELED_H

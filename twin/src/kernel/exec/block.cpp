@@ -83,6 +83,15 @@ void Block::Declare(const TaskType& type, const Call& call)
     diagnostics.Stop();
 }
 
+void Block::UseCubes(CubeUse use, const Call& call)
+{
+    if (cubeUse_ != CubeUse::kNone && cubeUse_ != use) {
+        Fail("api_contract", Pipe::kScalar, call,
+             "a kernel has either groups of cube cores or REGIST_MATMUL_OBJ; in a group, use MatmulImpl without it");
+    }
+    cubeUse_ = use;
+}
+
 bool Block::HasTilingKey(uint64_t key)
 {
     askedKeys_.insert(key);

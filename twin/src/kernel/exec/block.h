@@ -39,6 +39,9 @@ public:
     void Declare(const TaskType& type, const Call& call);
     /// The declared type, or that of the launch.
     const TaskType& Type() const { return declared_ == nullptr ? launch.layout.Type() : *declared_; }
+    /// How vector cores use cube cores. A kernel uses one way.
+    enum class CubeUse : uint8_t { kNone, kMatmul, kGroups };
+    void UseCubes(CubeUse use, const Call& call);
     /// TILING_KEY_IS
     bool HasTilingKey(uint64_t key);
     /// Checks the state of the core after the kernel function has returned.
@@ -59,6 +62,7 @@ public:
 
 private:
     const TaskType* declared_ = nullptr;
+    CubeUse cubeUse_ = CubeUse::kNone;
     std::set<uint64_t> askedKeys_;
 };
 

@@ -21,6 +21,7 @@ namespace {
 constexpr double kQuietSeconds = 20.0;
 constexpr double kBlockSeconds = 600.0;
 constexpr size_t kMostPhases = 10000;  // each takes 7 KB; a kernel with more phases would only synchronize
+constexpr uint32_t kMostVainPolls = 10000;
 constexpr std::chrono::milliseconds kWatchInterval{250};
 
 double TimeLimit()
@@ -459,6 +460,59 @@ void Scheduler::AwaitAnswer(Block& sender, const Call& call)
     }
     sender.ordering.Acquire(answers.front(), false);
     answers.pop_front();
+}
+
+MessageArea& Scheduler::MessagesOf(int32_t area)
+{
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return messages_[static_cast<size_t>(area)];
+}
+
+void Scheduler::ChangeMessages(const std::function<void(MessageAreas&)>& change)
+{
+    const std::lock_guard<std::mutex> lock(mutex_);
+    change(messages_);
+    vainPolls_ = 0;
+    changed_.notify_all();
+}
+
+void Scheduler::AwaitMessage(Block& block, const Ready& isReady, const std::function<std::string()>& problem,
+                             const Call& call)
+{
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (!WaitUntil(lock, isReady)) {
+        FailDeadlock(block, call, problem(), isAftermath_);
+    }
+}
+
+bool Scheduler::IsVainPoll(const Ready& isReady) const
+{
+    const auto isPollReady = [](const Poll& poll) { return (*poll.isReady)(); };
+    const auto isOtherReady = [&](const Ready* ready) {
+        return std::none_of(polls_.begin(), polls_.end(), [&](const Poll& poll) { return poll.mayEnd == ready; }) &&
+               (*ready)();
+    };
+    return running_ == 0 && next_ == order_.size() && polls_.front().isReady == &isReady &&
+           std::none_of(polls_.begin(), polls_.end(), isPollReady) &&
+           std::none_of(waiting_.begin(), waiting_.end(), isOtherReady);
+}
+
+bool Scheduler::PollMessage(Block& block, const Ready& isReady, const std::function<std::string()>& problem,
+                            const Call& call)
+{
+    std::unique_lock<std::mutex> lock(mutex_);
+    const Ready mayEnd = [&] { return isReady() || IsVainPoll(isReady); };
+    polls_.push_back({&isReady, &mayEnd});
+    const bool isEnded = WaitUntil(lock, mayEnd);
+    polls_.erase(
+        std::find_if(polls_.begin(), polls_.end(), [&](const Poll& poll) { return poll.isReady == &isReady; }));
+    if (isReady()) {
+        return true;
+    }
+    if (!isEnded || ++vainPolls_ > kMostVainPolls) {
+        FailDeadlock(block, call, problem(), isAftermath_);
+    }
+    return false;
 }
 
 void Scheduler::ReportLeftFlags()

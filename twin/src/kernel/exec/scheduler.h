@@ -15,6 +15,7 @@
 
 #include "kernel/exec/argument_use.h"
 #include "kernel/exec/block.h"
+#include "kernel/order/messages.h"
 #include "kernel/timing/estimate.h"
 #include "kernel/timing/trace.h"
 #include "opforge_twin/kernel/matmul/job.h"
@@ -56,10 +57,20 @@ public:
     void Answer(Block& server, const MatmulRequest& request);
     void AwaitAnswer(Block& sender, const Call& call);
 
+    using Ready = std::function<bool()>;
+    /// The messages to a group of cube cores.
+    MessageArea& MessagesOf(int32_t area);
+    /// Calls `change` while no other block uses messages.
+    void ChangeMessages(const std::function<void(MessageAreas&)>& change);
+    /// Waits until `isReady`, which reads the messages. Ends the block with `problem` if no block can make it ready.
+    void AwaitMessage(Block& block, const Ready& isReady, const std::function<std::string()>& problem,
+                      const Call& call);
+    /// The same, but returns false when all other blocks wait.
+    bool PollMessage(Block& block, const Ready& isReady, const std::function<std::string()>& problem, const Call& call);
+
 private:
     static void BeginPhase(Block& block, const Call& call);
 
-    using Ready = std::function<bool()>;
     struct Watched {
         Block* block;
         pthread_t thread;
@@ -68,6 +79,12 @@ private:
         double quietSeconds =
             0;  ///< since the block last made progress: computing, or blocked in the kernel's own code
         double spentSeconds = 0;  ///< the same in all
+    };
+
+    /// A call of PollMessage: the message is free, or the call may end.
+    struct Poll {
+        const Ready* isReady;
+        const Ready* mayEnd;
     };
 
     /// The number of blocks at a barrier, and the clocks of their finished work.
@@ -91,6 +108,8 @@ private:
     /// Releases the execution slot until `ready`; false if no block can ever make it ready.
     bool WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready);
     void ReleaseIfStuck();
+    /// Whether no block can continue but those in PollMessage, of which this one is the first.
+    bool IsVainPoll(const Ready& isReady) const;
     [[noreturn]] void FailDeadlock(Block& block, const Call& call, const std::string& message, bool silent) const;
     std::string EndedBefore(SyncScope scope, uint32_t barriers) const;
     void WatchOver();
@@ -120,7 +139,10 @@ private:
     std::map<uint32_t, std::deque<MatmulRequest>> requests_;  ///< requests by AI core
     std::map<uint32_t, uint32_t> holders_;                    ///< by AI core: the vector core whose tile is in L0C
     std::map<uint32_t, std::deque<Signal>> answers_;          ///< by vector core
-    std::map<uint32_t, SyncCounts> endedAfter_;               ///< SyncAlls of each ended block
+    MessageAreas messages_;
+    std::deque<Poll> polls_;                     ///< in the order of their calls
+    uint32_t vainPolls_ = 0;                     ///< since a change of messages
+    std::map<uint32_t, SyncCounts> endedAfter_;  ///< SyncAlls of each ended block
 
     std::vector<Finding> findings_;
     ArgumentUse arguments_;

@@ -37,11 +37,14 @@ int64_t StageBytes(const Block& block)
 
 void MatmulState::Register(uint64_t number, uint64_t workspace, bool isDirect, const Call& call)
 {
-    const Block& block = Current(call);
+    Block& block = Current(call);
     const bool isMixed = block.launch.layout.IsMixed();
     job.object = number;
     workspace_ = workspace;
     computesHere_ = isDirect || !isMixed;
+    if (!computesHere_) {
+        block.UseCubes(Block::CubeUse::kMatmul, call);
+    }
     isIdle_ = !computesHere_ && block.position.kind == CoreKind::kCube;
 }
 

@@ -4,6 +4,7 @@
 #include "kernel/exec/block.h"
 #include "kernel/exec/levels.h"
 #include "kernel/exec/scheduler.h"
+#include "kernel/order/sync.h"
 
 namespace opforge::twin::kernel {
 
@@ -62,6 +63,18 @@ void RequireCores(Block& block, const Call& call)
     }
 }
 
+/// A flag of SetFlag and WaitFlag; ends the block if there is none, or no such id.
+int64_t RequireEvent(Block& block, HardEvent event, int64_t id, const Call& call)
+{
+    if (event == HardEvent::MAX) {
+        block.Fail("field_range", Pipe::kScalar, call,
+                   "there is no flag between these pipes; use pipes of a HardEvent");
+    }
+    return Field("event id", id, 0, block.launch.soc.eventIds - 1, call);
+}
+
+}  // namespace
+
 void RequireBarrier(Block& block, const Call& call)
 {
     const TaskType& type = block.Type();
@@ -75,18 +88,6 @@ void RequireBarrier(Block& block, const Call& call)
     }
     RequireCores(block, call);
 }
-
-/// A flag of SetFlag and WaitFlag; ends the block if there is none, or no such id.
-int64_t RequireEvent(Block& block, HardEvent event, int64_t id, const Call& call)
-{
-    if (event == HardEvent::MAX) {
-        block.Fail("field_range", Pipe::kScalar, call,
-                   "there is no flag between these pipes; use pipes of a HardEvent");
-    }
-    return Field("event id", id, 0, block.launch.soc.eventIds - 1, call);
-}
-
-}  // namespace
 
 int32_t FetchEvent(HardEvent event, const Call& call)
 {
