@@ -194,7 +194,7 @@ PROOFS: dict[str, Proof] = {
     "SetKernelMode": ("programs:test_debug_mode", "programs:test_planted_mistake_in_debug_mode", HOST),
     # names without a function
     "Clamp": (REFUSED, "refusals:Clamp(f, f, 0.0f, 1.0f, 64);", REFUSED),
-    "CreateCubeResGroup": (REFUSED, "refusals:CreateCubeResGroup<0, float, Back, int32_t>(n, 0, 1, 1, x);", REFUSED),
+    "CreateCubeResGroup": ("groups:test_products_of_messages", "groups:second_group", "groups:test_time"),
 }
 OPERATORS = {
     **dict.fromkeys("+-*/&|", ("test_operators_compute_whole_tensors", "test_an_operator_needs_enough_elements")),

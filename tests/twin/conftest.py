@@ -75,12 +75,12 @@ class Kernels:
         tiling_key: int = 0,
         task_type: str = "MIX_AIV_1_0",
         soc: str = "Ascend910B1",
-        strict: bool = True,
+        strict: int = 1,
         threads: int = 0,
         seed: int = 0,
         misalignment: int = 0,
     ) -> dict[str, Any]:
-        """Run a kernel on arrays in place; return the report."""
+        """Run a kernel on arrays in place; return the report. `strict`: 0 is level fast, 1 is strict, 2 is device."""
         pointers = (ctypes.c_void_p * len(arrays))(*(None if a is None else a.ctypes.data for a in arrays))
         sizes = (ctypes.c_uint64 * len(arrays))(*(0 if a is None else a.nbytes for a in arrays))
         kinds = (ctypes.c_int32 * len(arrays))(*(roles or [INPUT | OUTPUT] * len(arrays)))

@@ -27,7 +27,8 @@ extern "C" __attribute__((visibility("default"))) const char* LaunchKernel(
     request.blockNum = blocks;
     request.taskType = taskType;
     request.soc = soc;
-    const auto level = strict != 0 ? opforge::twin::Level::kStrict : opforge::twin::Level::kFast;
+    using opforge::twin::Level;
+    const Level level = strict == 0 ? Level::kFast : strict == 1 ? Level::kStrict : Level::kDevice;
     answer = ToJson(opforge::twin::Launch(request, {strict != 0, level, threads, seed}));
     return answer.c_str();
 }

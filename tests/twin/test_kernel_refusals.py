@@ -12,8 +12,9 @@ HEAD = """
 #include "kernel_operator.h"
 #include "lib/matmul_intf.h"
 using namespace AscendC;
-template <class First, class Second>
-struct Back {
+struct Message {
+    CubeGroupMsgHead head;
+    uint8_t bytes[62];
 };
 inline int64_t CeilDiv(int64_t value, int64_t divisor)
 {
@@ -69,10 +70,11 @@ REFUSED = {
     "LocalTensor<TensorTrait<float>> t(0); (void)t;": "needs a position of on-chip memory",
     "LocalTensor<TensorTrait<float, TPosition::VECIN>> t(0); (void)t;": "needs a layout of constants",
     "LocalMemAllocator a; a.Alloc<TensorTrait<float>>(64);": "a TensorTrait gives position and size; use Alloc<T>()",
-    "KfcWorkspace space(x);": "KfcWorkspace: the twin does not model groups of cube cores",
-    "CubeResGroupHandle<int32_t> handle;": "CubeResGroupHandle: the twin does not model groups of cube cores",
-    "CreateCubeResGroup<0, float, Back, int32_t>(n, 0, 1, 1, x);": (
-        "CreateCubeResGroup: the twin does not model groups of cube cores"
+    "struct Plain { uint64_t head; }; CubeResGroupHandle<Plain> handle(x, 0, 2, 1, 0);": (
+        "CubeResGroupHandle: the first member of a message is CubeGroupMsgHead head"
+    ),
+    "CubeResGroupHandle<Message> handle; handle.AllocMessage<PipeMode::MAX>();": (
+        "AllocMessage: the modes are SCALAR_MODE and MTE3_MODE"
     ),
     "Product mm; mm.SetSparseIndex(GlobalTensor<uint8_t>());": "SetSparseIndex: the index has uint8_t",
     "AippParams<uint8_t> params; SetAippFunctions(GlobalTensor<uint8_t>(), AippInputFormat::RGB888_U8, params);": (

@@ -255,6 +255,7 @@ def test_block_index_of_the_compiler():
         ("layer_norm", "layer_norm: largest error below 1e-5: yes\n"),
         ("matmul", "matmul: 6 cores, largest error below 1e-4: yes\n"),
         ("matmul_bias_gelu", "matmul_bias_gelu: 8 vector cores, largest error below 1e-3: yes\n"),
+        ("cube_group", "cube_group: 22 products, largest error below 1e-4: yes\n"),
     ],
 )
 def test_example(tmp_path, name, output):
@@ -287,6 +288,7 @@ def test_example(tmp_path, name, output):
         ("layer_norm", "y_[row * kColumns], y, Row()", "y_[row * kColumns + 8], y, Row()", "gm_out_of_range"),
         ("matmul", "REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), product, &tiling);", "", "matmul_"),
         ("matmul_bias_gelu", "results_.EnQue(results);", "", "missing_enque"),
+        ("cube_group", "group.SetQuit(group.AllocMessage());", "", "queue 0 has no message: AIV block 0 posts no more"),
     ],
 )
 def test_planted_mistake(tmp_path, name, old, new, kind):
