@@ -318,8 +318,8 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR, GM_ADD
     DataCopy(yGm, l1, 8 * 6 * 32);
 }
 """
-# A tensor at an address, and one of an allocator: position and layout of a TensorTrait. y[0] is the sum of the first
-# elements, the others are the sizes and the next address.
+# Tensors at an address, and of an allocator: position and layout of a TensorTrait. y[0] is the sum of some elements,
+# the others are sizes, addresses and strides. The rows of the last tensor have gaps.
 PLACED = """
 extern "C" __global__ __aicore__ void placed(GM_ADDR y, GM_ADDR, GM_ADDR)
 {
@@ -332,15 +332,23 @@ extern "C" __global__ __aicore__ void placed(GM_ADDR y, GM_ADDR, GM_ADDR)
     LocalTensor<Placed> third(512, MakeLayout(MakeShape(8), MakeStride(1)));
     GlobalTensor<TensorTrait<float>> yGm;
     yGm.SetGlobalBuffer((__gm__ float*)y, 8);
+    const auto rows = MakeLayout(MakeShape(4, 16), MakeStride(32, 1));
+    using Rows = decltype(MakeTensorTrait<float, TPosition::VECIN>(rows));
+    LocalTensor<Rows> fourth = allocator.Alloc<Rows>(rows);
+    fourth.SetTensorTrait(rows);
+    static_assert(is_tensorTrait_v<Rows> && is_layout_v<Placed::LiteLayoutType> && !is_layout_v<Rows>);
+    fourth(fourth.GetLayout()(MakeCoord(ROW, 15))) = 4.0f;
     first.SetValue(0, 1.5f);
     second(0) = 2.0f;
     third(LAST) = 3.0f;
-    yGm.SetValue(0, first(0) + second.GetValue(0) + third(LAST));
+    yGm.SetValue(0, first(0) + second.GetValue(0) + third(LAST) + fourth(3 * 32 + 15));
     yGm(1) = static_cast<float>(first.GetSize());
     yGm(2) = static_cast<float>(second.GetLength());
     yGm(3) = static_cast<float>(third.GetSize());
     yGm(4) = static_cast<float>(allocator.GetCurAddr());
     yGm(5) = static_cast<float>(second.GetPosition() == static_cast<int32_t>(TPosition::VECIN));
+    yGm(6) = static_cast<float>(fourth.GetSize());
+    yGm(7) = static_cast<float>(Std::get<0>(fourth.GetTensorTrait().GetStride()) + Std::get<1>(first.GetShape()));
     DataCacheCleanAndInvalid<TensorTrait<float>, CacheLine::ENTIRE_DATA_CACHE, DcciDst::CACHELINE_OUT>(yGm);
 }
 """
@@ -348,10 +356,11 @@ extern "C" __global__ __aicore__ void placed(GM_ADDR y, GM_ADDR, GM_ADDR)
 
 @pytest.fixture(scope="module")
 def kernels(compile_kernels):
-    clean = {"vector": VECTOR, "cube": CUBE, "placed": PLACED.replace("LAST", "7")}
+    clean = {"vector": VECTOR, "cube": CUBE, "placed": PLACED.replace("LAST", "7").replace("ROW", "3")}
     parts = ['#include "kernel_operator.h"\nusing namespace AscendC;\n', _calls(False), _calls(True)]
     parts += [*kernels_of(VECTOR, "vector", PLANTED), *kernels_of(CUBE, "cube", CUBE_PLANTED)]
     parts += [clean["placed"], clean["placed"].replace("placed", "placed_outside").replace("third(7)", "third(8)")]
+    parts += [clean["placed"].replace("placed", "row_outside").replace("MakeCoord(3,", "MakeCoord(4,")]
     parts += [traits_of(text) for text in kernels_of(WINDOW, "window", WINDOW_PLANTED)]
     parts += [traits_of(IMAGE.replace("NAME", "image"))]
     parts += [
@@ -405,9 +414,10 @@ def test_an_image(kernels):
 def test_tensors_at_addresses(kernels):
     y = np.zeros(8, np.float32)
     kernels.run("placed", y)
-    assert y[:6].tolist() == [6.5, 64, 256, 8, 256, 1]
-    (finding,) = kernels.launch("placed_outside", y)["findings"]
-    assert finding["kind"] == "ub_out_of_range"
+    assert y.tolist() == [10.5, 64, 256, 8, 256 + 4 * 32 * 4, 1, 4 * 32, 32 + 16]
+    for name in ("placed_outside", "row_outside"):
+        (finding,) = kernels.launch(name, y)["findings"]
+        assert finding["kind"] == "ub_out_of_range"
 
 
 @pytest.mark.parametrize("name", [name for name, *_ in CALLS])

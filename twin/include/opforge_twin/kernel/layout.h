@@ -46,6 +46,8 @@ inline constexpr bool kIsTuple<Std::tuple<T...>> = true;
 
 template <typename CoordType, typename ShapeType, typename StrideType>
 constexpr auto Crd2Idx(const CoordType& coord, const ShapeType& shape, const StrideType& stride);
+template <typename ShapeType, typename StrideType>
+constexpr size_t SpanOf(const ShapeType& shape, const StrideType& stride);
 
 /// The index of one dimension. A scalar coordinate of nested sizes counts the first size fastest; the last size has no
 /// limit.
@@ -85,6 +87,43 @@ constexpr auto Crd2Idx(const CoordType& coord, const ShapeType& shape, const Str
     }
 }
 
+/// The product of all sizes.
+template <typename ShapeType>
+constexpr size_t CountOf(const ShapeType& shape)
+{
+    if constexpr (kIsTuple<ShapeType>) {
+        return std::apply([](const auto&... sizes) { return (size_t{1} * ... * CountOf(sizes)); }, shape);
+    } else {
+        return static_cast<size_t>(shape);
+    }
+}
+
+template <typename ShapeType, typename StrideType, size_t... dim>
+constexpr size_t SpanOfSizes(const ShapeType& shape, const StrideType& stride,
+                             Std::index_sequence<dim...> /*dimensions*/)
+{
+    size_t span = 0;
+    ((span = Std::max(span, SpanOf(Std::get<dim>(shape), Std::get<dim>(stride)))), ...);
+    return span;
+}
+
+/// The largest product of a size and its stride.
+template <typename ShapeType, typename StrideType>
+constexpr size_t SpanOf(const ShapeType& shape, const StrideType& stride)
+{
+    if constexpr (kIsTuple<ShapeType>) {
+        return SpanOfSizes(shape, stride, Std::make_index_sequence<Std::tuple_size_v<StrideType>>{});
+    } else {
+        return static_cast<size_t>(shape) * static_cast<size_t>(stride);
+    }
+}
+
+/// Whether the type has all values, such as Std::Int<16>.
+template <typename T>
+inline constexpr bool kIsConstant = !Std::is_integral_v<T>;
+template <typename... T>
+inline constexpr bool kIsConstant<Std::tuple<T...>> = (kIsConstant<T> && ...);
+
 template <typename ShapeType, typename StrideType>
 struct Layout : private Std::tuple<ShapeType, StrideType> {
     constexpr Layout(const ShapeType& shape = {}, const StrideType& stride = {})
@@ -92,6 +131,13 @@ struct Layout : private Std::tuple<ShapeType, StrideType> {
     {
     }
 
+    /// The elements of a tensor with this layout: to the end of its largest dimension. Without strides, the elements
+    /// have no gaps.
+    constexpr uint32_t GetSize() const
+    {
+        const size_t span = SpanOf(GetShape(), GetStride());
+        return static_cast<uint32_t>(span == 0 ? CountOf(GetShape()) : span);
+    }
     constexpr Layout& layout() { return *this; }
     constexpr const Layout& layout() const { return *this; }
     constexpr ShapeType& GetShape() { return Std::get<0>(Both()); }
@@ -122,10 +168,15 @@ constexpr auto Crd2Idx(const CoordType& coord, const Layout<ShapeType, StrideTyp
     return layout(coord);
 }
 
+template <typename ShapeType, typename StrideType>
+inline constexpr bool kIsConstant<Layout<ShapeType, StrideType>> = kIsConstant<ShapeType> && kIsConstant<StrideType>;
+
 template <typename T>
 struct is_layout : Std::false_type {};
 template <typename ShapeType, typename StrideType>
 struct is_layout<Layout<ShapeType, StrideType>> : Std::true_type {};
+template <typename T>
+inline constexpr bool is_layout_v = is_layout<T>::value;
 
 template <typename T, TPosition pos = TPosition::GM, typename LayoutType = Layout<Shape<>, Stride<>>>
 struct TensorTrait {
@@ -137,6 +188,8 @@ struct TensorTrait {
     LayoutType& GetLayout() { return layout_; }
     const LayoutType& GetLayout() const { return layout_; }
     void SetLayout(const LayoutType& layout) { layout_ = layout; }
+    decltype(auto) GetShape() const { return layout_.GetShape(); }
+    decltype(auto) GetStride() const { return layout_.GetStride(); }
 
 private:
     LayoutType layout_;
@@ -152,6 +205,8 @@ template <typename T>
 struct is_tensorTrait : Std::false_type {};
 template <typename T, TPosition pos, typename LayoutType>
 struct is_tensorTrait<TensorTrait<T, pos, LayoutType>> : Std::true_type {};
+template <typename T>
+inline constexpr bool is_tensorTrait_v = is_tensorTrait<T>::value;
 
 }  // namespace AscendC
 
@@ -162,16 +217,24 @@ struct ElementOf<AscendC::TensorTrait<T, pos, LayoutType>> {
     using Type = T;
 };
 
-/// The number of elements of a tensor with this shape.
-template <typename ShapeType>
-constexpr uint32_t ElementsOf(const ShapeType& shape)
-{
-    if constexpr (AscendC::kIsTuple<ShapeType>) {
-        return std::apply([](const auto&... sizes) { return (uint32_t{1} * ... * ElementsOf(sizes)); }, shape);
-    } else {
-        return static_cast<uint32_t>(shape);
-    }
-}
+/// The members of tensors of a TensorTrait; plain tensors have none of them.
+template <typename T>
+class TraitMembers {};
+template <typename T, AscendC::TPosition pos, typename LayoutType>
+class TraitMembers<AscendC::TensorTrait<T, pos, LayoutType>> {
+    using Trait = AscendC::TensorTrait<T, pos, LayoutType>;
+
+public:
+    Trait& GetTensorTrait() { return trait_; }
+    const Trait& GetTensorTrait() const { return trait_; }
+    void SetTensorTrait(const Trait& newTrait) { trait_ = newTrait; }
+    decltype(auto) GetLayout() const { return trait_.GetLayout(); }
+    decltype(auto) GetShape() const { return trait_.GetShape(); }
+    decltype(auto) GetStride() const { return trait_.GetStride(); }
+
+private:
+    Trait trait_;
+};
 
 /// The position of the TensorTrait T.
 template <typename T>
@@ -191,7 +254,8 @@ template <typename T>
 constexpr uint32_t TraitElements()
 {
     if constexpr (kIsTrait<T>) {
-        constexpr uint32_t elements = ElementsOf(typename T::LiteLayoutType{}.GetShape());
+        using Layout = typename T::LiteLayoutType;
+        constexpr uint32_t elements = AscendC::kIsConstant<Layout> ? Layout{}.GetSize() : 0;
         static_assert(
             elements > 0 && BytesOf<T>(elements) % 32 == 0,
             "TensorTrait: the tensor needs a layout of constants, for example Std::Int<16>, with a multiple of "

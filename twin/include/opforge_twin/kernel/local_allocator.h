@@ -90,12 +90,22 @@ public:
     template <class DataType>
     OPFORGE_API LocalTensor<DataType> Alloc()
     {
-        constexpr TPosition pos = twin::TraitPosition<DataType>();
-        return Place<pos, PrimT<DataType>>(twin::TraitElements<DataType>(), twin::Here())
-            .template ReinterpretCast<DataType>();
+        return PlaceTrait<DataType>(twin::TraitElements<DataType>(), twin::Here());
+    }
+    /// The same; variables can give the layout.
+    template <class DataType, typename LayoutType>
+    OPFORGE_API std::enable_if_t<is_layout_v<LayoutType>, LocalTensor<DataType>> Alloc(const LayoutType& layout)
+    {
+        return PlaceTrait<DataType>(layout.GetSize(), twin::Here());
     }
 
 private:
+    template <class DataType>
+    LocalTensor<DataType> PlaceTrait(uint32_t tileSize, const twin::Location& at)
+    {
+        constexpr TPosition pos = twin::TraitPosition<DataType>();
+        return Place<pos, PrimT<DataType>>(tileSize, at).template ReinterpretCast<DataType>();
+    }
     template <TPosition pos, class DataType>
     LocalTensor<DataType> Place(uint32_t tileSize, const twin::Location& at)
     {

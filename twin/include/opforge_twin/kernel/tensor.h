@@ -58,7 +58,7 @@ namespace AscendC {
 namespace twin = opforge::twin::kernel;
 
 template <typename T>
-class GlobalTensor {
+class GlobalTensor : public twin::TraitMembers<T> {
 public:
     using PrimType = PrimT<T>;
 
@@ -149,7 +149,7 @@ private:
 using TTagType = int32_t;
 
 template <typename T>
-class LocalTensor {
+class LocalTensor : public twin::TraitMembers<T> {
 public:
     using PrimType = PrimT<T>;
 
@@ -177,10 +177,9 @@ public:
     /// The same with the position of a TensorTrait; variables can give the layout.
     template <typename U>
     OPFORGE_API LocalTensor(uint32_t addr, const U& layout)
-        : LocalTensor(
-              twin::ViewAt(twin::TraitPosition<T>(), addr, twin::BytesOf<T>(twin::ElementsOf(layout.GetShape())),
-                           {"LocalTensor", twin::Here()}),
-              twin::TraitPosition<T>())
+        : LocalTensor(twin::ViewAt(twin::TraitPosition<T>(), addr, twin::BytesOf<T>(layout.GetSize()),
+                                   {"LocalTensor", twin::Here()}),
+                      twin::TraitPosition<T>())
     {
     }
     /// Executes an operation on whole tensors, such as `dst = src0 + src1`.
