@@ -208,6 +208,12 @@ def test_the_time_of_a_group_includes_the_blocks_that_it_waits_for(kernels):
     assert plain + 2.98 * work < times["chain"] < plain + 4.02 * work
 
 
+def test_only_ascend_910b_has_groups(kernels):
+    arrays = (np.zeros(64, np.float32), np.zeros(256, np.int32))
+    findings = kernels.launch("groups", *arrays, blocks=BLOCKS, task_type="AIV_ONLY", soc="Ascend910_9391")["findings"]
+    assert {finding["kind"] for finding in findings} == {"api_contract"}
+
+
 @pytest.mark.parametrize("planted", PLANTED_GROUPS, ids=lambda planted: planted.name)
 def test_planted_mistakes_of_groups(kernels, record_planted, planted):
     findings = _launch_groups(kernels, planted.name)[0]["findings"]

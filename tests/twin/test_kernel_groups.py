@@ -404,6 +404,12 @@ def test_a_group_needs_cube_cores(kernels):
     assert [finding["kind"] for finding in findings] == ["sync_task_type"]
 
 
+def test_only_ascend_910b_has_groups(kernels):
+    findings = _notes(kernels, soc="Ascend910_9391")[0]["findings"]
+    assert [finding["kind"] for finding in findings] == ["api_contract"]
+    assert "Ascend910_9391 has no groups of cores, expected a chip of Ascend 910B" in findings[0]["message"]
+
+
 def test_fake_messages_in_level_device(kernels):
     """The device calls the callback with a fake message that is not skipped."""
     report, received, _ = _notes(kernels, "not_fake", (1, 1, 1, 1, 1), strict=2)

@@ -107,10 +107,6 @@ LACKING = {
         "gert::Tensor::CreateFollowing",
         "gert::TilingData::AppendConvertedAttrVal",
     },
-    "sizes that no public source states": {
-        "platform_ascendc::PlatformAscendC::GetResCubeGroupWorkSpaceSize",
-        "platform_ascendc::PlatformAscendC::GetResGroupBarrierWorkSpaceSize",
-    },
     "outputs whose shapes only the kernel knows": {
         "OP_OUTSHAPE",
     },

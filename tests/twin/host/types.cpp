@@ -190,6 +190,10 @@ void TestPlatform()
     platform->GetCoreMemSize(platform_ascendc::CoreMemType::UB, bytes);
     EXPECT(bytes == 196352 && platform->GetCoreNumAiv() == 40 && platform->GetCoreNumAic() == 20);
     EXPECT(platform->GetLibApiWorkSpaceSize() == 16U << 20);
+    EXPECT(platform->GetResCubeGroupWorkSpaceSize() == 1U << 20 &&
+           platform->GetResGroupBarrierWorkSpaceSize() == 1U << 20);
+    auto* other = platform_ascendc::PlatformAscendCManager::GetInstance("Ascend910_9391");
+    EXPECT(other->GetResCubeGroupWorkSpaceSize() == ~0U && other->GetResGroupBarrierWorkSpaceSize() == ~0U);
     EXPECT(platform->GetSocVersion() == platform_ascendc::SocVersion::ASCEND910B);
     EXPECT(platform->CalcTschBlockDim(40, 20, 40) == 20 && platform->CalcTschBlockDim(3, 20, 40) == 2);
     EXPECT(platform_ascendc::PlatformAscendCManager::GetInstance("Ascend999") == nullptr);

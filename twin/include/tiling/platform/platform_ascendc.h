@@ -64,6 +64,9 @@ public:
     /// Returns the number of blocks for `sliceNum` slices if a block has one cube core and its vector cores.
     uint32_t CalcTschBlockDim(uint32_t sliceNum, uint32_t aicCoreNum, uint32_t aivCoreNum) const;
     uint32_t GetLibApiWorkSpaceSize() const;
+    /// The bytes for messages to groups of cube cores, and for GroupBarrier: 1 MiB, or 2^32 - 1 without them.
+    uint32_t GetResCubeGroupWorkSpaceSize() const;
+    uint32_t GetResGroupBarrierWorkSpaceSize() const;
     /// Sets the bytes that a kernel can use; for the unified buffer, 256 less than its size.
     void GetCoreMemSize(const CoreMemType& memType, uint64_t& size) const;
     /// Sets the bandwidth in bytes per cycle and core.

@@ -127,6 +127,16 @@ uint32_t PlatformAscendC::GetLibApiWorkSpaceSize() const
     return platform_->figures.cubeCores != platform_->figures.vectorCores ? 16 * kMiB : 2 * kMiB;
 }
 
+uint32_t PlatformAscendC::GetResCubeGroupWorkSpaceSize() const
+{
+    return platform_->figures.HasGroups() ? 1U << 20 : ~0U;
+}
+
+uint32_t PlatformAscendC::GetResGroupBarrierWorkSpaceSize() const
+{
+    return GetResCubeGroupWorkSpaceSize();
+}
+
 void PlatformAscendC::GetCoreMemSize(const CoreMemType& memType, uint64_t& size) const
 {
     const SocFigures& soc = platform_->figures;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace opforge::twin {
 
@@ -25,6 +26,8 @@ struct SocFigures {
     int64_t mostQueueBuffers;  ///< of all queues of one position
     int64_t systemWorkspaceMib;
 
+    /// Whether kernels have groups of cores: CubeResGroupHandle and GroupBarrier.
+    bool HasGroups() const { return std::string_view(directory) == "ascend910b"; }
     /// Bytes of a workspace that are reserved for the system.
     uint64_t SystemWorkspaceBytes() const { return static_cast<uint64_t>(systemWorkspaceMib) << 20; }
 };

@@ -89,6 +89,16 @@ void RequireBarrier(Block& block, const Call& call)
     RequireCores(block, call);
 }
 
+void RequireGroups(Block& block, const Call& call)
+{
+    if (!block.launch.soc.HasGroups()) {
+        block.Fail("api_contract", Pipe::kScalar, call,
+                   Text(block.launch.soc.name,
+                        " has no groups of cores, expected a chip of Ascend 910B; use "
+                        "CrossCoreSetFlag"));
+    }
+}
+
 int32_t FetchEvent(HardEvent event, const Call& call)
 {
     const Entry block(call);
@@ -237,6 +247,7 @@ uint64_t GroupFlag(Block& block, const GroupFlags& flags, int64_t sender, int64_
 void CheckGroup(Block& block, const GroupFlags& flags, const Call& call)
 {
     block.Require(CoreKind::kVector, call);
+    RequireGroups(block, call);
     Field("arriveSize", flags.senders, 1, kGroupFlagBytes, call);
     Field("waitSize", flags.receivers, 1, kGroupFlagBytes, call);
     if (flags.workspace % kGroupFlagBytes != 0) {

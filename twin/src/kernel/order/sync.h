@@ -8,6 +8,8 @@ namespace opforge::twin::kernel {
 
 /// Ends the block unless the cores of its launch can wait for each other.
 void RequireBarrier(Block& block, const Call& call);
+/// Ends the block unless the chip has groups of cores.
+void RequireGroups(Block& block, const Call& call);
 
 }  // namespace opforge::twin::kernel
 
