@@ -46,8 +46,6 @@ inline constexpr bool kIsTuple<Std::tuple<T...>> = true;
 
 template <typename CoordType, typename ShapeType, typename StrideType>
 constexpr auto Crd2Idx(const CoordType& coord, const ShapeType& shape, const StrideType& stride);
-template <typename ShapeType, typename StrideType>
-constexpr size_t SpanOf(const ShapeType& shape, const StrideType& stride);
 
 /// The index of one dimension. A scalar coordinate of nested sizes counts the first size fastest; the last size has no
 /// limit.
@@ -87,23 +85,30 @@ constexpr auto Crd2Idx(const CoordType& coord, const ShapeType& shape, const Str
     }
 }
 
+}  // namespace AscendC
+
+namespace opforge::twin::kernel {
+
 /// The product of all sizes.
 template <typename ShapeType>
-constexpr size_t CountOf(const ShapeType& shape)
+constexpr size_t ProductOf(const ShapeType& shape)
 {
-    if constexpr (kIsTuple<ShapeType>) {
-        return std::apply([](const auto&... sizes) { return (size_t{1} * ... * CountOf(sizes)); }, shape);
+    if constexpr (AscendC::kIsTuple<ShapeType>) {
+        return std::apply([](const auto&... sizes) { return (size_t{1} * ... * ProductOf(sizes)); }, shape);
     } else {
         return static_cast<size_t>(shape);
     }
 }
 
+template <typename ShapeType, typename StrideType>
+constexpr size_t SpanOf(const ShapeType& shape, const StrideType& stride);
+
 template <typename ShapeType, typename StrideType, size_t... dim>
 constexpr size_t SpanOfSizes(const ShapeType& shape, const StrideType& stride,
-                             Std::index_sequence<dim...> /*dimensions*/)
+                             AscendC::Std::index_sequence<dim...> /*dimensions*/)
 {
     size_t span = 0;
-    ((span = Std::max(span, SpanOf(Std::get<dim>(shape), Std::get<dim>(stride)))), ...);
+    ((span = AscendC::Std::max(span, SpanOf(AscendC::Std::get<dim>(shape), AscendC::Std::get<dim>(stride)))), ...);
     return span;
 }
 
@@ -111,12 +116,16 @@ constexpr size_t SpanOfSizes(const ShapeType& shape, const StrideType& stride,
 template <typename ShapeType, typename StrideType>
 constexpr size_t SpanOf(const ShapeType& shape, const StrideType& stride)
 {
-    if constexpr (kIsTuple<ShapeType>) {
-        return SpanOfSizes(shape, stride, Std::make_index_sequence<Std::tuple_size_v<StrideType>>{});
+    if constexpr (AscendC::kIsTuple<ShapeType>) {
+        return SpanOfSizes(shape, stride, AscendC::Std::make_index_sequence<AscendC::Std::tuple_size_v<StrideType>>{});
     } else {
         return static_cast<size_t>(shape) * static_cast<size_t>(stride);
     }
 }
+
+}  // namespace opforge::twin::kernel
+
+namespace AscendC {
 
 /// Whether the type has all values, such as Std::Int<16>.
 template <typename T>
@@ -135,8 +144,8 @@ struct Layout : private Std::tuple<ShapeType, StrideType> {
     /// have no gaps.
     constexpr uint32_t GetSize() const
     {
-        const size_t span = SpanOf(GetShape(), GetStride());
-        return static_cast<uint32_t>(span == 0 ? CountOf(GetShape()) : span);
+        const size_t span = opforge::twin::kernel::SpanOf(GetShape(), GetStride());
+        return static_cast<uint32_t>(span == 0 ? opforge::twin::kernel::ProductOf(GetShape()) : span);
     }
     constexpr Layout& layout() { return *this; }
     constexpr const Layout& layout() const { return *this; }
