@@ -518,7 +518,8 @@ COPIES = [
     Row(
         "waits_and_caches",
         "SetFlag<HardEvent::MTE2_S>(EVENT_ID0); WaitFlag<HardEvent::MTE2_S>(EVENT_ID0);"
-        "DataSyncBarrier<MemDsbT::ALL>(); SetNextTaskStart(); WaitPreTaskEnd(); ICachePreLoad(1);"
+        "DataSyncBarrier<MemDsbT::ALL>(); SetNextTaskStart<PIPE_MTE3, PIPE_FIX, true>(); WaitPreTaskEnd<true>();"
+        "ICachePreLoad(1);"
         "GlobalTensor<float> g; g.SetGlobalBuffer((__gm__ float*)b, 64); g.SetValue(8, 3.0f);"
         "DataCacheCleanAndInvalid<float, CacheLine::SINGLE_CACHE_LINE>(g[8]); z.SetValue(0, g.GetValue(8));",
         (F32,) * 3,

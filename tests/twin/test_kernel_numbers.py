@@ -228,6 +228,15 @@ FORMS = {
     ),
     "cast_narrow": ("Cast(z, x, RoundMode::CAST_RINT, 64, 4, {1, 1, 4, 8});", (F32, F32, F16), (256, 64, 256), True),
     "copy": ("Copy(z, x, 64, 2, {1, 1, 8, 16});", (F32, F32, F32), (256, 64, 128), True),
+    "copy_counter": (
+        (
+            "SetMaskCount(); SetVectorMask<float, MaskMode::COUNTER>(72);"
+            "Copy<float, false>(z, x, MASK_PLACEHOLDER, 2, {1, 2, 9, 18}); SetMaskNorm(); ResetMask();"
+        ),
+        (F32, F32, F32),
+        (288, 64, 144),
+        True,
+    ),
     "axpy": ("Axpy(z, x, static_cast<half>(0.5f), 203);", (F16, F16, F32), (203, 64, 203), True),
     "mul_add": ("MulAddDst(z, x, y, 203);", (F32, F32, F32), (203, 203, 203), True),
     "reduce_sum": ("ReduceSum(z, x, t, 203);", (F32, F32, F32), (203, 64, 1), False),
@@ -383,6 +392,7 @@ FORM_TIMES = {
     "counter": {"Adds": vector(2), **REGISTERS},
     "cast_narrow": {"Cast": vector(4)},
     "copy": {"Copy": vector(2)},
+    "copy_counter": {"Copy": vector(2, instructions=2), **REGISTERS},
     "axpy": {"Axpy": vector(4)},
     "mul_add": {"MulAddDst": vector(4, TWO_OPERANDS)},
     "reduce_sum": {"ReduceSum": vector(4)},
@@ -556,6 +566,11 @@ def test_cast_and_copy_with_repeats(kernels):
     np.testing.assert_array_equal(_call(kernels, "cast_narrow", a, b, np.zeros(256, F16)), a.astype(F16))
     expected = np.concatenate([a[:64], a[128:192]])
     np.testing.assert_array_equal(_call(kernels, "copy", a, b, np.zeros(128, np.float32)), expected)
+
+
+def test_a_copy_in_counter_mode_counts_the_elements_of_each_repeat(kernels):
+    a, b, c = _f32(288, 64, 144)
+    np.testing.assert_array_equal(_call(kernels, "copy_counter", a, b, c), a.reshape(36, 8)[::2].ravel())
 
 
 def test_fused_instructions_round_once(kernels):

@@ -125,13 +125,14 @@ OPFORGE_API void DataSyncBarrier()
 }
 
 /// Lets the next task of the stream begin; on the twin, tasks do not overlap.
-template <pipe_t pipe = PIPE_MTE3>
+template <pipe_t aivPipe = PIPE_MTE3, pipe_t aicPipe = PIPE_FIX, bool force = false>
 OPFORGE_API void SetNextTaskStart()
 {
     twin::Issue({"SetNextTaskStart", twin::Here()});
 }
 
-OPFORGE_API inline void WaitPreTaskEnd()
+template <bool force = false>
+OPFORGE_API void WaitPreTaskEnd()
 {
     twin::Issue({"WaitPreTaskEnd", twin::Here()});
 }

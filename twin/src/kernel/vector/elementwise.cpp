@@ -393,8 +393,29 @@ void Unary(UnaryOp op, const LocalView& dst, const LocalView& src, const Lanes& 
     const bool isSlow = op == UnaryOp::kExp || op == UnaryOp::kLn || op == UnaryOp::kSqrt;
     shape.cycles = isSlow ? CyclesOf::kSlow : CyclesOf::kPlain;
     const std::optional<SourceBytes> bytes = op == UnaryOp::kNot ? std::optional(SourceBytes{}) : std::nullopt;
-    Sweep(*block, shape, {{&dst, "dst", dstStride, false, true, bytes}, {&src, "src", srcStride, true, false, bytes}},
-          UnaryBodyFor(op, dst), 0, nullptr, false, call);
+    const auto sweep = [&](const LocalView& to, const Stride& toStride, const LocalView& from,
+                           const Stride& fromStride) {
+        Sweep(*block, shape,
+              {{&to, "dst", toStride, false, true, bytes}, {&from, "src", fromStride, true, false, bytes}},
+              UnaryBodyFor(op, dst), 0, nullptr, false, call);
+    };
+    if (op != UnaryOp::kCopy || !block->registers.mask.isCounter) {
+        sweep(dst, dstStride, src, srcStride);
+        return;
+    }
+    // In counter mode, the mask of Copy counts the elements of each repeat. A repeat may have more than eight blocks.
+    // Assumption: each repeat takes the time of an instruction.
+    const auto at = [](const LocalView& view, const Stride& stride, int64_t repeat) {
+        LocalView moved = view;
+        moved.address += repeat * stride.repeat * kBlockBytes;
+        return moved;
+    };
+    const auto inRepeat = [](const Stride& stride) {
+        return Stride{stride.block, 8 * stride.block, stride.blockLimit, 8 * stride.blockLimit};
+    };
+    for (int64_t repeat = 0; repeat < lanes.repeats; ++repeat) {
+        sweep(at(dst, dstStride, repeat), inRepeat(dstStride), at(src, srcStride, repeat), inRepeat(srcStride));
+    }
 }
 
 void WithScalar(ScalarOp op, const LocalView& dst, const LocalView& src, uint64_t scalar, const Lanes& lanes,
