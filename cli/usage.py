@@ -59,7 +59,8 @@ def _text(error: Any, command: str) -> str:
     if found := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
         return f"{command}: got {shown(found[1])} after its arguments, expected no more; {fix}"
     if found := re.fullmatch(r"Invalid value for '(.+?)'(?: / '(.+?)')?: (.*)", message):
-        return f"{found[2] or found[1]}: {_problem(found[3])}; {fix}"
+        problem = _problem(found[3])
+        return f"{found[2] or found[1]}: {problem if '; ' in problem else f'{problem}; {fix}'}"
     return f"{command}: {message}; {fix}"
 
 

@@ -13,6 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from opforge.cli.main import app
+from opforge.codegen.errors import UserError
 from opforge.codegen.new import new_project
 
 COMMANDS = typer.main.get_group(app).commands
@@ -100,15 +101,15 @@ def test_every_path_is_found():
 @pytest.mark.parametrize(("command", "option"), path_parameters())
 def test_an_empty_path_is_refused(command, option):
     result = CliRunner().invoke(app, with_path(command, option, ""))
-    assert result.exit_code == 2
-    assert "got an empty path, expected the name of a file or folder" in result.output
+    assert isinstance(result.exception, UserError)
+    assert "got an empty path, expected the name of a file or folder" in str(result.exception)
 
 
 @pytest.mark.parametrize(("command", "option"), [pair for pair in path_parameters() if pair[1] != "--json"])
 def test_dash_is_not_accepted_as_a_path(command, option):
     result = CliRunner().invoke(app, with_path(command, option, "-"))
-    assert result.exit_code == 2
-    assert "got '-', expected a path" in result.output
+    assert isinstance(result.exception, UserError)
+    assert str(result.exception).endswith("got '-', expected a path; write './-' for a file of that name")
 
 
 def test_a_file_may_have_the_name_of_a_stream(folder, monkeypatch):
