@@ -109,7 +109,7 @@ def test_an_empty_path_is_refused(command, option):
 def test_dash_is_not_accepted_as_a_path(command, option):
     result = CliRunner().invoke(app, with_path(command, option, "-"))
     assert isinstance(result.exception, UserError)
-    assert str(result.exception).endswith("got '-', expected a path; write './-' for a file of that name")
+    assert "got '-', expected a path; write './-' for a" in str(result.exception)
 
 
 def test_a_file_may_have_the_name_of_a_stream(folder, monkeypatch):
