@@ -58,7 +58,7 @@ def _text(error: Any, command: str) -> str:
         return f"{command}: got {found[1]}, expected a command: {names}; `{command} -h` describes them"
     if found := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
         return f"{command}: got {shown(found[1])} after its arguments, expected no more; {fix}"
-    if found := re.fullmatch(r"Invalid value for '(.+?)'(?: / '(.+?)')?: (.*)", message):
+    if found := re.fullmatch(r"Invalid value for '(.+?)'(?: / '(.+?)')?(?: \(env var: .*?\))?: (.*)", message):
         problem = _problem(found[3])
         return f"{found[2] or found[1]}: {problem if '; ' in problem else f'{problem}; {fix}'}"
     return f"{command}: {message}; {fix}"
