@@ -21,7 +21,10 @@ from opforge import frontend, twin
 from opforge.cli.main import app
 from opforge.cli.options import with_json_values
 from opforge.codegen.errors import UserError
+from opforge.codegen.generate import write_project
 from opforge.codegen.new import new_project
+from opforge.codegen.project import Project
+from opforge.codegen.spec.loader import load_project
 
 ROOT = Path(__file__).resolve().parent.parent
 OPFORGE = str(Path(sys.executable).with_name("opforge"))
@@ -99,6 +102,8 @@ main()
     ],
 )
 def test_only_commands_that_read_a_model_start_a_process(project, words, code, end):
+    if words == "generate --check":
+        write_project(Project(project), load_project(Project(project)))
     command = [sys.executable, "-c", WITHOUT_PROCESSES, *words.split()]
     result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr[-len(end) :] if end else result.stderr) == (code, end)
