@@ -97,16 +97,9 @@ class _Build:
 
     def preprocess(self, source: Path, headers: Path) -> str:
         made = self.folder / f"{abs(hash(source))}.ii"
+        flags = [flag for flag in self.flags if flag != _CHECK]
         command = [
-            *(
-                compiler()[0],
-                *COMMON,
-                *(flag for flag in self.flags if flag != _CHECK),
-                "-E",
-                "-x",
-                "c++",
-                "-DOPFORGE_TWIN_PROGRAM",
-            ),
+            *(compiler()[0], *COMMON, *flags, "-E", "-x", "c++", "-DOPFORGE_TWIN_PROGRAM"),
             *(f'-DOPFORGE_TWIN_PROGRAM_SOC="{self.soc}"', f'-DOPFORGE_TWIN_PROGRAM_LEVEL="{self.level}"'),
             *(f"-D{define}" for define in self.defines),
             *("-include", str(INCLUDE / "opforge_twin" / "program.h")),
@@ -169,11 +162,11 @@ def compile_program(
         build = _Build(folder, tuple(include_dirs), tuple(defines), host_options, soc, level)
         rewritten = _rewrite_all(build, code, header_dir)
         objects = _compile_all(build, rewritten)
-        made = objects[0] if compile_only else folder / "program"
-        if not compile_only and _CHECK not in host_options:
-            others = [file for file in files if file not in code]
-            build.run(_link_command(build, [*objects, *others], made), path_text(output))
         if _CHECK not in host_options:
+            made = objects[0] if compile_only else folder / "program"
+            if not compile_only:
+                others = [file for file in files if file not in code]
+                build.run(_link_command(build, [*objects, *others], made), path_text(output))
             _copy(made, output)
     kernels = tuple(dict.fromkeys(kernel.name for file in code for kernel in rewritten[file].kernels))
     return CompiledProgram(output, kernels, sum(rewritten[file].launches for file in code))
