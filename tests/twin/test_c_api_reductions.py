@@ -352,7 +352,7 @@ extern "C" __global__ __aicore__ void cores(GM_ADDR x, GM_ADDR, GM_ADDR z, GM_AD
     AscendC::TPipe pipe;
     AscendC::TBuf<> buffer;
     pipe.InitBuffer(buffer, 256);
-    auto* a = (float*)buffer.Get<float>().GetPhyAddr();
+    auto* a = reinterpret_cast<__ubuf__ float*>(buffer.Get<float>().GetPhyAddr());
     asc_copy_gm2ub_sync((void*)a, (__gm__ void*)((__gm__ float*)x + place), 256);
     asc_copy_ub2gm((__gm__ void*)((__gm__ float*)z + place), (void*)a, 256);
     asc_sync_inter_arrive(PIPE_MTE3, 3);

@@ -37,7 +37,7 @@ def _atomic(dtype: np.dtype) -> Row:
 
 
 WATCH = (
-    "const uint32_t at = static_cast<uint32_t>(reinterpret_cast<uint64_t>(z.GetPhyAddr()) / 32);"
+    "const uint32_t at = static_cast<uint32_t>(z.GetPhyAddr() / 32);"
     "CheckLocalMemoryIA({{1, at + {first}, at + {last}, {flags}, true}}); {use}"
     "CheckLocalMemoryIA({{1, 0, 0, false, false, false, false, false, false, false}});"
 )

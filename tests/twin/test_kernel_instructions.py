@@ -96,6 +96,12 @@ def _whole_min(a: Array, *_: Array) -> Array:
     return pairs.ravel()
 
 
+BLOCKS_BY_ADDRESS = (
+    "SetVectorMask<float>(0, ~0ull); BlockReduce{name}IntrinsicsImpl((__ubuf__ float*)z.GetPhyAddr(),"
+    "(__ubuf__ float*)(x.GetPhyAddr() + {source}), 4, 1, 1, 8); ResetMask();"
+)
+
+
 def _reductions() -> list[Row]:
     def row(name: str, call: str, count: int, expected: Callable[[Array, Array, Array], Array], **options: Any) -> Row:
         function = call.partition("<")[0].partition("(")[0]
@@ -121,16 +127,12 @@ def _reductions() -> list[Row]:
         *(
             row(
                 f"block_{name.lower()}_by_address",
-                f"SetVectorMask<float>(0, ~0ull); BlockReduce{name}IntrinsicsImpl(z.GetPhyAddr(), x.GetPhyAddr(),"
-                "4, 1, 1, 8); ResetMask();",
+                BLOCKS_BY_ADDRESS.format(name=name, source=0),
                 32,
                 _groups(8, function),
                 rtol=1e-6,
                 times={f"BlockReduce{name}IntrinsicsImpl": vector(4)},
-                mistake=(
-                    f"BlockReduce{name}IntrinsicsImpl(z.GetPhyAddr(), x[1].GetPhyAddr(), 4, 1, 1, 8);",
-                    "ub_misaligned",
-                ),
+                mistake=(BLOCKS_BY_ADDRESS.format(name=name, source=4), "ub_misaligned"),
             )
             for name, function in (("Sum", np.sum), ("Max", np.max))
         ),
@@ -195,16 +197,18 @@ def _five_hd_bytes(a: Array, _b: Array, c: Array) -> Array:
 
 
 ADDRESSES = (
-    "uint64_t d[16], s[16]; for (int i = 0; i < 16; ++i) {{ d[i] = reinterpret_cast<uint64_t>(z[{to}].GetPhyAddr());"
-    "s[i] = reinterpret_cast<uint64_t>(x[{source}].GetPhyAddr()); }}"
+    "uint64_t d[16], s[16]; for (int i = 0; i < 16; ++i) {{ d[i] = z[{to}].GetPhyAddr();"
+    "s[i] = x[{source}].GetPhyAddr(); }}"
     "TransDataTo5HD<{dtype}>(d, s, TransDataTo5HDParams({params}));"
 )
 
 
 TWICE = 2 * FAST  # a repeat moves 512 bytes
 POINTERS = (
-    "__ubuf__ {dtype}* d[16]; __ubuf__ {dtype}* s[16]; for (int i = 0; i < 16; ++i) {{ d[i] = z[{to}].GetPhyAddr();"
-    "s[i] = x[{source}].GetPhyAddr(); }} TransDataTo5HDImpl(d, s, TransDataTo5HDParams({params}));"
+    "__ubuf__ {dtype}* d[16]; __ubuf__ {dtype}* s[16]; for (int i = 0; i < 16; ++i) {{"
+    "d[i] = (__ubuf__ {dtype}*)z[{to}].GetPhyAddr();"
+    "s[i] = reinterpret_cast<__ubuf__ {dtype}*>(x[{source}].GetPhyAddr()); }}"
+    "TransDataTo5HDImpl(d, s, TransDataTo5HDParams({params}));"
 )
 
 
@@ -286,7 +290,7 @@ def _transpositions() -> list[Row]:
 # The bits that select are at an address in the register.
 ADDRESS = (
     "LocalTensor<uint32_t> words = t.ReinterpretCast<uint32_t>();"
-    "Duplicate(words, static_cast<uint32_t>(reinterpret_cast<uintptr_t>(x.GetPhyAddr())), 8); PipeBarrier<PIPE_V>();"
+    "Duplicate(words, static_cast<uint32_t>(x.GetPhyAddr()), 8); PipeBarrier<PIPE_V>();"
     "SetCmpMask({source}); PipeBarrier<PIPE_V>(); Select<{t}, SELMODE::VSEL_TENSOR_TENSOR_MODE>(z, y, y[{count}], 2,"
     "{{1, 1, 1, 8, 8, 8}});"
 )
@@ -628,9 +632,9 @@ UNCACHED = (
     "PipeBarrier<PIPE_ALL>(); z.SetValue(0, ReadGmByPassDCache<{t}>(to + 3));"
 )
 BY_ADDRESS = (
-    "PipeBarrier<PIPE_ALL>(); DataCopyUB2GMImpl((__gm__ {t}*)b, x.GetPhyAddr(), {{1, 2, 0, 0}});"
-    "PipeBarrier<PIPE_ALL>(); DataCopyPadGm2UBImpl(z.GetPhyAddr(), (__gm__ {t}*)b, {{1, {bytes}, 0, 0, 0}},"
-    "DataCopyPadExtParams<{t}>(true, 3, 3, 7)); PipeBarrier<PIPE_ALL>();"
+    "PipeBarrier<PIPE_ALL>(); DataCopyUB2GMImpl((__gm__ {t}*)b, (__ubuf__ {t}*)x.GetPhyAddr(), {{1, 2, 0, 0}});"
+    "PipeBarrier<PIPE_ALL>(); DataCopyPadGm2UBImpl((__ubuf__ {t}*)z.GetPhyAddr(), (__gm__ {t}*)b,"
+    "{{1, {bytes}, 0, 0, 0}}, DataCopyPadExtParams<{t}>(true, 3, 3, 7)); PipeBarrier<PIPE_ALL>();"
 )
 SCALAR = [
     *(

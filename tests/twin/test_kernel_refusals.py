@@ -45,6 +45,8 @@ extern "C" __global__ __aicore__ void kernel{number}(GM_ADDR x, GM_ADDR y)
 """
 
 REFUSED = {
+    "float value = *f.GetPhyAddr(); (void)value;": "invalid type argument",
+    "float* place = f.GetPhyAddr(1); (void)place;": "invalid conversion from",
     "LocalTensor<TensorTrait<float>> t; Add(t, t, f, 64);": "no matching function",
     "LocalTensor<TensorTrait<float>> t; Adds(t, t, 1, 64);": "no matching function",
     "LocalTensor<TensorTrait<float>> t; Duplicate(t, 1.0f, 64);": "no matching function",

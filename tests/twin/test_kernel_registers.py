@@ -225,10 +225,13 @@ OTHERS = [
     ),
     _row(
         "store_by_address",
-        f"{ALL} DataCopyUB2GMImpl((__gm__ float*)b, x.GetPhyAddr(), {{1, 8, 0, 0}});"
+        f"{ALL} DataCopyUB2GMImpl((__gm__ float*)b, (__ubuf__ float*)x.GetPhyAddr(), {{1, 8, 0, 0}});"
         f"{ALL} y = lb.In(); Adds(z, y, 0.0f, 64);",
         lambda a, *_: a,
-        (f"{ALL} DataCopyUB2GMImpl((__gm__ float*)b, x.GetPhyAddr(), {{1, 9, 0, 0}});", "gm_out_of_range"),
+        (
+            f"{ALL} DataCopyUB2GMImpl((__gm__ float*)b, (__ubuf__ float*)x.GetPhyAddr(), {{1, 9, 0, 0}});",
+            "gm_out_of_range",
+        ),
         {"DataCopyUB2GMImpl": COPY},
     ),
     _row(

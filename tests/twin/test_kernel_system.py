@@ -85,8 +85,10 @@ SCALARS = {
     "is_layout<decltype(MakeLayout(MakeShape(1), MakeStride(1)))>::value": 1,
     "Columns(ShapeInfo(2, dims)) + GetShapeSize(ShapeInfo(2, dims))": 40,
     "t.GetLength()": 256,
-    "t[8].ReinterpretCast<half>().GetPhyAddr() - t.ReinterpretCast<half>().GetPhyAddr()": 16,
-    "reinterpret_cast<uintptr_t>(second.GetPhyAddr())": 256,
+    "t[8].ReinterpretCast<half>().GetPhyAddr() - t.ReinterpretCast<half>().GetPhyAddr()": 32,
+    "second.GetPhyAddr() + 32": 288,
+    "second.GetPhyAddr(3) + second.ReinterpretCast<half>().GetPhyAddr(3)": 268 + 262,
+    "std::is_same_v<decltype(t.GetPhyAddr()), uint64_t> && std::is_same_v<decltype(t.GetPhyAddr(1)), uint64_t>": 1,
     "ub.GetCurAddr()": 512,
     "TILING_KEY_LIST(3, 5)": 1,
     "pointer->n[1] + member->a + (*array)[0]": 4,
@@ -201,7 +203,7 @@ def kernels(compile_kernels):
         }
         t.Print(8);
         PRINTF("%d\\n", t.ToFile("/nonexistent/file"));
-        asc_dump_ubuf(t.GetPhyAddr(), 10, 3);
+        asc_dump_ubuf((__ubuf__ int32_t*)t.GetPhyAddr(), 10, 3);
     }
     extern "C" __global__ __aicore__ void messages_of_l1(GM_ADDR x)
     {
@@ -211,8 +213,8 @@ def kernels(compile_kernels):
         LocalTensor<half> t(TPosition::A1, 64, 32);
         DataCopy(t, gm, 32);
         ORDER(MTE2_S);
-        asc_dump_l1buf(t.GetPhyAddr(), 11, 3);
-        asc_dump_l1buf(t.GetPhyAddr(), 12, PLANTED);
+        asc_dump_l1buf((__cbuf__ half*)t.GetPhyAddr(), 11, 3);
+        asc_dump_l1buf((__cbuf__ half*)t.GetPhyAddr(), 12, PLANTED);
     }
     """
     text = "".join(kernels_of(CLEAN, "clean", PLANTED))

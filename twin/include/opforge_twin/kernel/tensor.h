@@ -221,16 +221,16 @@ public:
     uint32_t GetSize() const { return size_; }
     uint32_t GetLength() const { return static_cast<uint32_t>(twin::BytesOf<T>(size_)); }
     void SetBufferLen(uint32_t dataLen) { size_ = dataLen; }
-    /// Returns the address in the memory of the tensor, as on the device; the kernel cannot dereference it.
-    OPFORGE_API PrimType* GetPhyAddr() const
+    /// Returns the address in the memory of the tensor in bytes; the kernel cannot dereference it.
+    OPFORGE_API uint64_t GetPhyAddr() const
     {
         const twin::ComposedCall call;
         return GetPhyAddr(0);
     }
-    OPFORGE_API PrimType* GetPhyAddr(const uint32_t offset) const
+    OPFORGE_API uint64_t GetPhyAddr(const uint32_t offset) const
     {
         const int64_t address = twin::AddressIn(view_, {"LocalTensor::GetPhyAddr", twin::Here()});
-        return reinterpret_cast<PrimType*>(static_cast<uintptr_t>(address + twin::BytesOf<T>(offset)));
+        return static_cast<uint64_t>(address + twin::BytesOf<T>(offset));
     }
     /// Makes this the tensor from element `offset` of `src` on.
     template <typename U>
