@@ -99,10 +99,74 @@ PLANTED_STEPS = [
             "queue.EnQue(t);\n    t = queue.DeQue<float>();", "position", "MTE2 before MTE3"),
 ]  # fmt: skip
 
+# The kernel gives the address and the length of each buffer. The queues share bytes one after the other.
+GIVEN = """
+extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y)
+{
+    GlobalTensor<float> xGm, yGm;
+    xGm.SetGlobalBuffer((__gm__ float*)x, 128);
+    yGm.SetGlobalBuffer((__gm__ float*)y, 128);
+    TPipe pipe;
+    TQue<TPosition::VECIN, 2> in;
+    TQueBind<TPosition::VECOUT, TPosition::GM, 1> out;
+    TQue<TPosition::VECIN, 1> later;
+    TBuf<TPosition::VECCALC> ones;
+    pipe.InitBuffer(ones, 256);
+    pipe.InitBuffer(in, Std::make_tuple(1024, 256), Std::make_tuple(uint32_t(512), int64_t(320)));
+    pipe.InitBuffer(out, Std::tuple<int, int>(2048, 256));
+    pipe.InitBuffer(later, Std::make_tuple(1024, 256));
+    LocalTensor<float> one = ones.Get<float>();
+    Duplicate(one, 1.0f, 64);
+    PipeBarrier<PIPE_V>();
+    const uint64_t addresses[] = {1024, 512}, sizes[] = {64, 80};
+    for (int half = 0; half < 2; ++half) {
+        LocalTensor<float> a = in.AllocTensor<float>();
+        ascendc_assert(a.GetPhyAddr() == addresses[half] && a.GetSize() == sizes[half]);
+        DataCopy(a, xGm[half * 64], 64);
+        in.EnQue(a);
+        a = in.DeQue<float>();
+        LocalTensor<float> b = out.AllocTensor<float>();
+        Add(b, a, one, 64);
+        in.FreeTensor(a);
+        out.EnQue(b);
+        b = out.DeQue<float>();
+        DataCopy(yGm[half * 64], b, 64);
+        out.FreeTensor(b);
+    }
+    ORDER(V_MTE2);
+    LocalTensor<float> c = later.AllocTensor<float>();
+    DataCopy(c, xGm, 64);
+    later.EnQue(c);
+    c = later.DeQue<float>();
+    later.FreeTensor(c);
+}
+"""
+PLANTED_GIVEN = [
+    Planted("given_past_the_memory", "<int, int>(2048, 256)", "<int, int>(196160, 256)", "ub_budget",
+            "the buffers need at least 196416 bytes"),
+    Planted("given_outside_of_the_memory", "<int, int>(2048", "<int, int>(196608", "field_range", "address is 196608"),
+    Planted("given_negative", "<int, int>(2048", "<int, int>(-32", "field_range", "address is -32"),
+    Planted("given_misaligned", "<int, int>(2048", "<int, int>(2050", "field_range", "got 2050 bytes"),
+    Planted("given_odd_length", "int64_t(320)", "int64_t(321)", "field_range", "got 321 bytes"),
+    Planted("given_length_of_0", "int64_t(320)", "int64_t(0)", "field_range", "length is 0"),
+    Planted("given_over_another_buffer", "<int, int>(2048", "<int, int>(224", "overlap",
+            "[224, 480), which overlap the buffer [0, 256)"),
+    Planted("placed_over_a_given_buffer", "LocalTensor<float> one =",
+            "TBuf<> all; pipe.InitBuffer(all, 512); LocalTensor<float> one =", "overlap",
+            "[256, 768), which overlap the buffer [512, 832)"),
+    Planted("given_twice_in_a_queue", "int64_t(320)", "int64_t(544)", "overlap",
+            "[512, 1056), which overlap the buffer [1024, 1280)"),
+    Planted("shared_without_order", "ORDER(V_MTE2);", "", "race", "DataCopy"),
+]  # fmt: skip
+
 
 @pytest.fixture(scope="module")
 def kernels(compile_kernels):
-    plants = [*kernels_of(CLEAN, "clean", PLANTED), *kernels_of(STEPS, "steps", PLANTED_STEPS)]
+    plants = [
+        *kernels_of(CLEAN, "clean", PLANTED),
+        *kernels_of(STEPS, "steps", PLANTED_STEPS),
+        *kernels_of(GIVEN, "given", PLANTED_GIVEN),
+    ]
     return compile_kernels(HEAD + "".join(plants))
 
 
@@ -122,6 +186,23 @@ def test_steps_through_one_queue(kernels):
     report = kernels.run("steps", x, y)
     assert y.tolist() == (x + 1).tolist()
     assert report["pipes"]["MTE3"]["critical_us"] > 0
+
+
+def test_given_addresses(kernels):
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    report = kernels.run("given", x, y)
+    assert y.tolist() == (x + 1).tolist()
+    assert report["pipes"]["MTE2"]["critical_us"] > 0
+
+
+@pytest.mark.parametrize("planted", PLANTED_GIVEN, ids=lambda planted: planted.name)
+def test_planted_given(kernels, record_planted, planted):
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    findings = kernels.launch(planted.name, x, y)["findings"]
+    found = [finding for finding in findings if finding["kind"] == planted.kind]
+    assert found, findings
+    assert planted.message in found[0]["message"]
+    record_planted(planted.name, found[0])
 
 
 @pytest.mark.parametrize("planted", PLANTED_STEPS, ids=lambda planted: planted.name)

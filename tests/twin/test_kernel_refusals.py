@@ -46,6 +46,9 @@ extern "C" __global__ __aicore__ void kernel{number}(GM_ADDR x, GM_ADDR y)
 
 REFUSED = {
     "float value = *f.GetPhyAddr(); (void)value;": "invalid type argument",
+    "TQue<TPosition::VECIN, 1> q; pipe.InitBuffer(q, Std::make_tuple(0, 64), Std::make_tuple(0, 64, 1));": "each tuple",
+    "TSCM<TPosition::GM, 1> q; pipe.InitBuffer(q, Std::make_tuple(0, 64));": "a TSCM has no addresses",
+    "TBufPool<TPosition::VECCALC> p; TQue<TPosition::VECIN, 1> q; p.InitBuffer(q, Std::tuple(0, 64));": "no addresses",
     "float* place = f.GetPhyAddr(1); (void)place;": "invalid conversion from",
     "LocalTensor<TensorTrait<float>> t; Add(t, t, f, 64);": "no matching function",
     "LocalTensor<TensorTrait<float>> t; Adds(t, t, 1, 64);": "no matching function",

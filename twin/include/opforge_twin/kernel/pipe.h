@@ -30,6 +30,7 @@ class BufferSource;
 
 namespace AscendC {
 
+class TPipe;
 using TEventID = int8_t;
 /// A buffer of a queue.
 using TBufHandle = twin::LocalView;
@@ -237,6 +238,17 @@ private:
 
 namespace opforge::twin::kernel {
 
+template <typename T>
+inline constexpr bool kIsRange = false;
+template <typename U, typename V>
+inline constexpr bool kIsRange<std::tuple<U, V>> = std::is_integral_v<U> && std::is_integral_v<V>;
+
+template <typename Tuple>
+AddressRange RangeOf(const Tuple& range)
+{
+    return {static_cast<int64_t>(std::get<0>(range)), static_cast<int64_t>(std::get<1>(range))};
+}
+
 /// The functions of TPipe and TBufPool that divide memory.
 template <typename Owner>
 class BufferSource {
@@ -245,6 +257,17 @@ public:
     OPFORGE_API bool InitBuffer(T& que, int64_t num, int64_t len)
     {
         que.queue_ = Add(que, num, len, Here());
+        return true;
+    }
+    /// Each tuple is the address and the length of one buffer in bytes. The TPipe does not count these buffers.
+    template <class T, class U, class V, class... Addrs>
+    OPFORGE_API bool InitBuffer(T& que, const AscendC::Std::tuple<U, V>& addr0, const Addrs&... addrs)
+    {
+        static_assert(std::is_same_v<Owner, AscendC::TPipe>,
+                      "TBufPool::InitBuffer: it has no addresses of buffers; use TPipe::InitBuffer");
+        static_assert((kIsRange<std::tuple<U, V>> && ... && kIsRange<Addrs>),
+                      "TPipe::InitBuffer: each tuple must be an address and a length");
+        que.queue_ = AddAt(que, {RangeOf(addr0), RangeOf(addrs)...}, Here());
         return true;
     }
     template <AscendC::TPosition pos>
@@ -277,6 +300,13 @@ private:
     uint32_t Add(const AscendC::TQueBind<src, dst, depth, mask>& /*queue*/, int64_t num, int64_t len, Location at)
     {
         return AddQueue(OwnPool(), src, dst, depth, num, len, {"TPipe::InitBuffer", at});
+    }
+    template <AscendC::TPosition src, AscendC::TPosition dst, int32_t depth, auto mask>
+    uint32_t AddAt(const AscendC::TQueBind<src, dst, depth, mask>& /*queue*/,
+                   std::initializer_list<AddressRange> ranges, Location at)
+    {
+        static_assert(dst != AscendC::TPosition::TSCM, "TPipe::InitBuffer: a TSCM has no addresses of buffers");
+        return AddQueueAt(OwnPool(), src, dst, depth, ranges, {"TPipe::InitBuffer", at});
     }
 };
 

@@ -481,6 +481,13 @@ void* LivePipe(const Call& call);
 /// `pool` is a TBufPool, or kNoBuffer for the TPipe.
 uint32_t AddQueue(uint32_t pool, AscendC::TPosition source, AscendC::TPosition destination, int64_t depth,
                   int64_t buffers, int64_t bytes, const Call& call);
+/// The address and the length of a buffer in bytes.
+struct AddressRange {
+    int64_t address;
+    int64_t bytes;
+};
+uint32_t AddQueueAt(uint32_t pool, AscendC::TPosition source, AscendC::TPosition destination, int64_t depth,
+                    std::initializer_list<AddressRange> ranges, const Call& call);
 LocalView AddScratch(uint32_t pool, AscendC::TPosition position, int64_t bytes, const Call& call);
 /// Divides the memory of `parent`; with `shared`, the pool has the addresses of that pool.
 uint32_t AddPool(uint32_t parent, AscendC::TPosition position, int64_t bytes, uint32_t shared, int64_t mostBuffers,

@@ -317,6 +317,7 @@ uint32_t AddQueue(uint32_t pool, TPosition source, TPosition destination, int64_
         const uint32_t buffer = AddBuffer(*block, unit, request, BufferState::kFree, id, call);
         block->local.buffers[buffer].pool = pool;
         block->local.queues.back().buffers.push_back(buffer);
+        CheckSeparate(*block, call);
     }
     return id;
 }
@@ -334,6 +335,7 @@ LocalView AddScratch(uint32_t pool, TPosition position, int64_t bytes, const Cal
     RequireBudget(*block, unit, request, call);
     const uint32_t buffer = AddBuffer(*block, unit, request, BufferState::kScratch, LocalView::kNoBuffer, call);
     block->local.buffers[buffer].pool = pool;
+    CheckSeparate(*block, call);
     return ViewOf(block->local, buffer);
 }
 

@@ -10,6 +10,8 @@ namespace opforge::twin::kernel {
 void RequireBudget(Block& block, LocalUnit& unit, const BufferRequest& request, const Call& call);
 uint32_t AddBuffer(Block& block, LocalUnit& unit, const BufferRequest& request, BufferState state, uint32_t queue,
                    const Call& call);
+/// Reports the newest buffer if it or another one has a given address, and both overlap.
+void CheckSeparate(Block& block, const Call& call);
 LocalView ViewOf(const LocalMemory& local, uint32_t index);
 /// Ends the flags of a buffer, and reports a tensor that the kernel has not freed.
 void EndBuffer(Block& block, Buffer& buffer, const Call& call, bool checked);

@@ -42,6 +42,7 @@ struct Buffer {
     bool isFixed = false;                  ///< holds tensors at addresses that the kernel chooses
     uint32_t pool = LocalView::kNoBuffer;  ///< the TBufPool that it is from
     bool isEnded = false;                  ///< its TBufPool was reset
+    bool isPlaced = false;                 ///< InitBuffer gave its address
 };
 
 struct Queue {
