@@ -175,6 +175,22 @@ PLANTED = [
     Planted("fixed_tensors_race", "ORDER(MTE2_V);", "", "race", "Adds"),
 ]  # fmt: skip
 
+# Planted lines of the kernel that dumps memories of a cube core.
+DUMP_MISTAKES = {
+    "dump_past_l0c": (
+        "asc_dump_cbuf((__cc__ float*)c.GetPhyAddr(), 1, 40000);",
+        "cube_out_of_range",
+        "asc_dump_cbuf: ",
+    ),
+    "dump_past_all": ("asc_dump((__cc__ float*)c.GetPhyAddr(), 1, 4000000);", "cube_out_of_range", "asc_dump: "),
+    "dump_of_nothing": (
+        "asc_dump((__cc__ float*)(1 << 28), 1, 1);",
+        "no_buffer",
+        "asc_dump: address 268435456 is in no",
+    ),
+    "dump_of_ub": ("asc_dump_ubuf((__ubuf__ float*)0, 1, 1);", "core_kind", "asc_dump_ubuf: "),
+}
+
 
 @pytest.fixture(scope="module")
 def kernels(compile_kernels):
@@ -204,6 +220,28 @@ def kernels(compile_kernels):
         t.Print(8);
         PRINTF("%d\\n", t.ToFile("/nonexistent/file"));
         asc_dump_ubuf((__ubuf__ int32_t*)t.GetPhyAddr(), 10, 3);
+        asc_dump((__ubuf__ int32_t*)(t.GetPhyAddr() + 4), 13, 3);
+        asc_dump((__gm__ half*)x, 14, 2);
+    }
+    extern "C" __global__ __aicore__ void dumps(GM_ADDR x)
+    {
+        KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+        GlobalTensor<half> gm;
+        gm.SetGlobalBuffer((__gm__ half*)x);
+        LocalTensor<half> l1(TPosition::A1, 0, 256), a(TPosition::A2, 0, 256), b(TPosition::B2, 0, 256);
+        LocalTensor<float> c(TPosition::CO1, 1024, 256);
+        DataCopy(l1, gm, 256);
+        ORDER(MTE2_MTE1);
+        LoadData(a, l1, LoadData2DParams(0, 1, 1, 0, 0, false, 0));
+        LoadData(b, l1, LoadData2DParams(0, 1, 1, 0, 0, false, 0));
+        ORDER(MTE1_M);
+        Mmad(c, a, b, MmadParams(16, 16, 16, false, 0, false, false, false));
+        PipeBarrier<PIPE_ALL>();
+        DumpTensor(c, 15, 1);
+        asc_dump_cbuf((__cc__ float*)c.GetPhyAddr(), 16, 18);
+        asc_dump((__cbuf__ half*)l1.GetPhyAddr(), 17, 2);
+        asc_dump((__cbuf__ half*)(l1.GetPhyAddr() + (1 << 18)), 18, 1);
+        MISTAKE
     }
     extern "C" __global__ __aicore__ void messages_of_l1(GM_ADDR x)
     {
@@ -219,6 +257,10 @@ def kernels(compile_kernels):
     """
     text = "".join(kernels_of(CLEAN, "clean", PLANTED))
     l1 = head[head.index('    extern "C" __global__ __aicore__ void messages_of_l1') :]
+    dumps = head[head.index('    extern "C" __global__ __aicore__ void dumps') : head.index(l1)]
+    head = head.replace("MISTAKE", "")
+    for name, mistake in DUMP_MISTAKES.items():
+        head += dumps.replace("dumps", name).replace("MISTAKE", mistake[0])
     head = head.replace("PLANTED", "1") + l1.replace("PLANTED", "400000").replace("of_l1", "past_l1")
     return compile_kernels(head + text.replace("SCALARS", steps, 1).replace("SCALARS", ""))
 
@@ -257,6 +299,32 @@ def test_messages(kernels, capfd):
     assert re.search(r"desc=9, addr=\d+, data_type=bool, position=GM, dump_size=4\n\[", text)
     assert "data_type=int32, position=unified buffer, dump_size=8\n[[-1, 0, 1, 2, 3, 4, 5, 6]]\n-1\n" in text
     assert re.search(r"desc=10, .*dump_size=3\n\[-1, 0, 1\]\n", text)
+    assert re.search(r"desc=13, addr=68, .*position=unified buffer, dump_size=3\n\[0, 1, 2\]\n", text)
+    assert re.search(r"desc=14, .*position=GM, dump_size=2\n\[1.0+, 2.0+\]\n", text)
+
+
+def test_dumps_of_a_cube_core(kernels, capfd):
+    """Addresses of L1 and L0C have the same numbers: asc_dump prints both memories if both have the elements."""
+    x = np.diag(np.arange(1, 17, dtype=np.float16))
+    kernels.run("dumps", x, task_type="AIC_ONLY")
+    text = capfd.readouterr().out
+    product = (x.astype(np.float32) @ x).ravel()
+    printed = ", ".join(f"{value:f}" for value in product[:18])
+    assert re.search(r"desc=15, .*position=L0C, dump_size=1\n\[1.0+\]\n", text)
+    assert f"addr=1024, data_type=float32, position=L0C, dump_size=18\n[{printed}]\n" in text
+    assert re.search(r"desc=17, .*position=L1, dump_size=2\n\[1.0+, 0.0+\]\n", text)
+    assert re.search(r"desc=17, .*position=L0C, dump_size=2\n", text)
+    assert re.findall(r"desc=18, .*position=(\w+)", text) == ["L1"]
+
+
+@pytest.mark.parametrize("name", DUMP_MISTAKES)
+def test_wrong_dumps(kernels, record_planted, name):
+    x = np.diag(np.arange(1, 17, dtype=np.float16))
+    findings = kernels.launch(name, x, task_type="AIC_ONLY")["findings"]
+    _, kind, message = DUMP_MISTAKES[name]
+    assert [finding["kind"] for finding in findings] == [kind]
+    assert message in findings[0]["message"]
+    record_planted(name, findings[0])
 
 
 def test_messages_of_l1(kernels, capfd, record_planted):

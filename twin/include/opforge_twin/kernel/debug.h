@@ -6,18 +6,6 @@
 #include "opforge_twin/kernel/system.h"
 #include "opforge_twin/kernel/tensor.h"
 
-namespace opforge::twin::kernel {
-
-/// Prints elements of a memory of a core, from an address of a kernel on.
-template <typename T>
-void DumpAddress(const T* input, uint32_t desc, uint32_t size, const Call& call)
-{
-    const LocalView view = ViewOf(reinterpret_cast<uint64_t>(input), DtypeOf<T>(), sizeof(T), call);
-    DumpLocal(view, {desc, 0, size, 0}, call);
-}
-
-}  // namespace opforge::twin::kernel
-
 namespace AscendC {
 
 /// In host code with `using namespace AscendC`, calls of printf call this function. It is then the printf of C.
@@ -80,34 +68,35 @@ OPFORGE_API void DumpTensor(const GlobalTensor<T>& tensor, uint32_t desc, uint32
 
 }  // namespace AscendC
 
-/// Prints `dumpSize` elements of global memory.
-template <typename T>
-OPFORGE_API void asc_dump_gm(__gm__ T* input, uint32_t desc, uint32_t dump_size)
-{
-    AscendC::GlobalTensor<T> tensor;
-    tensor.SetGlobalBuffer(input, dump_size);
-    opforge::twin::kernel::DumpGlobal(tensor.View(), {desc, 0, dump_size, 0},
-                                      {"asc_dump_gm", opforge::twin::kernel::Here()});
-}
-/// The same of the unified buffer.
-template <typename T>
-OPFORGE_API void asc_dump_ubuf(T* input, uint32_t desc, uint32_t dump_size)
-{
-    opforge::twin::kernel::DumpAddress(input, desc, dump_size, {"asc_dump_ubuf", opforge::twin::kernel::Here()});
-}
-/// The same of L1.
-template <typename T>
-OPFORGE_API void asc_dump_l1buf(T* input, uint32_t desc, uint32_t dump_size)
-{
-    opforge::twin::kernel::DumpAddress(input, desc, dump_size, {"asc_dump_l1buf", opforge::twin::kernel::Here()});
-}
-
-/// The same of L0C.
-template <typename T>
-OPFORGE_API void asc_dump_cbuf(__cc__ T* input, uint32_t desc, uint32_t dump_size)
-{
-    opforge::twin::kernel::DumpAddress(input, desc, dump_size, {"asc_dump_cbuf", opforge::twin::kernel::Here()});
-}
+/// Prints `dump_size` elements of global memory.
+#define OPFORGE_DUMP_GLOBAL(name)                                                  \
+    template <typename T>                                                          \
+    OPFORGE_API void name(__gm__ T* input, uint32_t desc, uint32_t dump_size)      \
+    {                                                                              \
+        AscendC::GlobalTensor<T> tensor;                                           \
+        tensor.SetGlobalBuffer(input, dump_size);                                  \
+        opforge::twin::kernel::DumpGlobal(tensor.View(), {desc, 0, dump_size, 0},  \
+                                          {#name, opforge::twin::kernel::Here()}); \
+    }
+/// The same from an address of a core on. The memories are those of the positions.
+#define OPFORGE_DUMP(name, ...)                                                                              \
+    template <typename T>                                                                                    \
+    OPFORGE_API void name(T* input, uint32_t desc, uint32_t dump_size)                                       \
+    {                                                                                                        \
+        using AscendC::TPosition;                                                                            \
+        opforge::twin::kernel::DumpAddress(reinterpret_cast<uint64_t>(input), {__VA_ARGS__},                 \
+                                           opforge::twin::kernel::DtypeOf<std::remove_cv_t<T>>(), sizeof(T), \
+                                           {desc, 0, dump_size, 0}, {#name, opforge::twin::kernel::Here()}); \
+    }
+OPFORGE_DUMP_GLOBAL(asc_dump_gm)
+OPFORGE_DUMP(asc_dump_ubuf, TPosition::VECCALC)
+OPFORGE_DUMP(asc_dump_l1buf, TPosition::A1)
+OPFORGE_DUMP(asc_dump_cbuf, TPosition::CO1)
+// Pointers of the twin do not have the memory of a core in their type.
+OPFORGE_DUMP_GLOBAL(asc_dump)
+OPFORGE_DUMP(asc_dump, TPosition::VECCALC, TPosition::A1, TPosition::CO1)
+#undef OPFORGE_DUMP
+#undef OPFORGE_DUMP_GLOBAL
 
 namespace AscendC {
 

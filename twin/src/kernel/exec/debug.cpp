@@ -6,6 +6,7 @@
 
 #include "kernel/exec/block.h"
 #include "kernel/exec/source_lines.h"
+#include "kernel/memory/buffers.h"
 #include "kernel/vector/numbers.h"
 #include "opforge_twin/kernel/system.h"
 
@@ -129,6 +130,16 @@ void WriteDump(const View& view, const Dump& dump, int64_t address, const char* 
     Write(text + (dump.columns > 0 && dump.count > 0 ? "]]\n" : "]\n"));
 }
 
+void DumpBytes(Block& block, const LocalView& view, const Dump& dump)
+{
+    const LocalUnit& unit = block.local.UnitOf(view.address);
+    WriteDump(view, dump, view.address - unit.begin, unit.name, [&](int64_t index) {
+        uint64_t bits = 0;
+        std::memcpy(&bits, block.local.At(view.address + index * view.size), static_cast<size_t>(view.size));
+        return bits;
+    });
+}
+
 }  // namespace
 
 int PrintFormatted(const Call& call, const char* kinds, const char* format, ...)
@@ -187,13 +198,40 @@ void DumpLocal(const LocalView& view, const Dump& dump, const Call& call)
         return;
     }
     // The scalar unit does not read these memories; a debug function of the device copies them.
-    block->checks.Use(view, (dump.first + dump.count) * view.size, Pipe::kMte1, AccessKind::kRead, view.size, "input",
-                      call);
-    WriteDump(view, dump, address, unit.name, [&](int64_t index) {
-        uint64_t bits = 0;
-        std::memcpy(&bits, block->local.At(view.address + index * view.size), static_cast<size_t>(view.size));
-        return bits;
-    });
+    const Pipe reader = unit.id == LocalUnit::Id::kL0C ? Pipe::kFix : Pipe::kMte1;
+    block->checks.Use(view, (dump.first + dump.count) * view.size, reader, AccessKind::kRead, view.size, "input", call);
+    DumpBytes(*block, view, dump);
+}
+
+void DumpAddress(uint64_t address, std::initializer_list<AscendC::TPosition> positions, Dtype dtype, int32_t size,
+                 const Dump& dump, const Call& call)
+{
+    const Entry block(call);
+    std::vector<LocalView> found;
+    std::vector<LocalView> complete;
+    for (const AscendC::TPosition position : positions) {
+        if (positions.size() > 1 && block->local.UnitAt(position) == nullptr) {
+            continue;
+        }
+        const LocalView view = FindAt(block->local, RequireUnit(*block, position, call), address, dtype, size);
+        if (view.buffer != LocalView::kNoBuffer) {
+            found.push_back(view);
+        }
+        if (view.buffer != LocalView::kNoBuffer && view.address + dump.count * size <= view.end) {
+            complete.push_back(view);
+        }
+    }
+    if (found.empty()) {
+        FailNoBuffer(*block, address, Pipe::kScalar, call);
+    }
+    if (complete.size() < 2) {
+        DumpLocal(complete.empty() ? found.front() : complete.front(), dump, call);
+        return;
+    }
+    // The kernel intends one of these tensors, so that the other ones are no accesses.
+    for (const LocalView& view : complete) {
+        DumpBytes(*block, view, dump);
+    }
 }
 
 void DumpGlobal(const GlobalView& view, const Dump& dump, const Call& call)

@@ -18,6 +18,10 @@ void EndBuffer(Block& block, Buffer& buffer, const Call& call, bool checked);
 /// The memory that a TPipe (kNoBuffer) or a TBufPool divides into `buffers` more buffers.
 LocalUnit& ArenaOf(Block& block, uint32_t pool, AscendC::TPosition position, int64_t buffers, const Call& call);
 
+/// The tensor at an address of `unit`, with the buffer kNoBuffer if no buffer has the address.
+LocalView FindAt(const LocalMemory& local, const LocalUnit& unit, uint64_t address, Dtype dtype, int32_t size);
+[[noreturn]] void FailNoBuffer(Block& block, uint64_t address, Pipe pipe, const Call& call);
+
 /// Reports a queue if the queues of its position have too many buffers.
 void RequireQueueBuffers(Block& block, AscendC::TPosition position, int64_t buffers, const Call& call);
 /// Adds a queue without buffers; returns its number.

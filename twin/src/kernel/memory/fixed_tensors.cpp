@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernel/exec/block.h"
+#include "kernel/memory/buffers.h"
 #include "opforge_twin/arithmetic.h"
 #include "opforge_twin/kernel/system.h"
 
@@ -86,6 +87,39 @@ int64_t ArrayAddress(int64_t bytes, const Call& call)
     const LocalView view = CheckedView(*block, TPosition::VECCALC, address, bytes, call);
     arrays.push_back({call.at, view.begin, view.end});
     return address;
+}
+
+LocalView FindAt(const LocalMemory& local, const LocalUnit& unit, uint64_t address, Dtype dtype, int32_t size)
+{
+    const int64_t offset = unit.begin + static_cast<int64_t>(address);
+    for (size_t index = address < static_cast<uint64_t>(unit.bytes) ? local.buffers.size() : 0; index-- > 0;) {
+        const Buffer& buffer = local.buffers[index];
+        if (offset >= buffer.begin && offset < buffer.end && buffer.generation >= local.oldestGeneration) {
+            const FixedArray* const array = buffer.isFixed ? local.ArrayAt(offset) : nullptr;
+            const int64_t begin = array == nullptr ? buffer.begin : array->begin;
+            const int64_t end = array == nullptr ? buffer.end : array->end;
+            return {static_cast<uint32_t>(index), buffer.generation, offset, begin, end, dtype, size};
+        }
+    }
+    return {};
+}
+
+void FailNoBuffer(Block& block, uint64_t address, Pipe pipe, const Call& call)
+{
+    block.Fail("no_buffer", pipe, call,
+               Text("address ", address,
+                    " is in no buffer of the current TPipe; use addresses of GetPhyAddr, or arrays with __ubuf__ in a "
+                    "program of `opforge cc`"));
+}
+
+LocalView ViewOf(uint64_t address, Dtype dtype, int32_t size, const Call& call)
+{
+    const Entry block(call);
+    const LocalView view = FindAt(block->local, block->local.UnitOf(0), address, dtype, size);
+    if (view.buffer == LocalView::kNoBuffer) {
+        FailNoBuffer(*block, address, Pipe::kVector, call);
+    }
+    return view;
 }
 
 int64_t AddressIn(const LocalView& view, const Call& call)

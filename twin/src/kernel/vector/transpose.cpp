@@ -123,24 +123,4 @@ void TransposeMatrices(const LocalView& dst, const LocalView& src, const LocalVi
     block->checks.TouchOrder({Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "dst", call});
 }
 
-LocalView ViewOf(uint64_t address, Dtype dtype, int32_t size, const Call& call)
-{
-    const Entry block(call);
-    const int64_t offset = block->local.UnitOf(0).begin + static_cast<int64_t>(address);  // in UB
-    const std::vector<Buffer>& buffers = block->local.buffers;
-    for (size_t index = buffers.size(); index-- > 0;) {
-        const Buffer& buffer = buffers[index];
-        if (offset >= buffer.begin && offset < buffer.end && buffer.generation >= block->local.oldestGeneration) {
-            const FixedArray* const array = buffer.isFixed ? block->local.ArrayAt(offset) : nullptr;
-            const int64_t begin = array == nullptr ? buffer.begin : array->begin;
-            const int64_t end = array == nullptr ? buffer.end : array->end;
-            return {static_cast<uint32_t>(index), buffer.generation, offset, begin, end, dtype, size};
-        }
-    }
-    block->Fail("no_buffer", Pipe::kVector, call,
-                Text("address ", address,
-                     " is in no buffer of the current TPipe; use addresses of GetPhyAddr, or arrays with __ubuf__ in a "
-                     "program of `opforge cc`"));
-}
-
 }  // namespace opforge::twin::kernel
