@@ -4,6 +4,7 @@
 
 #include "kernel/dma/dma.h"
 #include "kernel/exec/levels.h"
+#include "kernel/exec/scheduler.h"
 #include "opforge_twin/arithmetic.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/timing/time_model.h"
@@ -410,20 +411,57 @@ void CleanCache(const GlobalView& view, bool whole, const Call& call)
     block->checks.DropCache(view, whole);
 }
 
+namespace {
+
+/// Equal rounds of a loop of GetValue after which the core waits for a change.
+constexpr uint32_t kMostCachedRounds = 16;
+/// Waits in vain after which the loop is endless.
+constexpr uint32_t kMostVainPolls = 10000;
+constexpr uint32_t kMostVainCachedPolls = 1000000;
+
+/// Lets other cores run until a read of the loop of the scalar unit would return another value; false if none can
+/// change one now.
+bool AwaitChange(Block& block, const GlobalView& view, uint64_t address, const Call& call)
+{
+    const auto problem = [&] {
+        const Region& region = *block.launch.memory.Find(address);
+        const uint64_t offset = address - region.base;
+        return Text("the loop reads bytes [", offset, ", ", offset + static_cast<uint64_t>(view.size), ") of '",
+                    region.name,
+                    "' until they change, and all other cores have ended or wait: the core would hang; let another "
+                    "core write them, or end the loop");
+    };
+    const uint32_t polls = view.bypassesScalarCache ? kMostVainPolls : kMostVainCachedPolls;
+    return block.launch.scheduler->Poll(
+        block, [&] { return block.checks.Reads().HaveChanged(); }, {"endless_loop", polls, problem}, call);
+}
+
+}  // namespace
+
 uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
 {
     const Entry block(call);
-    block->timeline.RunScalarGmAccess(call);
     const auto size = static_cast<uint64_t>(view.size);
     const uint64_t address = view.address + index * size;
+    const uint8_t* const host =
+        block->checks.Resolve(view, address, size, Pipe::kScalar, AccessKind::kRead, "tensor", call);
     uint64_t bits = 0;
-    std::memcpy(&bits, block->checks.Resolve(view, address, size, Pipe::kScalar, AccessKind::kRead, "tensor", call),
-                size);
-    if (!view.bypassesScalarCache) {
+    const auto load = [&] { std::memcpy(&bits, host, size); };
+    load();
+    const uint32_t rounds = view.bypassesScalarCache ? 1 : kMostCachedRounds;
+    if (block->checks.Reads().Add({host, size, bits}, block->execution.Now(), rounds) &&
+        AwaitChange(*block, view, address, call)) {
+        load();
+    } else {
+        block->timeline.RunScalarGmAccess(call);
+    }
+    if (view.bypassesScalarCache) {
+        block->launch.scheduler->LoadUncached(*block, address, load);
+    } else {
         block->checks.LoadCached(view, address, call);
     }
-    block->checks.Touch(
-        {Pipe::kScalar, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address), view.size, "tensor", call});
+    block->checks.Touch({Pipe::kScalar, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address), view.size,
+                         "tensor", call, view.bypassesScalarCache});
     return bits;
 }
 
@@ -433,13 +471,19 @@ void WriteGlobal(const GlobalView& view, uint64_t index, uint64_t value, const C
     block->timeline.RunScalarGmAccess(call);
     const auto size = static_cast<uint64_t>(view.size);
     const uint64_t address = view.address + index * size;
-    std::memcpy(block->checks.Resolve(view, address, size, Pipe::kScalar, AccessKind::kWrite, "tensor", call), &value,
-                size);
-    if (!view.bypassesScalarCache) {
-        block->checks.StoreCached(view, address, call);
+    uint8_t* const host = block->checks.Resolve(view, address, size, Pipe::kScalar, AccessKind::kWrite, "tensor", call);
+    const auto store = [&] { std::memcpy(host, &value, size); };
+    const Access access{
+        Pipe::kScalar, Memory::kGlobal,         AccessKind::kWrite, static_cast<int64_t>(address), view.size, "tensor",
+        call,          view.bypassesScalarCache};
+    if (view.bypassesScalarCache) {
+        block->checks.Touch(access);  // before other cores see the value
+        block->launch.scheduler->StoreUncached(*block, address, store, call);
+        return;
     }
-    block->checks.Touch(
-        {Pipe::kScalar, Memory::kGlobal, AccessKind::kWrite, static_cast<int64_t>(address), view.size, "tensor", call});
+    store();
+    block->checks.StoreCached(view, address, call);
+    block->checks.Touch(access);
 }
 
 uint64_t ReadLocal(const LocalView& view, int64_t index, const Call& call)

@@ -21,21 +21,21 @@ namespace {
 constexpr double kQuietSeconds = 20.0;
 constexpr double kBlockSeconds = 600.0;
 constexpr size_t kMostPhases = 10000;  // each takes 7 KB; a kernel with more phases would only synchronize
-constexpr uint32_t kMostVainPolls = 10000;
+constexpr size_t kMostStores = 65536;  // of StoreUncached; each takes up to 2 KB
 constexpr std::chrono::milliseconds kWatchInterval{250};
 
-double TimeLimit()
+TimeLimit ReadTimeLimit()
 {
     const char* const given = std::getenv("OPFORGE_TWIN_TIMEOUT");
     if (given == nullptr || given[0] == '\0') {
-        return kBlockSeconds;
+        return {kBlockSeconds, false};
     }
     char* end = nullptr;
     const double seconds = std::strtod(given, &end);
     if (*end != '\0' || !(seconds > 0.0)) {
         RefuseVariable("OPFORGE_TWIN_TIMEOUT", given, "a number of seconds, as in 600");
     }
-    return seconds;
+    return {seconds, true};
 }
 
 double CpuSeconds(pthread_t thread)
@@ -258,12 +258,13 @@ bool Scheduler::WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready
     return ready();
 }
 
-void Scheduler::FailDeadlock(Block& block, const Call& call, const std::string& message, bool silent) const
+void Scheduler::FailDeadlock(Block& block, const Call& call, const std::string& message, bool silent,
+                             const char* kind) const
 {
     if (silent || overflows_ > 0) {
         block.diagnostics.Stop();
     }
-    block.Fail("deadlock", Pipe::kScalar, call, message);
+    block.Fail(kind, Pipe::kScalar, call, message);
 }
 
 std::string Scheduler::EndedBefore(SyncScope scope, uint32_t barriers) const
@@ -394,6 +395,30 @@ void Scheduler::WaitGmFlag(Block& block, uint64_t address, const Call& call)
     block.ordering.Acquire(signal, EndsPhase(true));
 }
 
+void Scheduler::StoreUncached(Block& block, uint64_t address, const std::function<void()>& store, const Call& call)
+{
+    const Signal own = block.ordering.Release(Pipe::kScalar, {}, call.at);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    store();
+    if (stores_.size() < kMostStores || stores_.count(address) != 0) {
+        stores_[address] = {block.index, own};
+    }
+    changed_.notify_all();
+}
+
+void Scheduler::LoadUncached(Block& block, uint64_t address, const std::function<void()>& load)
+{
+    std::unique_lock<std::mutex> lock(mutex_);
+    load();
+    const auto last = stores_.find(address);
+    if (last == stores_.end() || last->second.first == block.index) {
+        return;
+    }
+    const Signal signal = last->second.second;
+    lock.unlock();
+    block.ordering.Acquire(signal, false);
+}
+
 void Scheduler::Post(Block& sender, const MatmulJob& job, const Call& call)
 {
     const Signal own = sender.ordering.Release(Pipe::kAll, CrossCoreFlagDelay(), call.at);
@@ -487,9 +512,9 @@ void Scheduler::AwaitMessage(Block& block, const Ready& isReady, const std::func
 
 bool Scheduler::IsVainPoll(const Ready& isReady) const
 {
-    const auto isPollReady = [](const Poll& poll) { return (*poll.isReady)(); };
+    const auto isPollReady = [](const OpenPoll& poll) { return (*poll.isReady)(); };
     const auto isOtherReady = [&](const Ready* ready) {
-        return std::none_of(polls_.begin(), polls_.end(), [&](const Poll& poll) { return poll.mayEnd == ready; }) &&
+        return std::none_of(polls_.begin(), polls_.end(), [&](const OpenPoll& poll) { return poll.mayEnd == ready; }) &&
                (*ready)();
     };
     return running_ == 0 && next_ == order_.size() && polls_.front().isReady == &isReady &&
@@ -497,20 +522,20 @@ bool Scheduler::IsVainPoll(const Ready& isReady) const
            std::none_of(waiting_.begin(), waiting_.end(), isOtherReady);
 }
 
-bool Scheduler::PollMessage(Block& block, const Ready& isReady, const std::function<std::string()>& problem,
-                            const Call& call)
+bool Scheduler::Poll(Block& block, const Ready& isReady, const VainPoll& vain, const Call& call)
 {
     std::unique_lock<std::mutex> lock(mutex_);
     const Ready mayEnd = [&] { return isReady() || IsVainPoll(isReady); };
     polls_.push_back({&isReady, &mayEnd});
-    const bool isEnded = WaitUntil(lock, mayEnd);
+    WaitUntil(lock, mayEnd);
     polls_.erase(
-        std::find_if(polls_.begin(), polls_.end(), [&](const Poll& poll) { return poll.isReady == &isReady; }));
+        std::find_if(polls_.begin(), polls_.end(), [&](const OpenPoll& poll) { return poll.isReady == &isReady; }));
     if (isReady()) {
+        vainPolls_ = 0;
         return true;
     }
-    if (!isEnded || ++vainPolls_ > kMostVainPolls) {
-        FailDeadlock(block, call, problem(), isAftermath_);
+    if (stuck_ || ++vainPolls_ > vain.polls) {
+        FailDeadlock(block, call, vain.problem(), isAftermath_, vain.kind);
     }
     return false;
 }
@@ -531,7 +556,7 @@ void Scheduler::ReportLeftFlags()
 
 void Scheduler::WatchOver()
 {
-    const double limit = TimeLimit();
+    const TimeLimit limit = ReadTimeLimit();
     std::unique_lock<std::mutex> lock(mutex_);
     auto before = std::chrono::steady_clock::now();
     while (!finished_.wait_for(lock, kWatchInterval, [&] { return alive_ == 0; })) {
@@ -541,6 +566,9 @@ void Scheduler::WatchOver()
                                    std::min<std::chrono::steady_clock::duration>(now - before, 2 * kWatchInterval))
                                    .count();
         before = now;
+        if (!polls_.empty()) {
+            changed_.notify_all();  // DMA of a running block may have changed the bytes of a poll
+        }
         for (Watched& watched : watched_) {
             if (isEndless_) {
                 watched.block->execution.Cancel();
@@ -554,7 +582,7 @@ void Scheduler::WatchOver()
     }
 }
 
-bool Scheduler::IsOverdue(Watched& watched, double elapsed, double limit)
+bool Scheduler::IsOverdue(Watched& watched, double elapsed, const TimeLimit& limit)
 {
     const double cpuSeconds = CpuSeconds(watched.thread);
     const uint64_t instructions = watched.block->execution.Instructions();
@@ -564,10 +592,10 @@ bool Scheduler::IsOverdue(Watched& watched, double elapsed, double limit)
         spent = elapsed;
     }
     watched.cpuSeconds = cpuSeconds;
-    watched.spentSeconds += spent;
+    watched.spentSeconds += limit.isElapsed && spent > 0.0 ? std::max(spent, elapsed) : spent;
     watched.quietSeconds = instructions == watched.instructions ? watched.quietSeconds + spent : 0.0;
     watched.instructions = instructions;
-    return watched.quietSeconds > std::min(limit, kQuietSeconds) || watched.spentSeconds > limit;
+    return watched.quietSeconds > std::min(limit.seconds, kQuietSeconds) || watched.spentSeconds > limit.seconds;
 }
 
 }  // namespace opforge::twin::kernel

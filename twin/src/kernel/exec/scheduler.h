@@ -22,6 +22,12 @@
 
 namespace opforge::twin::kernel {
 
+/// The limit of a block.
+struct TimeLimit {
+    double seconds;
+    bool isElapsed;  ///< counts elapsed time, else CPU time
+};
+
 class Scheduler {
 public:
     /// `body` runs the kernel for a block; it returns when the block has ended, for any reason.
@@ -42,6 +48,11 @@ public:
     /// As SetGmFlag, for flags that count.
     void CountGmFlag(Block& block, uint64_t address, const Call& call);
     void WaitGmFlag(Block& block, uint64_t address, const Call& call);
+
+    /// An access of the scalar unit without its cache. A load continues after the work that the core of the last
+    /// store to the same address has finished before.
+    void StoreUncached(Block& block, uint64_t address, const std::function<void()>& store, const Call& call);
+    void LoadUncached(Block& block, uint64_t address, const std::function<void()>& load);
 
     /// A product that a vector core has sent to the cube core of its AI core.
     struct MatmulRequest {
@@ -66,7 +77,18 @@ public:
     void AwaitMessage(Block& block, const Ready& isReady, const std::function<std::string()>& problem,
                       const Call& call);
     /// The same, but returns false when all other blocks wait.
-    bool PollMessage(Block& block, const Ready& isReady, const std::function<std::string()>& problem, const Call& call);
+    bool PollMessage(Block& block, const Ready& isReady, const std::function<std::string()>& problem, const Call& call)
+    {
+        return Poll(block, isReady, {"deadlock", 10000, problem}, call);
+    }
+    /// The finding of a block after so many polls for which all other blocks waited.
+    struct VainPoll {
+        const char* kind;
+        uint32_t polls;
+        std::function<std::string()> problem;
+    };
+    /// The same for `isReady` that reads global memory.
+    bool Poll(Block& block, const Ready& isReady, const VainPoll& vain, const Call& call);
 
 private:
     static void BeginPhase(Block& block, const Call& call);
@@ -78,11 +100,11 @@ private:
         double cpuSeconds;  ///< of the thread, at the last check of the watchdog
         double quietSeconds =
             0;  ///< since the block last made progress: computing, or blocked in the kernel's own code
-        double spentSeconds = 0;  ///< the same in all
+        double spentSeconds = 0;  ///< in all, as TimeLimit counts it
     };
 
-    /// A call of PollMessage: the message is free, or the call may end.
-    struct Poll {
+    /// A call of Poll: it is ready, or it may end.
+    struct OpenPoll {
         const Ready* isReady;
         const Ready* mayEnd;
     };
@@ -104,13 +126,14 @@ private:
     /// Ends the launch without starting the remaining blocks, because the system lacks a resource.
     void Abandon(const std::string& problem);
     /// Charges a block for the time since the last check of the watchdog; true if its time limit is exceeded.
-    static bool IsOverdue(Watched& watched, double elapsed, double limit);
+    static bool IsOverdue(Watched& watched, double elapsed, const TimeLimit& limit);
     /// Releases the execution slot until `ready`; false if no block can ever make it ready.
     bool WaitUntil(std::unique_lock<std::mutex>& lock, const Ready& ready);
     void ReleaseIfStuck();
-    /// Whether no block can continue but those in PollMessage, of which this one is the first.
+    /// Whether no block can continue but those in Poll, of which this one is the first.
     bool IsVainPoll(const Ready& isReady) const;
-    [[noreturn]] void FailDeadlock(Block& block, const Call& call, const std::string& message, bool silent) const;
+    [[noreturn]] void FailDeadlock(Block& block, const Call& call, const std::string& message, bool silent,
+                                   const char* kind = "deadlock") const;
     std::string EndedBefore(SyncScope scope, uint32_t barriers) const;
     void WatchOver();
 
@@ -136,12 +159,13 @@ private:
     std::array<std::vector<BarrierState>, 2> barriers_;  ///< the n-th SyncAll
     CrossCoreFlags flags_;
     std::map<uint64_t, std::deque<Signal>> gmFlags_;
+    std::map<uint64_t, std::pair<uint32_t, Signal>> stores_;  ///< cores of StoreUncached by address
     std::map<uint32_t, std::deque<MatmulRequest>> requests_;  ///< requests by AI core
     std::map<uint32_t, uint32_t> holders_;                    ///< by AI core: the vector core whose tile is in L0C
     std::map<uint32_t, std::deque<Signal>> answers_;          ///< by vector core
     MessageAreas messages_;
-    std::deque<Poll> polls_;                     ///< in the order of their calls
-    uint32_t vainPolls_ = 0;                     ///< since a change of messages
+    std::deque<OpenPoll> polls_;                 ///< in the order of their calls
+    uint32_t vainPolls_ = 0;                     ///< since a poll was ready
     std::map<uint32_t, SyncCounts> endedAfter_;  ///< SyncAlls of each ended block
 
     std::vector<Finding> findings_;

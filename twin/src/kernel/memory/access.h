@@ -38,6 +38,7 @@ struct Access {
     int64_t bytes;
     const char* operand;
     const Call& call;
+    bool bypassesCache = false;  ///< ReadGmByPassDCache or WriteGmByPassDCache
 };
 
 }  // namespace opforge::twin::kernel

@@ -161,6 +161,9 @@ void AccessChecks::Touch(const Access& access)
     if (access.memory == Memory::kGlobal && access.pipe != Pipe::kScalar && cache_.DirtyLines() != 0) {
         CheckUnflushed(access);
     }
+    if (access.memory == Memory::kGlobal && access.kind != AccessKind::kRead) {
+        reads_.Clear();
+    }
     if (launch_.options.strict && access.memory == Memory::kGlobal) {
         CheckGlobalContents(access);
     }

@@ -7,6 +7,7 @@
 #include "opforge_twin/kernel/system.h"
 #include "kernel/exec/diagnostics.h"
 #include "kernel/memory/local_memory.h"
+#include "kernel/memory/repeated_reads.h"
 #include "kernel/memory/scalar_cache.h"
 #include "kernel/memory/written_bytes.h"
 #include "kernel/order/local_order.h"
@@ -68,6 +69,9 @@ public:
         isWatching_ = isWatching_ || watch.isOn;
     }
 
+    /// The reads of the scalar unit since the last write to global memory.
+    RepeatedReads& Reads() { return reads_; }
+
     /// The arguments that the core has used.
     const AccessedArguments& Accessed() const { return accessed_; }
 
@@ -104,6 +108,7 @@ private:
     CoreOrder& order_;
     LocalOrder localOrder_;
     ScalarCache cache_;
+    RepeatedReads reads_;
     SiteCache sites_;
     AccessedArguments accessed_;
     std::vector<UndefinedStore> undefinedStores_;

@@ -71,6 +71,12 @@ std::vector<GlobalOrder::Writer> GlobalOrder::WritersOf(uint64_t begin, uint64_t
     return writers;
 }
 
+AccessKind GlobalOrder::KindOf(const Use& write)
+{
+    const bool isDma = static_cast<Pipe>(write.pipe) != Pipe::kScalar;
+    return isDma && write.isAtomic != 0 ? AccessKind::kAtomic : AccessKind::kWrite;
+}
+
 void GlobalOrder::Record(Uses& uses, const Use& use, bool isWrite, uint32_t settled)
 {
     const auto isSame = [&](const Use& other) {
@@ -100,13 +106,19 @@ std::optional<Conflict> GlobalOrder::Note(const Access& access, int64_t offset, 
             0,
             core & 0xFFFFU,
             static_cast<uint32_t>(access.pipe) & 7U,
-            access.kind == AccessKind::kAtomic ? 1U : 0U,
+            access.kind == AccessKind::kAtomic || access.bypassesCache ? 1U : 0U,
             site & Sites::kMost};
-    const auto conflicts = [&](const Use& earlier) {
-        if (earlier.time == 0 || (earlier.bytes & use.bytes) == 0 || (earlier.isAtomic != 0 && use.isAtomic != 0)) {
+    const auto conflicts = [&](const Use& earlier, AccessKind kind) {
+        if (earlier.time == 0 || (earlier.bytes & use.bytes) == 0) {
             return false;
         }
         const auto pipe = static_cast<Pipe>(earlier.pipe);
+        // Atomic additions of DMA have no order. Nor have a read and a write without the scalar unit's cache.
+        const bool isFlag = access.bypassesCache && pipe == Pipe::kScalar;
+        const bool mayMeet = isFlag ? !writes || kind == AccessKind::kRead : kind == access.kind;
+        if (earlier.isAtomic != 0 && use.isAtomic != 0 && mayMeet) {
+            return false;
+        }
         if (earlier.core != use.core) {
             return earlier.time > order.Acquired(earlier.core, pipe);
         }
@@ -116,7 +128,7 @@ std::optional<Conflict> GlobalOrder::Note(const Access& access, int64_t offset, 
     std::optional<Conflict> found;
     bool isOpen = true;  // the byte range of `found` may still grow
     const auto consider = [&](const Use& earlier, AccessKind kind, int64_t block) {
-        if (!conflicts(earlier)) {
+        if (!conflicts(earlier, kind)) {
             return false;
         }
         const int64_t stretchEnd = access.begin + std::min(end, (block + 1) * kBlockBytes) - offset;
@@ -136,10 +148,9 @@ std::optional<Conflict> GlobalOrder::Note(const Access& access, int64_t offset, 
             Uses& uses = uses_[block];
             use.bytes = BytesIn(block, offset, end);
             if (isOpen) {
-                const bool hit =
-                    consider(uses.write, uses.write.isAtomic != 0 ? AccessKind::kAtomic : AccessKind::kWrite, block) ||
-                    (writes && (consider(uses.reads[0], AccessKind::kRead, block) ||
-                                consider(uses.reads[1], AccessKind::kRead, block)));
+                const bool hit = consider(uses.write, KindOf(uses.write), block) ||
+                                 (writes && (consider(uses.reads[0], AccessKind::kRead, block) ||
+                                             consider(uses.reads[1], AccessKind::kRead, block)));
                 isOpen = hit || !found;
             }
             Record(uses, use, writes, order.MetAt());

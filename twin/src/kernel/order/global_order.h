@@ -56,6 +56,7 @@ private:
 
     static constexpr int64_t kBlocksPerLock = 128;
 
+    static AccessKind KindOf(const Use& write);
     /// `settled`: earlier accesses of the same core are ordered before this one.
     static void Record(Uses& uses, const Use& use, bool isWrite, uint32_t settled);
 
