@@ -268,6 +268,11 @@ CASES = {
         f"CumSum<T, ROWS>(d, e, a, tmp, CumSumInfo{{{R}, {H}}});",
         lambda a, **_: {"d": a.reshape(R, H).cumsum(0), "e": [a.reshape(R, H).sum(0)]},
     ),
+    "cum_sum_of_template": (
+        ("float",),
+        "in_template::CumSum<false>(d, e, a, tmp);",
+        lambda a, **_: {"d": a.reshape(R, H).cumsum(0), "e": [a.reshape(R, H).sum(0)]},
+    ),
     "broadcast_columns": (
         (*FLOATS, "int8_t", "uint8_t"),
         (
@@ -515,7 +520,23 @@ def table():
 
 @pytest.fixture(scope="module")
 def kernels(compile_kernels):
-    rows_config = "constexpr CumSumConfig ROWS{false, false, true};\n"
+    rows_config = f"""
+    constexpr CumSumConfig ROWS{{false, false, true}};
+    namespace in_template {{
+    template <bool isLastAxis>
+    __aicore__ inline void CumSum(LocalTensor<float>& d, LocalTensor<float>& e, LocalTensor<float>& a,
+                                  LocalTensor<uint8_t>& tmp)
+    {{
+        static constexpr CumSumConfig columns{{isLastAxis, false, true}};
+        static constexpr CumSumConfig rows{{false, false, true}};
+        if constexpr (isLastAxis) {{
+            AscendC::CumSum<float, columns>(d, e, a, CumSumInfo{{{R}, {H}}});
+        }} else {{
+            AscendC::CumSum<float, rows>(d, e, a, tmp, CumSumInfo{{{R}, {H}}});
+        }}
+    }}
+    }}
+    """
     clean = [text(f"{name}_{dtype}", code, dtype) for name, dtype, code, _ in table()]
     clean += [text(f"{n}_misplaced", misplaced(c[1]), c[0][0]) for n, c in CASES.items()]
     return compile_kernels(

@@ -101,6 +101,14 @@ REFUSED = {
     "decltype(MakeLayout(MakeShape(1), MakeStride()))> params{shape, shape}; TransData<config>(h, h, params);": (
         "TransData: NCDHW to NDC1HWC0 or to FRACTAL_Z_3D, and back"
     ),
+    "LoadData2dTransposeParamsV2 params; params.srcFracGap = 1; LoadDataWithTranspose(h, h, params);": (
+        "LoadDataWithTranspose: Ascend 910B does not have LoadData2dTransposeParamsV2; use LoadData2dTransposeParams"
+    ),
+    "LoadDataWithTranspose(c, c, LoadData2dTransposeParamsV2(0, 1, 1, 0, 0, 0));": "LoadData2dTransposeParamsV2; use",
+    "float most; GetReduceRepeatMaxMinSpr<float>(most);": (
+        "GetReduceRepeatMaxMinSpr: Ascend 910B does not have it with one operand; use GetReduceRepeatMaxMinSpr("
+    ),
+    "half most; GetReduceMaxMinCount(most);": "GetReduceMaxMinCount: Ascend 910B does not have it with one operand",
     "Add(b, b, b, 64);": "Add: Ascend 910B has int16_t, half, int32_t, float",
     "Add(l, l, l, 64);": "Add: Ascend 910B has",
     "Div(i, i, i, 64);": "Div: Ascend 910B has half, float",

@@ -33,6 +33,43 @@ void Sort(const Operands&... /*operands*/)
 }
 #undef OPFORGE_NO_SORT
 
+#define OPFORGE_NO_EXTREME(name)                                                                          \
+    template <typename T>                                                                                 \
+    void name(T& /*maxMinValue*/)                                                                         \
+    {                                                                                                     \
+        static_assert(sizeof(T) == 0, #name ": Ascend 910B does not have it with one operand; use " #name \
+                                            "(maxMinValue, maxMinIndex)");                                \
+    }
+OPFORGE_NO_EXTREME(GetReduceRepeatMaxMinSpr)
+OPFORGE_NO_EXTREME(GetReduceMaxMinCount)
+#undef OPFORGE_NO_EXTREME
+
+struct LoadData2dTransposeParamsV2 {
+    uint16_t startIndex = 0;
+    uint8_t repeatTimes = 0;
+    uint16_t srcStride = 0;
+    uint16_t dstGap = 0;
+    uint16_t dstFracGap = 0;
+    uint16_t srcFracGap = 0;
+    uint8_t addrMode = 0;
+
+    LoadData2dTransposeParamsV2() {}
+    LoadData2dTransposeParamsV2(uint16_t /*startIndex*/, uint8_t /*repeatTimes*/, uint16_t /*srcStride*/,
+                                uint16_t /*dstGap*/, uint16_t /*dstFracGap*/, uint16_t /*srcFracGap*/,
+                                uint8_t /*addrMode*/ = 0)
+    {
+    }
+};
+
+template <typename T>
+void LoadDataWithTranspose(const LocalTensor<T>& /*dst*/, const LocalTensor<T>& /*src*/,
+                           const LoadData2dTransposeParamsV2& /*loadDataParams*/)
+{
+    static_assert(sizeof(T) == 0,
+                  "LoadDataWithTranspose: Ascend 910B does not have LoadData2dTransposeParamsV2; use "
+                  "LoadData2dTransposeParams");
+}
+
 }  // namespace AscendC
 
 #endif  // OPFORGE_TWIN_KERNEL_NOT_MODELED_H
