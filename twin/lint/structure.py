@@ -29,7 +29,17 @@ _NO_FUNCTION = {
     "while",
 }  # fmt: skip
 # Qualifiers of data that is in a memory of the device, not on the stack.
-_MEMORIES = {"__BLOCK_LOCAL__", "__ca__", "__cb__", "__cbuf__", "__cc__", "__fbuf__", "__gm__", "__ubuf__"}
+_MEMORIES = {
+    "__BLOCK_LOCAL__",
+    "__biasbuf__",
+    "__ca__",
+    "__cb__",
+    "__cbuf__",
+    "__cc__",
+    "__fbuf__",
+    "__gm__",
+    "__ubuf__",
+}
 _QUALIFIERS = {"const", "constexpr", "static"}
 
 

@@ -14,7 +14,17 @@ _OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 _GLOBAL = "opforgeGlobal"
 _CORES = {"opforgeVector": "AIV_ONLY", "opforgeCube": "AIC_ONLY"}
 _MIX = "opforgeMix"
-_UBUF = "opforgeUbuf"
+# The memories of arrays, by their attributes.
+_POSITIONS = {
+    "opforgeUbuf": "VECCALC",
+    "opforgeCbuf": "A1",
+    "opforgeCa": "A2",
+    "opforgeCb": "B2",
+    "opforgeCc": "CO1",
+    "opforgeFbuf": "C2PIPE2GM",
+    "opforgeBiasbuf": "C2",
+}
+_MEMORY = re.compile(rf"\b(?:{'|'.join(_POSITIONS)})\b")
 _MIXED = {
     ("1", "0"): "MIX_AIC_1_0",
     ("0", "1"): "MIX_AIV_1_0",
@@ -98,7 +108,7 @@ class _Rewriting:
                 self._kernel(index)
             elif token.text in _CORES:
                 self._replace(token.begin, token.end, "")
-            elif token.text == _UBUF:
+            elif token.text in _POSITIONS:
                 self._replace(token.begin, token.end, "")
                 self._arrays(index + 1)
             elif token.text == _MIX:
@@ -113,8 +123,8 @@ class _Rewriting:
             parts += [self.text[position:begin], new]
             position = max(end, position)
         text = "".join([*parts, self.text[position:]])
-        # Headers that are not rewritten may use __ubuf__ for pointers.
-        return Rewritten(text.replace(_UBUF, ""), tuple(self.kernels), len(self.launches))
+        # Headers that are not rewritten may use these words for pointers.
+        return Rewritten(_MEMORY.sub("", text), tuple(self.kernels), len(self.launches))
 
     def _check_launches(self) -> None:
         """Reject a launch whose number of arguments no kernel of this name has; other errors are of the compiler."""
@@ -292,7 +302,7 @@ class _Rewriting:
         return _MIXED[counts]
 
     def _arrays(self, index: int) -> None:
-        """Make references to the unified buffer of the arrays in the declaration whose type begins at `index`."""
+        """Make references to on-chip memory of the arrays in the declaration whose type begins at `index`."""
         if index < 2 or self.tokens[index - 2].text not in {";", "{", "}", ":", ")"}:
             return  # a parameter, a cast or a type
         found: list[tuple[int, int]] = []
@@ -308,12 +318,14 @@ class _Rewriting:
                 found.append((name, position - 1))
             else:
                 position += 1
+        memory = _POSITIONS[self.tokens[index - 1].text]
         for name, last in found:
             token = self.tokens[name]
             self.edits.append((token.begin, token.begin, "(&"))
             self.edits.append((token.end, token.end, ")"))
             end = self.tokens[last].end
-            self.edits.append((end, end, f" = ::opforge::twin::kernel::UbArray<decltype({token.text})>()"))
+            types = f"decltype({token.text}), ::AscendC::TPosition::{memory}"
+            self.edits.append((end, end, f" = ::opforge::twin::kernel::OnChipArray<{types}>()"))
 
     def _is_c_function(self, index: int) -> bool:
         """Return whether `extern "C"` is directly before the attributes at `index`, or before the block around them."""

@@ -1,9 +1,9 @@
-// The C API of Ascend C: functions asc_ on pointers to the unified buffer. They are the instructions of
-// kernel_operator.h. `opforge cc` places arrays with __ubuf__ in the unified buffer.
+// The C API of Ascend C: functions asc_ on pointers to on-chip memory. They are the instructions of
+// kernel_operator.h. `opforge cc` places arrays with __ubuf__, __cbuf__ and similar words in these memories.
 #ifndef OPFORGE_TWIN_C_API_ASC_SIMD_H
 #define OPFORGE_TWIN_C_API_ASC_SIMD_H
 
-#include "opforge_twin/c_system.h"
+#include "opforge_twin/c_cube.h"
 
 namespace opforge::twin::kernel {
 
@@ -19,8 +19,6 @@ void WithCount(int64_t count, const Body& body)
 }
 
 }  // namespace opforge::twin::kernel
-
-#define OPFORGE_C_LIST(...) __VA_ARGS__
 
 // A function with its forms: with a count; with repeats, strides and the mask register; with a count and a wait for all
 // pipes. `operands` are the parameters before them; `...` is the form with repeats.
@@ -166,7 +164,6 @@ OPFORGE_C_FUNCTION(asc_duplicate, (typename T), (T * dst, std::common_type_t<T> 
     OPFORGE_C_CAST(name##_rd, To, From, CAST_FLOOR)  \
     OPFORGE_C_CAST(name##_ru, To, From, CAST_CEIL)   \
     OPFORGE_C_CAST(name##_rz, To, From, CAST_TRUNC)
-using AscendC::int4b_t;
 OPFORGE_C_CAST(asc_int42half, half, int4b_t, CAST_NONE)
 OPFORGE_C_CAST(asc_half2int4, int4b_t, half, CAST_NONE)
 OPFORGE_C_CASTS(asc_half2int4, int4b_t, half)
@@ -216,22 +213,6 @@ OPFORGE_C_CASTS(asc_int642float, float, int64_t)
 #undef OPFORGE_C_CAST
 #undef OPFORGE_C_FUNCTION
 
-// A function without a count, and its form that waits for all pipes.
-#define OPFORGE_C_INSTRUCTION(name, head, operands, arguments, ...) \
-    template <OPFORGE_C_LIST head>                                  \
-    OPFORGE_API void name(OPFORGE_C_LIST operands)                  \
-    {                                                               \
-        using namespace opforge::twin::kernel;                      \
-        const ComposedCall call;                                    \
-        __VA_ARGS__;                                                \
-    }                                                               \
-    template <OPFORGE_C_LIST head>                                  \
-    OPFORGE_API void name##_sync(OPFORGE_C_LIST operands)           \
-    {                                                               \
-        const opforge::twin::kernel::ComposedCall call;             \
-        name arguments;                                             \
-        AscendC::PipeBarrier<PIPE_ALL>();                           \
-    }
 // Comparisons write bits to `dst`, or without it to the CMPMASK register.
 #define OPFORGE_C_COMPARE(name, mode)                                                                                  \
     OPFORGE_C_INSTRUCTION(                                                                                             \
@@ -294,6 +275,23 @@ OPFORGE_C_INSTRUCTION(
     uint64_t kept = 0; pattern_mode == 0 ? AscendC::GatherMask(At(dst), At(src0), At(src1), false, 0, params, kept)
                                          : AscendC::GatherMask(At(dst), At(src0), pattern_mode, false, 0, params, kept))
 OPFORGE_C_INSTRUCTION(asc_transpose, (typename T), (T * dst, T* src), (dst, src), AscendC::Transpose(At(dst), At(src)))
+/// Between the blocks at the addresses in registers `dst` and `src` and in the next ones.
+#define OPFORGE_C_TRANSPOSE(name, T)                                                                \
+    OPFORGE_C_INSTRUCTION(                                                                          \
+        name, (typename = T),                                                                       \
+        (ub_addr8_t dst, ub_addr8_t src, uint8_t repeat, uint16_t dst_stride, uint16_t src_stride), \
+        (dst, src, repeat, dst_stride, src_stride),                                                 \
+        TransposeRegisters<T>(dst, src, {false, false, repeat, dst_stride, src_stride}, {#name, Here()}))
+OPFORGE_C_TRANSPOSE(asc_transto5hd_b16, uint16_t)
+OPFORGE_C_TRANSPOSE(asc_transto5hd_b32, uint32_t)
+#undef OPFORGE_C_TRANSPOSE
+OPFORGE_C_INSTRUCTION(asc_transto5hd_b8, (typename = uint8_t),
+                      (ub_addr8_t dst, ub_addr8_t src, uint8_t repeat, uint16_t dst_stride, uint16_t src_stride,
+                       bool dst_high_half, bool src_high_half),
+                      (dst, src, repeat, dst_stride, src_stride, dst_high_half, src_high_half),
+                      TransposeRegisters<uint8_t>(dst, src,
+                                                  {dst_high_half, src_high_half, repeat, dst_stride, src_stride},
+                                                  {"asc_transto5hd_b8", Here()}))
 #undef OPFORGE_C_INSTRUCTION
 #undef OPFORGE_C_LIST
 

@@ -23,7 +23,59 @@ inline AscendC::GlobalTensor<uint8_t> At(__gm__ void* address)
     return GlobalAt(static_cast<__gm__ uint8_t*>(address));
 }
 
+/// The atomic mode of the numbers of a dtype and of an operation.
+inline void SetAtomicNumbers(int64_t type, int64_t op, const Call& call)
+{
+    Field("op", op, 0, 0, call);
+    Field("type", type, 0, static_cast<int64_t>(AscendC::AtomicDtype::ATOMIC_BF16), call);
+    SetAtomic(type == 0 ? AtomicOp::kNone : AtomicOp::kAdd, DtypeOf(static_cast<AscendC::AtomicDtype>(type)), call);
+}
+
+/// A transposition of the blocks at the addresses in registers.
+template <typename T>
+void TransposeRegisters(int64_t dst, int64_t src, const AscendC::TransDataTo5HDParams& params, const Call& call)
+{
+    const auto listOf = [&](int64_t number) {
+        const BlockAddresses all[] = {BlockAddressesOf(number, call), BlockAddressesOf(number + 1, call)};
+        return [all, &call](size_t index) {
+            return ViewOf(all[index / kRegisterAddresses][index % kRegisterAddresses], DtypeOf<T>(), sizeof(T), call);
+        };
+    };
+    TransposeBlocks<T>(listOf(dst), listOf(src), params, call);
+}
+
 }  // namespace opforge::twin::kernel
+
+/// The registers of asc_set_va_reg.
+enum ub_addr8_t { VA0, VA1, VA2, VA3, VA4, VA5, VA6, VA7 };
+
+union asc_store_atomic_config {
+    uint64_t config = 0;
+    struct {
+        uint64_t atomic_type : 3;
+        uint64_t atomic_op : 2;
+        uint64_t reserved1 : 59;
+    };
+};
+
+#define OPFORGE_C_LIST(...) __VA_ARGS__
+
+// A function without a count, and its form that waits for all pipes.
+#define OPFORGE_C_INSTRUCTION(name, head, operands, arguments, ...) \
+    template <OPFORGE_C_LIST head>                                  \
+    OPFORGE_API void name(OPFORGE_C_LIST operands)                  \
+    {                                                               \
+        using namespace opforge::twin::kernel;                      \
+        const ComposedCall call;                                    \
+        __VA_ARGS__;                                                \
+    }                                                               \
+    template <OPFORGE_C_LIST head>                                  \
+    OPFORGE_API void name##_sync(OPFORGE_C_LIST operands)           \
+    {                                                               \
+        const opforge::twin::kernel::ComposedCall call;             \
+        name arguments;                                             \
+        AscendC::PipeBarrier<PIPE_ALL>();                           \
+    }
 
 enum mem_dsb_t { DSB_ALL = 0, DSB_DDR = 1, DSB_UB = 2, DSB_SEQ = 3 };
 
@@ -40,6 +92,52 @@ OPFORGE_C_CALL(asc_get_sub_block_id, (), AscendC::GetSubBlockIdx())
 OPFORGE_C_CALL(asc_get_sub_block_num, (), AscendC::GetSubBlockNum())
 OPFORGE_C_CALL(asc_get_arch_ver, (uint32_t& core_version), AscendC::GetArchVersion(core_version))
 OPFORGE_C_CALL(asc_get_program_counter, (), AscendC::GetProgramCounter())
+OPFORGE_C_CALL(asc_get_core_id, (),
+               opforge::twin::kernel::CoreNumber({"asc_get_core_id", opforge::twin::kernel::Here()}))
+OPFORGE_C_CALL(asc_get_phy_buf_addr, (uint64_t offset),
+               opforge::twin::kernel::BufferAddress(offset, {"asc_get_phy_buf_addr", opforge::twin::kernel::Here()}))
+OPFORGE_C_CALL(asc_get_ctrl, (),
+               static_cast<int64_t>(opforge::twin::kernel::ControlRegister({"asc_get_ctrl",
+                                                                            opforge::twin::kernel::Here()})))
+OPFORGE_C_CALL(asc_set_ctrl, (uint64_t config),
+               opforge::twin::kernel::SetControlRegister(config, {"asc_set_ctrl", opforge::twin::kernel::Here()}))
+// The address of the flags between cores has no effect.
+OPFORGE_C_CALL(asc_set_ffts_base_addr, (uint64_t config),
+               opforge::twin::kernel::SetWord(opforge::twin::kernel::Word::kSyncBase, config,
+                                              {"asc_set_ffts_base_addr", opforge::twin::kernel::Here()}))
+OPFORGE_C_CALL(asc_get_ffts_base_addr, (),
+               static_cast<int64_t>(opforge::twin::kernel::WordOf(
+                   opforge::twin::kernel::Word::kSyncBase, {"asc_get_ffts_base_addr", opforge::twin::kernel::Here()})))
+// The twin has neither a stack address nor a virtual base nor an SMMU.
+OPFORGE_C_CALL(asc_get_phy_stack_base, (), int64_t{0})
+OPFORGE_C_CALL(asc_get_sys_virtual_base, (), int64_t{0})
+OPFORGE_C_CALL(asc_get_smmu_tag_version, (), int64_t{0})
+OPFORGE_C_CALL(asc_set_store_atomic_config_v1, (uint16_t type, uint16_t op),
+               opforge::twin::kernel::SetAtomicNumbers(type, op,
+                                                       {"asc_set_store_atomic_config_v1",
+                                                        opforge::twin::kernel::Here()}))
+OPFORGE_API inline void asc_get_store_atomic_config(asc_store_atomic_config& config)
+{
+    const opforge::twin::kernel::ComposedCall call;
+    uint16_t type = 0;
+    uint16_t op = 0;
+    AscendC::GetStoreAtomicConfig(type, op);
+    config.atomic_type = type;
+    config.atomic_op = op;
+}
+constexpr int ASC_C_API_MRGSORT_ELEMENT_LEN = 4;
+OPFORGE_C_CALL(asc_get_vms4_sr, (uint16_t sorted_num[ASC_C_API_MRGSORT_ELEMENT_LEN]),
+               AscendC::GetMrgSortResult(sorted_num[0], sorted_num[1], sorted_num[2], sorted_num[3]))
+/// Sets the addresses of eight blocks for asc_transto5hd_b8 and similar functions.
+template <typename T>
+OPFORGE_API void asc_set_va_reg(ub_addr8_t addr, T** src_array)
+{
+    opforge::twin::kernel::BlockAddresses addresses;
+    for (size_t index = 0; index < addresses.size(); ++index) {
+        addresses[index] = reinterpret_cast<uintptr_t>(src_array[index]);
+    }
+    opforge::twin::kernel::SetBlockAddresses(addr, addresses, {"asc_set_va_reg", opforge::twin::kernel::Here()});
+}
 OPFORGE_C_CALL(asc_get_rsvd_count, (), AscendC::GetGatherMaskRemainCount())
 OPFORGE_C_CALL(asc_set_fp32_mode, (), AscendC::SetHF32Mode(false))
 OPFORGE_C_CALL(asc_enable_hf32, (), AscendC::SetHF32Mode(true))
@@ -83,6 +181,9 @@ OPFORGE_C_CALL(asc_set_deq_scale,
 OPFORGE_C_CALL(
     asc_dcci_single, (__gm__ void* dst),
     AscendC::DataCacheCleanAndInvalid<uint8_t, AscendC::CacheLine::SINGLE_CACHE_LINE>(opforge::twin::kernel::At(dst)))
+OPFORGE_C_CALL(asc_ub_dcci_single, (void* dst),
+               AscendC::DataCacheCleanAndInvalid<uint8_t, AscendC::CacheLine::SINGLE_CACHE_LINE,
+                                                 AscendC::DcciDst::CACHELINE_UB>(opforge::twin::kernel::At(dst)))
 #define OPFORGE_C_CLEAN(name)                                                                         \
     OPFORGE_C_CALL(name, (),                                                                          \
                    AscendC::DataCacheCleanAndInvalid<uint8_t, AscendC::CacheLine::ENTIRE_DATA_CACHE>( \
@@ -126,6 +227,5 @@ OPFORGE_C_CALL(asc_ffz, (uint64_t value), int64_t{__builtin_ffsll(static_cast<in
 OPFORGE_C_CALL(asc_sflbits, (int64_t value), int64_t{__builtin_clrsbll(value)})
 OPFORGE_C_CALL(asc_set_nthbit, (uint64_t bits, int64_t idx), bits | (uint64_t{1} << (idx & 63)))
 OPFORGE_C_CALL(asc_clear_nthbit, (uint64_t bits, int64_t idx), bits & ~(uint64_t{1} << (idx & 63)))
-#undef OPFORGE_C_CALL
 
 #endif  // OPFORGE_TWIN_C_SYSTEM_H

@@ -173,20 +173,25 @@ void LoadWindowOf(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor
                call);
 }
 
-/// The product of Mmad without a bias tensor. With cmatrixSource, the sums begin with the bias table.
+/// A product without a bias tensor. With cmatrixSource, the sums begin with the bias table.
+inline void MultiplyWithTable(const LocalView& dst, const LocalView& fm, const LocalView& filter,
+                              const Product& product, const Call& call)
+{
+    if (!product.startsAtBias) {
+        return Multiply(dst, fm, filter, nullptr, product, call);
+    }
+    const int64_t bytes = (product.n * static_cast<int64_t>(sizeof(float)) + 63) / 64 * 64;
+    const LocalView bias = ViewAt(AscendC::TPosition::C2, 0, bytes, call);
+    Multiply(dst, fm, filter, &bias, product, call);
+}
+
 template <typename T, typename U, typename S>
 void MultiplyWithoutBias(const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<U>& fm,
                          const AscendC::LocalTensor<S>& filter, const AscendC::MmadParams& params, const Call& call)
 {
     GateMmad<U>();
     RequireProduct<T, U, S>();
-    const Product product = ProductOf(params, call);
-    if (!product.startsAtBias) {
-        return Multiply(dst.View(), fm.View(), filter.View(), nullptr, product, call);
-    }
-    const int64_t bytes = (product.n * static_cast<int64_t>(sizeof(PrimT<T>)) + 63) / 64 * 64;
-    const LocalView bias = ViewAt(AscendC::TPosition::C2, 0, bytes, call);
-    Multiply(dst.View(), fm.View(), filter.View(), &bias, product, call);
+    MultiplyWithTable(dst.View(), fm.View(), filter.View(), ProductOf(params, call), call);
 }
 
 }  // namespace opforge::twin::kernel

@@ -40,24 +40,31 @@ constexpr T abs(const T value)
 #define __cube__ opforgeCube
 #define __mix__(cubes, vectors) opforgeMix(cubes, vectors)
 #define __ubuf__ opforgeUbuf
+#define __cbuf__ opforgeCbuf
+#define __ca__ opforgeCa
+#define __cb__ opforgeCb
+#define __cc__ opforgeCc
+#define __fbuf__ opforgeFbuf
+#define __biasbuf__ opforgeBiasbuf
 #else
 #define __global__ __attribute__((visibility("default")))
 #define __vector__
 #define __cube__
 #define __mix__(cubes, vectors)
 #define __ubuf__
+#define __cbuf__
+#define __ca__
+#define __cb__
+#define __cc__
+#define __fbuf__
+#define __biasbuf__
 #endif
 #define __aicore__
 #define __forceinline__ inline __attribute__((always_inline))
 // A cast that drops the address space drops `volatile`, and -Wcast-qual reports it.
 #define __gm__ volatile
-#define __cbuf__
 // A variable of each block.
 #define __BLOCK_LOCAL__ thread_local
-#define __ca__
-#define __cb__
-#define __cc__
-#define __fbuf__
 #define __local_mem__
 
 // The first word of each function that reports its location: each call of it has a separate return address.

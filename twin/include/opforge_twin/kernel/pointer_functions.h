@@ -15,12 +15,12 @@ LocalView ViewAt(const T* address, const Call& call)
     return ViewOf(reinterpret_cast<uintptr_t>(address), DtypeOf<T>(), sizeof(T), call);
 }
 
-/// The array of a declaration with __ubuf__; `opforge cc` initializes a reference with it.
-template <typename R>
-OPFORGE_API R UbArray()
+/// The array of a declaration with __ubuf__, __cbuf__ or similar; `opforge cc` initializes a reference with it.
+template <typename R, AscendC::TPosition position>
+OPFORGE_API R OnChipArray()
 {
     using Array = std::remove_reference_t<R>;
-    return *reinterpret_cast<Array*>(ArrayAddress(sizeof(Array), {"__ubuf__ array", Here()}));
+    return *reinterpret_cast<Array*>(ArrayAddress(position, sizeof(Array), {"on-chip array", Here()}));
 }
 
 template <typename T>

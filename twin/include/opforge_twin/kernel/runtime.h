@@ -193,8 +193,8 @@ void TransposeMatrices(const LocalView& dst, const LocalView& src, const LocalVi
                        int64_t rows, int64_t columns, const Call& call);
 /// The view of an address in UB, as GetPhyAddr returns it.
 LocalView ViewOf(uint64_t address, Dtype dtype, int32_t size, const Call& call);
-/// The address in the unified buffer of an array of a declaration, which keeps it until the kernel ends.
-int64_t ArrayAddress(int64_t bytes, const Call& call);
+/// The address in its memory of an array of a declaration, which keeps it until the kernel ends.
+int64_t ArrayAddress(AscendC::TPosition position, int64_t bytes, const Call& call);
 
 void CompareTensors(const LocalView& dst, const LocalView& src0, const LocalView& src1, AscendC::CMPMODE mode,
                     const Lanes& lanes, const Stride& src0Stride, const Stride& src1Stride, const Call& call);

@@ -36,7 +36,7 @@ OPFORGE_API void MmadWithSparse(const LocalTensor<T>& dst, const LocalTensor<U>&
     twin::Field("kDirectionAlign", product.hasWideK ? 1 : 0, 0, 0, call);
     twin::RequireMultiple("k", product.k, 4, "elements", "two of four elements are in the right factor", call);
     product.isSparse = true;
-    twin::Multiply(dst.View(), fm.View(), filter.View(), nullptr, product, call);
+    twin::MultiplyWithTable(dst.View(), fm.View(), filter.View(), product, call);
 }
 
 }  // namespace AscendC

@@ -2,6 +2,8 @@
 #ifndef OPFORGE_TWIN_KERNEL_SYSTEM_H
 #define OPFORGE_TWIN_KERNEL_SYSTEM_H
 
+#include <array>
+
 #include "opforge_twin/kernel/runtime.h"
 
 namespace opforge::twin::kernel {
@@ -14,6 +16,21 @@ int64_t SystemCycle();
 void SetSaturating(bool isSaturating, const Call& call);
 bool IsSaturating(const Call& call);
 uint32_t UnifiedBufferBytes();
+/// The number of the core in the launch.
+int64_t CoreNumber(const Call& call);
+/// Bits 48 (results that are not saturated) and 56 (mask of a count) of the control register.
+uint64_t ControlRegister(const Call& call);
+void SetControlRegister(uint64_t value, const Call& call);
+/// Registers that a kernel can only set and read.
+enum class Word : uint8_t { kSyncBase, kReluScales, kScales, kUnitFlag, kCount };
+uint64_t WordOf(Word word, const Call& call);
+void SetWord(Word word, uint64_t value, const Call& call);
+/// The addresses of eight blocks in the unified buffer, in register `number`.
+inline constexpr int64_t kAddressRegisters = 8;
+inline constexpr size_t kRegisterAddresses = 8;
+using BlockAddresses = std::array<uint64_t, kRegisterAddresses>;
+void SetBlockAddresses(int64_t number, const BlockAddresses& addresses, const Call& call);
+BlockAddresses BlockAddressesOf(int64_t number, const Call& call);
 /// Ends the block unless `workspace` is the workspace argument.
 void SetWorkspace(volatile const uint8_t* workspace, const Call& call);
 /// Copies `bytes` of global memory, as reads of the scalar unit.
@@ -60,6 +77,10 @@ bool WriteLocalFile(const LocalView& view, int64_t bytes, const char* path, cons
 // --- on-chip memory without a TPipe ---
 /// A view of `bytes` at byte `address` of the memory of `position`.
 LocalView ViewAt(AscendC::TPosition position, int64_t address, int64_t bytes, const Call& call);
+/// The same from byte `address` to the end of the array there, or of the memory.
+LocalView ViewFrom(AscendC::TPosition position, uint64_t address, Dtype dtype, int32_t size, const Call& call);
+/// Makes addresses of the unified buffer valid, and returns `offset`; a finding in a kernel with arrays.
+uint64_t BufferAddress(uint64_t offset, const Call& call);
 /// The address of a tensor in its memory.
 int64_t AddressIn(const LocalView& view, const Call& call);
 /// All memory of `position` that no buffer has.

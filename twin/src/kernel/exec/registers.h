@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernel/exec/diagnostics.h"
+#include "opforge_twin/kernel/system.h"
 
 namespace opforge::twin::kernel {
 
@@ -88,6 +89,8 @@ struct Registers {
     std::vector<uint8_t> sparseIndices;          ///< of LoadDataWithSparse: a quarter of L0B; empty until it is used
     std::vector<bool> hasSparseIndices;          ///< a bit for each fractal
     bool isSaturating = false;                   ///< bit 48 of CTRL is 0
+    std::array<uint64_t, static_cast<size_t>(Word::kCount)> words{};
+    std::array<std::optional<BlockAddresses>, kAddressRegisters> blockAddresses;  ///< asc_set_va_reg
     CompareMask compareMask;
     LastReduction lastSum;
     LastReduction lastExtreme;

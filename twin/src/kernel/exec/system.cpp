@@ -9,6 +9,13 @@
 
 namespace opforge::twin::kernel {
 
+namespace {
+
+constexpr uint64_t kUnsaturatedBit = uint64_t{1} << 48;
+constexpr uint64_t kCountBit = uint64_t{1} << 56;
+
+}  // namespace
+
 void InitializeCore(const Call& call)
 {
     {
@@ -31,6 +38,59 @@ bool IsSaturating(const Call& call)
 {
     const Entry block(call);
     return block->registers.isSaturating;
+}
+
+uint64_t ControlRegister(const Call& call)
+{
+    const Entry block(call);
+    const Registers& registers = block->registers;
+    return (registers.isSaturating ? 0 : kUnsaturatedBit) | (registers.mask.isCounter ? kCountBit : 0);
+}
+
+void SetControlRegister(uint64_t value, const Call& call)
+{
+    Field("bits without 48 and 56 (the twin has no others)", (value & ~(kUnsaturatedBit | kCountBit)) == 0 ? 0 : 1, 0,
+          0, call);
+    SetSaturating((value & kUnsaturatedBit) == 0, call);
+    SetCounterMode((value & kCountBit) != 0, call);
+}
+
+uint64_t WordOf(Word word, const Call& call)
+{
+    const Entry block(call);
+    return block->registers.words[static_cast<size_t>(word)];
+}
+
+void SetWord(Word word, uint64_t value, const Call& call)
+{
+    const Entry block(call);
+    block->registers.words[static_cast<size_t>(word)] = value;
+}
+
+void SetBlockAddresses(int64_t number, const BlockAddresses& addresses, const Call& call)
+{
+    const Entry block(call);
+    block->Require(CoreKind::kVector, call);
+    block->registers.blockAddresses[static_cast<size_t>(number)] = addresses;
+}
+
+BlockAddresses BlockAddressesOf(int64_t number, const Call& call)
+{
+    const Entry block(call);
+    block->Require(CoreKind::kVector, call);
+    const auto known =
+        number < kAddressRegisters ? block->registers.blockAddresses[static_cast<size_t>(number)] : std::nullopt;
+    if (!known) {
+        block->Fail("field_range", Pipe::kVector, call,
+                    Text("register VA", number, " has no addresses; call asc_set_va_reg for it first"));
+    }
+    return *known;
+}
+
+int64_t CoreNumber(const Call& call)
+{
+    const Entry block(call);
+    return block->index;
 }
 
 Dtype AtomicDtypeOf(const Call& call)

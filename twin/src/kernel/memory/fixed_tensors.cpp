@@ -62,6 +62,26 @@ LocalView CheckedView(Block& block, TPosition position, int64_t address, int64_t
     return FixedView(block, unit, position, address, bytes, call);
 }
 
+/// The bytes at which arrays of a memory begin.
+int64_t AlignmentOf(const LocalUnit& unit)
+{
+    constexpr int64_t kFractal = 512;
+    constexpr int64_t kSumFractal = 1024;
+    constexpr int64_t kScales = 128;
+    using Id = LocalUnit::Id;
+    return unit.IsL0() ? kFractal : unit.id == Id::kL0C ? kSumFractal : unit.id == Id::kFixpipe ? kScales : kBlockBytes;
+}
+
+/// Ends the block if a kernel uses both arrays and addresses of asc_get_phy_buf_addr.
+void RequireOneForm(Block& block, bool hasOther, const Call& call)
+{
+    if (hasOther) {
+        block.Fail("overlap", Pipe::kScalar, call,
+                   "the kernel uses arrays in on-chip memory and asc_get_phy_buf_addr, and they may overlap; use one "
+                   "of them");
+    }
+}
+
 }  // namespace
 
 LocalView ViewAt(TPosition position, int64_t address, int64_t bytes, const Call& call)
@@ -70,22 +90,25 @@ LocalView ViewAt(TPosition position, int64_t address, int64_t bytes, const Call&
     return IsOfOtherCores(*block, position) ? LocalView() : CheckedView(*block, position, address, bytes, call);
 }
 
-int64_t ArrayAddress(int64_t bytes, const Call& call)
+int64_t ArrayAddress(TPosition position, int64_t bytes, const Call& call)
 {
     const Entry block(call);
-    if (IsOfOtherCores(*block, TPosition::VECCALC)) {
+    if (IsOfOtherCores(*block, position)) {
         return 0;
     }
-    std::vector<FixedArray>& arrays = block->local.arrays;
-    const int64_t first = RequireUnit(*block, TPosition::VECCALC, call).begin;
-    const auto known =
-        std::find_if(arrays.begin(), arrays.end(), [&](const FixedArray& array) { return array.at == call.at; });
-    if (known != arrays.end()) {
-        return known->begin - first;
+    RequireOneForm(*block, block->local.usesAddresses, call);
+    const LocalUnit& unit = RequireUnit(*block, position, call);
+    int64_t address = 0;
+    for (const FixedArray& array : block->local.arrays) {
+        if (array.at == call.at) {
+            return array.begin - unit.begin;
+        }
+        if (array.begin >= unit.begin && array.end <= unit.begin + unit.bytes) {
+            address = RoundUp(array.end - unit.begin, AlignmentOf(unit));
+        }
     }
-    const int64_t address = arrays.empty() ? 0 : RoundUp(arrays.back().end - first, kBlockBytes);
-    const LocalView view = CheckedView(*block, TPosition::VECCALC, address, bytes, call);
-    arrays.push_back({call.at, view.begin, view.end});
+    const LocalView view = CheckedView(*block, position, address, bytes, call);
+    block->local.arrays.push_back({call.at, view.begin, view.end});
     return address;
 }
 
@@ -119,6 +142,37 @@ LocalView ViewOf(uint64_t address, Dtype dtype, int32_t size, const Call& call)
     if (view.buffer == LocalView::kNoBuffer) {
         FailNoBuffer(*block, address, Pipe::kVector, call);
     }
+    return view;
+}
+
+uint64_t BufferAddress(uint64_t offset, const Call& call)
+{
+    const Entry block(call);
+    LocalMemory& local = block->local;
+    RequireOneForm(*block, !local.arrays.empty(), call);
+    local.usesAddresses = true;
+    if (const LocalUnit* const unit = local.UnitAt(TPosition::VECCALC)) {
+        FixedBuffer(local, *unit, TPosition::VECCALC, call);
+    }
+    return offset;
+}
+
+LocalView ViewFrom(TPosition position, uint64_t address, Dtype dtype, int32_t size, const Call& call)
+{
+    const Entry block(call);
+    const LocalUnit& unit = RequireUnit(*block, position, call);
+    if (address >= static_cast<uint64_t>(unit.bytes)) {
+        block->Fail("no_buffer", Pipe::kScalar, call,
+                    Text("address ", address, " is not in the ", unit.name, ", which has ", unit.bytes,
+                         " bytes; use asc_get_phy_buf_addr, or arrays with an attribute of this memory in a program "
+                         "of `opforge cc`"));
+    }
+    const auto offset = static_cast<int64_t>(address);
+    const FixedArray* const array = block->local.ArrayAt(unit.begin + offset);
+    const int64_t end = array == nullptr ? unit.bytes : array->end - unit.begin;
+    LocalView view = CheckedView(*block, position, offset, end - offset, call);
+    view.dtype = dtype;
+    view.size = size;
     return view;
 }
 

@@ -56,7 +56,7 @@ struct Queue {
     std::deque<uint32_t> filled;
 };
 
-/// An array that a kernel declares with __ubuf__.
+/// An array that a kernel declares with __ubuf__, __cbuf__ or similar.
 struct FixedArray {
     Location at;  ///< of its declaration
     int64_t begin;
@@ -142,7 +142,8 @@ public:
     std::vector<Buffer> buffers;
     std::vector<Queue> queues;
     std::deque<Pool> pools;
-    std::vector<FixedArray> arrays;  ///< by address
+    std::vector<FixedArray> arrays;  ///< by address in each memory
+    bool usesAddresses = false;      ///< of asc_get_phy_buf_addr
 
     // Tensors and queues of an ended TPipe must be distinguishable from those of a later one.
     uint32_t generation = 0;        ///< last one given to a buffer
