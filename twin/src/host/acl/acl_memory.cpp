@@ -5,6 +5,7 @@
 #include <string>
 
 #include "acl/acl_rt.h"
+#include "host/acl/capture.h"
 #include "host/acl/device_memory.h"
 #include "host/acl/errors.h"
 #include "host/acl/pinned_memory.h"
@@ -257,6 +258,7 @@ aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, a
         return status;
     }
     status = CheckCopy("aclrtMemcpy", dst, destMax, src, count);
+    status = status == ACL_SUCCESS ? CheckUnsafe("aclrtMemcpy") : status;
     return status == ACL_SUCCESS ? Finish(Copy("aclrtMemcpy", dst, src, count, kind)) : status;
 }
 
@@ -274,10 +276,14 @@ aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t cou
     }
     PinnedMemory& pinned = PinnedMemory::Instance();
     const bool isDirect = IsKept(dst, pinned) && IsKept(src, pinned);
-    queue->Submit([=, to = pinned.Holding(dst), from = pinned.Holding(src)] {
+    status = isDirect ? ACL_SUCCESS : CheckUnsafe("aclrtMemcpyAsync");
+    if (status != ACL_SUCCESS) {
+        return status;
+    }
+    queue->Submit("aclrtMemcpyAsync", [=, to = pinned.Holding(dst), from = pinned.Holding(src)] {
         return Copy("aclrtMemcpyAsync", dst, src, count, kind);
     });
-    if (!isDirect) {
+    if (!isDirect && queue->Captured() == nullptr) {
         queue->Wait(std::nullopt);  // the stream keeps the failure
     }
     return status;
@@ -295,6 +301,7 @@ aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch,
         status = Fail(ACL_ERROR_INVALID_PARAM, Text("aclrtMemcpy2d: width is ", width, " bytes, the pitches are ",
                                                     dpitch, " and ", spitch, "; expected at least the width"));
     }
+    status = status == ACL_SUCCESS ? CheckUnsafe("aclrtMemcpy2d") : status;
     for (size_t row = 0; status == ACL_SUCCESS && row < height; ++row) {
         status = Finish(Copy("aclrtMemcpy2d", static_cast<uint8_t*>(dst) + row * dpitch,
                              static_cast<const uint8_t*>(src) + row * spitch, width, kind));
@@ -309,6 +316,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
         return status;
     }
     status = CheckFill("aclrtMemset", devPtr, maxCount, count);
+    status = status == ACL_SUCCESS ? CheckUnsafe("aclrtMemset") : status;
     return status == ACL_SUCCESS ? Finish(Fill("aclrtMemset", devPtr, value, count)) : status;
 }
 
@@ -321,7 +329,7 @@ aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t c
     }
     status = CheckFill("aclrtMemsetAsync", devPtr, maxCount, count);
     if (status == ACL_SUCCESS) {
-        queue->Submit([=] { return Fill("aclrtMemsetAsync", devPtr, value, count); });
+        queue->Submit("aclrtMemsetAsync", [=] { return Fill("aclrtMemsetAsync", devPtr, value, count); });
     }
     return status;
 }

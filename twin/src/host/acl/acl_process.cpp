@@ -10,6 +10,7 @@
 #include <string>
 
 #include "acl/acl.h"
+#include "host/acl/capture.h"
 #include "host/acl/device_memory.h"
 #include "host/acl/errors.h"
 #include "host/acl/pinned_memory.h"
@@ -105,6 +106,7 @@ void ReportObjectLeaks(const char* function)
     if (const size_t count = OwnContexts(); count != 0) {
         std::fprintf(stderr, "%s: %zu contexts left; release them with aclrtDestroyContext\n", function, count);
     }
+    ReportLeft<Capture>(function, "models", "aclmdlRIDestroy");
     ReportLeft<aclOpExecutor>(function, "executors", "their second phase or aclDestroyAclOpExecutor");
     ReportLeft<aclTensor>(function, "tensors", "aclDestroyTensor");
     ReportLeft<aclTensorList>(function, "tensor lists", "aclDestroyTensorList");
@@ -156,6 +158,7 @@ void AbandonStreams()
     process.isInitialised = false;
     process.primary.clear();
     current = nullptr;
+    AbandonCaptures();
     Streams::Instance().Abandon();
     Contexts::Instance().Abandon();
 }
@@ -183,6 +186,13 @@ std::shared_ptr<Stream> RequireStream(const char* function, aclrtStream stream, 
         return nullptr;
     }
     if (stream == nullptr) {
+        if (!ActiveCaptures().empty()) {
+            status = Fail(ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT,
+                          Text(function,
+                               ": not allowed with the default stream during a capture; use one of "
+                               "aclrtCreateStream"));
+            return nullptr;
+        }
         return {context, &context->defaultStream};
     }
     const std::shared_ptr<StreamHandle> handle = Streams::Instance().Share(stream);

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "acl/acl_rt.h"
+#include "host/acl/capture.h"
 #include "host/acl/errors.h"
 #include "host/acl/handle_table.h"
 #include "host/acl/process.h"
@@ -31,11 +32,27 @@ std::shared_ptr<Event> RequireEvent(const char* function, aclrtEvent event, aclE
     return found;
 }
 
+/// The same for a function that must not be called during the capture of the event.
+std::shared_ptr<Event> RequireOwnEvent(const char* function, aclrtEvent event, aclError& status)
+{
+    std::shared_ptr<Event> found = RequireEvent(function, event, status);
+    if (found != nullptr) {
+        if (const std::shared_ptr<Capture> capture = found->Captured()) {
+            capture->Invalidate();
+            status = Fail(ACL_ERROR_RT_EVENT_CAPTURED,
+                          Text(function, ": a captured stream recorded the event; call aclmdlRICaptureEnd first"));
+            return nullptr;
+        }
+    }
+    return found;
+}
+
 aclError Synchronize(const char* function, aclrtStream stream, std::optional<std::chrono::milliseconds> timeout)
 {
     aclError status = ACL_SUCCESS;
     const std::shared_ptr<Stream> queue = RequireStream(function, stream, status);
-    if (queue == nullptr) {
+    status = queue == nullptr ? status : CheckNotCaptured(function, *queue);
+    if (status != ACL_SUCCESS) {
         return status;
     }
     const std::optional<TaskResult> result = queue->Wait(timeout);
@@ -88,6 +105,10 @@ aclError aclrtDestroyStream(aclrtStream stream)
     if (queue == nullptr) {
         return status;
     }
+    status = CheckNotCaptured("aclrtDestroyStream", *queue);
+    if (status != ACL_SUCCESS) {
+        return status;
+    }
     queue->Wait(std::nullopt);
     Streams::Instance().Destroy(static_cast<StreamHandle*>(stream));
     return ACL_SUCCESS;
@@ -118,6 +139,12 @@ aclError aclrtSynchronizeDevice()
     if (context == nullptr) {
         return status;
     }
+    for (const std::shared_ptr<StreamHandle>& handle : Streams::Instance().Live()) {
+        status = CheckNotCaptured("aclrtSynchronizeDevice", handle->stream);
+        if (status != ACL_SUCCESS) {
+            return status;
+        }
+    }
     TaskResult failure = *context->defaultStream.Wait(std::nullopt);
     for (const std::shared_ptr<StreamHandle>& handle : Streams::Instance().Live()) {
         TaskResult result = *handle->stream.Wait(std::nullopt);
@@ -143,6 +170,11 @@ aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag)
 {
     (void)flag;  // purpose of the event; all twin events order streams and record time
     return aclrtCreateEvent(event);
+}
+
+aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag)
+{
+    return aclrtCreateEventWithFlag(event, flag);
 }
 
 aclError aclrtDestroyEvent(aclrtEvent event)
@@ -172,16 +204,22 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
     const std::shared_ptr<Event> found = RequireEvent("aclrtStreamWaitEvent", event, status);
     const std::shared_ptr<Stream> queue =
         found == nullptr ? nullptr : RequireStream("aclrtStreamWaitEvent", stream, status);
-    if (queue != nullptr) {
-        found->LetWait(*queue);
+    if (queue == nullptr) {
+        return status;
     }
-    return status;
+    status = found->LetWait(*queue);
+    if (status == ACL_SUCCESS) {
+        return status;
+    }
+    return Fail(status, status == ACL_ERROR_RT_CAPTURE_DEPENDENCY
+                            ? "aclrtStreamWaitEvent: the stream is captured, and no captured stream recorded the event"
+                            : "aclrtStreamWaitEvent: the stream and the event belong to different captures");
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event)
 {
     aclError status = ACL_SUCCESS;
-    if (const std::shared_ptr<Event> found = RequireEvent("aclrtSynchronizeEvent", event, status)) {
+    if (const std::shared_ptr<Event> found = RequireOwnEvent("aclrtSynchronizeEvent", event, status)) {
         found->Wait();
     }
     return status;
@@ -190,7 +228,7 @@ aclError aclrtSynchronizeEvent(aclrtEvent event)
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status)
 {
     aclError problem = ACL_SUCCESS;
-    const std::shared_ptr<Event> found = RequireEvent("aclrtQueryEventStatus", event, problem);
+    const std::shared_ptr<Event> found = RequireOwnEvent("aclrtQueryEventStatus", event, problem);
     if (found == nullptr) {
         return problem;
     }
@@ -204,9 +242,9 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* statu
 aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent)
 {
     aclError status = ACL_SUCCESS;
-    const std::shared_ptr<Event> start = RequireEvent("aclrtEventElapsedTime", startEvent, status);
+    const std::shared_ptr<Event> start = RequireOwnEvent("aclrtEventElapsedTime", startEvent, status);
     const std::shared_ptr<Event> end =
-        start == nullptr ? nullptr : RequireEvent("aclrtEventElapsedTime", endEvent, status);
+        start == nullptr ? nullptr : RequireOwnEvent("aclrtEventElapsedTime", endEvent, status);
     if (end == nullptr) {
         return status;
     }

@@ -2,12 +2,15 @@
 
 #include <utility>
 
+#include "host/acl/capture.h"
+
 namespace opforge::twin::host {
 
 Stream::Stream() : thread_([this] { Work(); }) {}
 
 Stream::~Stream()
 {
+    AbortCapture(*this);
     {
         const std::lock_guard<std::mutex> guard(lock_);
         ending_ = true;
@@ -16,8 +19,28 @@ Stream::~Stream()
     thread_.join();
 }
 
-void Stream::Submit(Task task)
+std::shared_ptr<Capture> Stream::Captured()
 {
+    std::shared_ptr<Capture> capture;
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        capture = capture_.lock();
+    }
+    return capture != nullptr && capture->IsActive() ? capture : nullptr;
+}
+
+void Stream::SetCapture(const std::shared_ptr<Capture>& capture)
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    capture_ = capture;
+}
+
+void Stream::Submit(const std::string& name, Task task)
+{
+    const std::shared_ptr<Capture> capture = Captured();
+    if (capture != nullptr && capture->Add(*this, name, task)) {
+        return;
+    }
     {
         const std::lock_guard<std::mutex> guard(lock_);
         queue_.push_back({std::move(task), nullptr});
@@ -115,24 +138,65 @@ public:
         return time_;
     }
 
+    void SetCapture(const std::shared_ptr<Capture>& capture, Steps steps)
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        capture_ = capture;
+        steps_ = std::move(steps);
+    }
+
+    /// The capture of the last record, and its steps.
+    std::pair<std::shared_ptr<Capture>, Steps> Captured() const
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        return {capture_.lock(), steps_};
+    }
+
 private:
     mutable std::mutex lock_;
     mutable std::condition_variable changed_;
     uint64_t requested_ = 0;
     uint64_t reached_ = 0;
     std::chrono::steady_clock::time_point time_;
+    std::weak_ptr<Capture> capture_;
+    Steps steps_;
 };
 
 Event::Event() : state_(std::make_shared<EventState>()) {}
 
 void Event::Record(Stream& stream)
 {
+    const std::shared_ptr<Capture> capture = stream.Captured();
+    state_->SetCapture(capture, capture == nullptr ? Steps() : capture->Record(stream));
+    if (capture != nullptr) {
+        return;
+    }
     stream.SubmitMark([state = state_, ticket = state_->Request()] { state->Reach(ticket); });
 }
 
-void Event::LetWait(Stream& stream) const
+aclError Event::LetWait(Stream& stream) const
 {
-    stream.SubmitMark([state = state_, ticket = state_->Requested()] { state->WaitFor(ticket); });
+    const auto [recorded, steps] = state_->Captured();
+    const bool isCaptured = recorded != nullptr && recorded->IsActive();
+    const std::shared_ptr<Capture> current = stream.Captured();
+    if (!isCaptured && current != nullptr) {
+        return ACL_ERROR_RT_CAPTURE_DEPENDENCY;
+    }
+    if (!isCaptured) {
+        stream.SubmitMark([state = state_, ticket = state_->Requested()] { state->WaitFor(ticket); });
+        return ACL_SUCCESS;
+    }
+    if (current != nullptr && current != recorded) {
+        return ACL_ERROR_STREAM_CAPTURE_CONFLICT;
+    }
+    recorded->Join(recorded, stream, steps);
+    return ACL_SUCCESS;
+}
+
+std::shared_ptr<Capture> Event::Captured() const
+{
+    std::shared_ptr<Capture> capture = state_->Captured().first;
+    return capture != nullptr && capture->IsActive() ? capture : nullptr;
 }
 
 void Event::Wait() const

@@ -25,6 +25,8 @@ struct TaskResult {
 
 using Task = std::function<TaskResult()>;
 
+class Capture;
+
 class Stream {
 public:
     Stream();
@@ -33,12 +35,15 @@ public:
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
-    /// Queues work. After a task of the stream fails, later work is dropped.
-    void Submit(Task task);
+    /// Queues work, or adds it to the capture of the stream. After a task of the stream fails, later work is dropped.
+    void Submit(const std::string& name, Task task);
     /// Queues an event mark. It is always executed, because other streams may wait for it.
     void SubmitMark(std::function<void()> mark);
     /// Waits for all tasks; returns no value on timeout. The stream keeps its first failure.
     std::optional<TaskResult> Wait(std::optional<std::chrono::milliseconds> timeout);
+    /// Returns the capture that records the tasks; null if the stream executes them.
+    std::shared_ptr<Capture> Captured();
+    void SetCapture(const std::shared_ptr<Capture>& capture);
 
 private:
     struct Entry {
@@ -52,6 +57,7 @@ private:
     std::condition_variable changed_;
     std::deque<Entry> queue_;
     TaskResult failure_;
+    std::weak_ptr<Capture> capture_;
     bool busy_ = false;
     bool ending_ = false;
     std::thread thread_;
@@ -65,8 +71,10 @@ public:
     Event();
 
     void Record(Stream& stream);
-    /// Makes later tasks of the stream wait for the records made so far.
-    void LetWait(Stream& stream) const;
+    /// Makes later tasks of the stream wait for the records made so far. An event of a capture adds the stream to it.
+    aclError LetWait(Stream& stream) const;
+    /// Returns the capture that recorded the event last and has not ended; else null.
+    std::shared_ptr<Capture> Captured() const;
     void Wait() const;
     bool WasRecorded() const;
     bool IsComplete() const;

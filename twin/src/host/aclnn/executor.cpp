@@ -587,7 +587,7 @@ aclnnStatus CommonOpExecutorRun(void* workspace, uint64_t workspaceSize, aclOpEx
         return usedBefore();  // another thread used it after the first check
     }
     for (Task& task : tasks) {
-        queue->Submit(std::move(task));
+        queue->Submit(function, std::move(task));
     }
     return ACLNN_SUCCESS;
 }

@@ -204,7 +204,8 @@ void Launch(const KernelLaunch& launch)
         Refuse(kernel, kernel::Text(kernel, ": ", problem));
         return;
     }
-    stream->Submit([kernel, blocks = static_cast<uint32_t>(launch.blocks), mode = CurrentLaunchMode(), reachable, call,
+    stream->Submit(kernel,
+                   [kernel, blocks = static_cast<uint32_t>(launch.blocks), mode = CurrentLaunchMode(), reachable, call,
                     run = launch.run] { return Run(kernel, blocks, mode, reachable, [=] { run(call.get()); }); });
 }
 
