@@ -32,14 +32,14 @@ from coverage_clone import (
 from typer.testing import CliRunner
 
 from opforge.cli.app import app
-from opforge.twin.coverage.cmake_text import read_programs, read_steps
+from opforge.twin.coverage.cmake_text import read_programs, read_scenarios, read_steps
 from opforge.twin.coverage.command import _find
 from opforge.twin.coverage.discover import find_sources, included_names
+from opforge.twin.coverage.execute import Row
 from opforge.twin.coverage.op_sources import read_definition, tiling_header
 from opforge.twin.coverage.program_text import first_error, reported_result
 from opforge.twin.coverage.report import print_totals, status_of
 from opforge.twin.coverage.walk import MOST_DEPTH, list_files
-from opforge.twin.coverage.worker import Row
 from opforge.twin.program.messages import missing_names
 
 
@@ -101,7 +101,24 @@ def _write_clone(parent):
     operator(folder, "other_op", chip="ascend310p")
     example(folder, "passes", PRINTS.replace("@", "pass"))
     example(folder, "fails", PRINTS.replace("@", "failed"))
+    _write_modes(folder)
     example(folder, "reads", READ, scripts={"gen_data.py": GENERATE, "verify_result.py": VERIFY}, readme=STEPS)
+
+
+MODES = """
+set(MODE "1" CACHE STRING "mode")
+if(NOT MODE MATCHES "^[1-3]$" OR MODE EQUAL 3 AND NOT CMAKE_ASC_ARCHITECTURES STREQUAL "dav-3510")
+    message(FATAL_ERROR "no mode")
+endif()
+target_compile_definitions(demo PRIVATE MODE=${MODE})
+"""
+
+
+def _write_modes(folder):
+    """Write an example with two scenarios: the second one is wrong."""
+    example(folder, "modes", PRINTS.replace('"test @!"', 'MODE == 1 ? "test pass!" : "test failed!"'))
+    with (folder / "examples" / "modes" / "CMakeLists.txt").open("a") as file:
+        file.write(MODES)
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +151,20 @@ def test_rows_state_compile_run_and_result_status(first):
     assert facts(rows["reads"]) == (True, False, None)
     assert "--run-scripts" in rows["reads"]["reason"]
     assert rows["right_op"]["findings"] == rows["wrong_op"]["findings"] == []
+
+
+@pytest.mark.slow
+def test_all_scenarios_of_an_example_run(first):
+    folder, result, text = first
+    row = rows_of(result)["modes"]
+    assert [(part["path"], facts(part)) for part in row["scenarios"]] == [
+        ("MODE=1", (True, True, True)),
+        ("MODE=2", (True, True, False)),
+    ]
+    assert (facts(row), row["launches"]) == ((True, True, False), 2)
+    assert row["reason"] == "MODE=2: the program reports: test failed!"
+    assert "(1 of 2 scenarios are right) - MODE=2: " in text
+    assert "<div>MODE=2 <span" in (folder / "page.html").read_text()
 
 
 @pytest.mark.slow
@@ -481,8 +512,11 @@ def test_excluded_sources_alone_are_reported(capsys):
 
 
 def test_a_missing_folder_is_one_message(tmp_path):
-    _, text = coverage(tmp_path / "none", tmp_path, code=2)
-    assert "expected the folder of a clone" in text
+    file = tmp_path / "kernel.asc"
+    file.write_text("")
+    for given, got, fix in ((tmp_path / "none", "no folder", "correct the path"), (file, "a file", "pass its folder")):
+        _, text = coverage(given, tmp_path, code=2)
+        assert text.startswith(f"{given}: got {got}, expected the folder of a clone with Ascend C sources; {fix}")
 
 
 def test_dask_gives_the_same_rows(clone, tmp_path):
@@ -524,6 +558,7 @@ def test_cmake_conditions_and_variables_are_read():
         (read_cmake, "a" * 200_000),
         (read_cmake, 'set(A "xxxxxxxxxx")\n' + 'set(A "${A}${A}")\n' * 60 + "add_executable(demo ${A})"),
         (read_cmake, "if(" + "NOT " * 40_000 + "x)\nendif()"),
+        (read_cmake, "if(" + "x OR " * 20_000 + "x AND " * 20_000 + "x)\nendif()"),
         (read_cmake, f'if("{"a" * 199}" MATCHES "{"a*" * 9}b")\nendif()'),
         (read_cmake, f'if("{"a" * 199}" MATCHES "{"a?" * 90}b")\nendif()'),
         (read_definition, "OP_ADD(x)\nx" + ".a(b)" * 60),
@@ -531,14 +566,67 @@ def test_cmake_conditions_and_variables_are_read():
         (read_definition, "OP_ADD(x)\n" + "a" * 500_000),
         (read_definition, "OP_ADD(x)\n" + 'this->Input("x")' * 30_000),
         (included_names, "\n" * 500_000),
+        (
+            lambda text: read_scenarios(text, {}, text, text),
+            "|" * 99 + "\n" * 99_999 + 'set(A 1 CACHE STRING "(1-99)")\n' * 3_000,
+        ),
     ],
-    ids=["words", "doubling", "not", "repeats", "options", "calls", "dtypes", "name", "inputs", "lines"],
+    ids=[
+        "words",
+        "doubling",
+        "not",
+        "joints",
+        "repeats",
+        "options",
+        "calls",
+        "dtypes",
+        "name",
+        "inputs",
+        "lines",
+        "scenarios",
+    ],
 )
 def test_reading_of_hostile_text_ends(read, text):
     """The time is about linear in the length of the text."""
     began = time.process_time()
     read(text)
     assert time.process_time() - began < 5
+
+
+ERROR = 'message(FATAL_ERROR "x")\nendif()\n'
+# CMakeLists.txt, README and code of an example -> the values of the scenario
+SCENARIOS = {
+    "strings": ('set(M A CACHE STRING "")\nset_property(CACHE M PROPERTY STRINGS A B)', "", "", ["A", "B"]),
+    "pattern": ('set(M 1 CACHE STRING "")\nif(NOT M MATCHES "^([1-9]|1[0-1])$")\nendif()', "M=99", "", range(1, 12)),
+    "numbers": ('set(M "2" CACHE STRING "")\nif(M STREQUAL "2")\nelseif(M EQUAL 7)\nendif()', "", "", [2, 7]),
+    "list": ("set(VALID_M 4 5 6)\nif(NOT M IN_LIST VALID_M OR M EQUAL 6)\n${M}" + ERROR, "cmake -DM=4", "", [4, 5]),
+    "help": ('set(M 0 CACHE STRING "case (0-3)")', "", "", range(4)),
+    "table": ('set(M 1 CACHE STRING "")', "| `M` | `1` (default), `3` | mode 9 |\n| `N` | 2 |", "", [1, 3]),
+    "text": ('set(M 1 CACHE STRING "")', "M=1: a\n**M=4**: b; MM=5, M=N", "if (M == 6) {}", [1, 4, 6]),
+    "refused": ('set(M 1 CACHE STRING "(1-3)")\nif(M EQUAL 2)\n' + ERROR, "", "", [1, 3]),
+    "single": ('set(M 1 CACHE STRING "")', "-DM=1", "M == 1", []),
+    "chip": ('set(SOC_VERSION "A" CACHE STRING "")\nset(CMAKE_X 1 CACHE STRING "(1-2)")', "SOC_VERSION=B", "", []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_values_of_scenarios_are_read(name):
+    text, manual, code, values = SCENARIOS[name]
+    options = read_steps(manual, "dav-2201").options
+    assert read_scenarios(text, options, manual, code) == [("M", str(value)) for value in values]
+
+
+def test_scenarios_have_their_own_macros_and_commands(tmp_path):
+    readme = "MODE=1\n" + STEPS.replace("LIMIT=4", "MODE=$MODE").replace("gen_data.py", "gen_data.py -m=${MODE}")
+    _write_modes(tmp_path)
+    (tmp_path / "examples" / "modes" / "README.md").write_text(readme)
+    (source,) = find_sources(list_files(tmp_path))
+    assert list(source.scenarios) == ["MODE=1", "MODE=2"]
+    second = source.scenarios["MODE=2"]
+    assert second["defines"] == ["LIMIT=3", "MODE=2"]
+    assert second["before"] == [["../scripts/gen_data.py", "-m=2"]]
+    assert second["after"] == source.after
+    assert "MODE=1" in source.defines
 
 
 def test_cmake_finds_numbers():

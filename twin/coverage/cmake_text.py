@@ -16,6 +16,9 @@ _MOST_TEXT = 200_000
 _MOST_REPLACED = 4_000_000
 _MOST_PATTERN = 200
 _MOST_REPEATS = 2
+_MOST_SCENARIOS, _MOST_SCENARIO_NAMES = 32, 4
+# Variables that select a chip or a tool.
+_NO_SCENARIO = {"RUN_MODE", "SOC_VERSION"}
 _KEYWORDS = {"PRIVATE", "PUBLIC", "INTERFACE", "SHARED", "STATIC", "OBJECT", "EXCLUDE_FROM_ALL", "SYSTEM", "BEFORE"}
 
 
@@ -123,6 +126,22 @@ def _replaced(text: str, variables: Mapping[str, str]) -> str:
 
 
 def _holds(words: list[str], variables: Mapping[str, str]) -> bool:
+    return any(all(_holds_term(term, variables) for term in _split(part, "AND")) for part in _split(words, "OR"))
+
+
+def _split(words: list[str], joint: str) -> Iterator[list[str]]:
+    """Yield the words between the words `joint`."""
+    part: list[str] = []
+    for word in words:
+        if word == joint:
+            yield part
+            part = []
+        else:
+            part.append(word)
+    yield part
+
+
+def _holds_term(words: list[str], variables: Mapping[str, str]) -> bool:
     negations = next((index for index, word in enumerate(words) if word != "NOT"), len(words))
     return _holds_plain(words[negations:], variables) == (negations % 2 == 0)
 
@@ -133,6 +152,8 @@ def _holds_plain(words: list[str], variables: Mapping[str, str]) -> bool:
     if len(words) == 3 and words[1] in {"STREQUAL", "EQUAL", "MATCHES"}:
         left, right = variables.get(words[0], words[0]), variables.get(words[2], words[2])
         return bool(_found(right, left)) if words[1] == "MATCHES" else left == right
+    if len(words) == 3 and words[1] == "IN_LIST":
+        return variables.get(words[0], words[0]) in variables.get(words[2], "").split()
     return len(words) == 1 and variables.get(words[0], words[0]).upper() in {"1", "ON", "TRUE", "YES"}
 
 
@@ -148,10 +169,73 @@ def _found(pattern: str, text: str) -> str:
     return found[0] if found else ""
 
 
-def read_steps(text: str, architecture: str) -> Steps:
-    """Return the commands of a README for an architecture, such as `dav-2201`; the first of each kind is used."""
-    variables: dict[str, str] = {}
-    options: dict[str, str] = {}
+def read_scenarios(text: str, options: Mapping[str, str], manual: str, code: str) -> list[tuple[str, str]]:
+    """Return the values of the variables that select the scenario of an example, as (name, value).
+
+    The variables are those of the cache, and those of the commands of the README. Their values are in the property
+    STRINGS, conditions, the help text or a row of a table of the README; else in the README as `NAME=value`, and in
+    comparisons of the code. Values for which CMake ends with an error are no scenarios.
+    """
+    text, manual, code = (part[:_MOST_TEXT] for part in (text, manual, code))
+    commands = [
+        (found[1].lower(), [quoted or plain for quoted, plain in _WORD.findall(found[2])])
+        for found in _COMMAND.finditer(re.sub(r"#[^\n]*", "", text))
+    ]
+    cached = {words[0]: words[1] for name, words in commands if name == "set" and "CACHE" in words[2:]}
+    checks = not _is_refused(text, options)
+    found: list[tuple[str, str]] = []
+    names = dict.fromkeys([*cached, *(name for name in options if f"${{{name}}}" in text)])
+    plain = [name for name in names if re.fullmatch(r"(?!CMAKE_)\w+", name) and name not in _NO_SCENARIO]
+    for name in plain[:_MOST_SCENARIO_NAMES]:
+        word = r"\d{1,2}" if options.get(name, cached.get(name, "")).isdecimal() else r"[A-Z][A-Z0-9_]{0,30}"
+        rows = re.findall(rf"^[ \t]*+\|[ \t]*+`?{name}`?[ \t]*+\|([^|\n]*+)", manual, re.MULTILINE)
+        stated = [value for command in commands for value in _stated_values(*command, name)]
+        stated += re.findall(rf"\b{word}\b", " ".join(rows))
+        stated = stated or re.findall(rf"\b{name}\s?==?\s?({word})\b", f"{manual}\n{code}")
+        values = sorted({value for value in stated if re.fullmatch(word, value)}, key=lambda value: (len(value), value))
+        pairs = [
+            (name, value)
+            for value in values[:_MOST_SCENARIOS]
+            if not (checks and _is_refused(text, {**options, name: value}))
+        ]
+        found += pairs if len(pairs) > 1 else []
+    return found[:_MOST_SCENARIOS]
+
+
+def _stated_values(command: str, words: list[str], name: str) -> Iterator[str]:
+    """Yield the values of a variable in the property STRINGS, a list of valid values, a help text, or a condition."""
+    if command == "set_property" and words[:4] == ["CACHE", name, "PROPERTY", "STRINGS"]:
+        yield from words[4:]
+    elif command == "set" and words[:1] == [name] and (span := re.search(r"\((\d+)(?:-| or )(\d+)\)", words[-1])):
+        yield from map(str, range(int(span[1]), min(int(span[2]), int(span[1]) + _MOST_SCENARIOS) + 1))
+    elif command == "set" and words and words[0].startswith("VALID_"):
+        yield from words[1:]
+    elif command in {"if", "elseif"}:
+        for left, operator, right in zip(words, words[1:], words[2:], strict=False):
+            if left.strip("${}") == name and operator in {"STREQUAL", "EQUAL"}:
+                yield right
+            elif left.strip("${}") == name and operator == "MATCHES":
+                yield from (value for value in map(str, range(_MOST_SCENARIOS)) if _found(right, value))
+
+
+def _is_refused(text: str, options: Mapping[str, str]) -> bool:
+    """Return whether CMake ends with an error."""
+    variables = dict(options)
+    for name, words in _active_commands(text, variables):
+        if name == "message" and words[:1] == ["FATAL_ERROR"]:
+            return True
+        if name == "set" and words:
+            _set(words, variables)
+    return False
+
+
+def read_steps(text: str, architecture: str, given: Mapping[str, str] | None = None) -> Steps:
+    """Return the commands of a README for an architecture, such as `dav-2201`; the first of each kind is used.
+
+    `given`: values of variables, which replace those of the README.
+    """
+    variables: dict[str, str] = dict(given or {})
+    options: dict[str, str] = dict(given or {})
     before: list[tuple[str, ...]] = []
     after: list[tuple[str, ...]] = []
     arguments: tuple[str, ...] = ()

@@ -19,10 +19,9 @@ from opforge.twin.jobs import State, require_executor, run_all, twin_version
 
 from .api_names import Names, count_names
 from .discover import ARCH, Source, find_sources
-from .execute import keys_of, run_one
+from .execute import Row, keys_of, run_one
 from .report import as_json, page_of, print_row, print_totals
 from .walk import Tree, list_files
-from .worker import Row
 
 
 def coverage_command(

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from opforge.codegen.data.products import BUILT_PRODUCTS, DEFAULT_ARCH, PRODUCTS
 from opforge.codegen.importers.cpp_text import without_comments
 
-from .cmake_text import Program, Steps, read_programs, read_steps
+from .cmake_text import Program, Steps, read_programs, read_scenarios, read_steps
 from .op_sources import Definition, dtype_header, has_auto_sync, read_definition, tiling_header
 from .walk import Tree
 
@@ -25,6 +25,8 @@ _DEFAULT_OPTIONS = {
     "RUN_MODE": "npu",
     **dict.fromkeys(_HERE, "."),
 }
+_OF_SCENARIO = ("sources", "include_dirs", "defines", "before", "arguments", "after")
+_CODE = (".asc", ".cpp", ".h")
 _CONFIG = "scripts/kernel/binary_config/ascendc_config.json"
 _OTHER_FOLDERS = re.compile(r"/(?:arch(?!2[02])\w+|v3\d|v310\w*|ascend310\w*|ascend950\w*|regbase|experimental|tests)/")
 _OTHER_TEST = re.compile(r"(?<![a-z])apt(?![a-z])|arch35")
@@ -53,6 +55,7 @@ class Source:
         test_defines: Macros of the unit tests.
         has_lists: The operator has lists of tensors.
         has_auto_sync: The compiler inserts synchronization into the kernel (`--cce-auto-sync`).
+        scenarios: The fields that differ in each scenario, by name (`SCENARIO_NUM=2`); none: one scenario.
         before, arguments, after: Scripts before the program, its arguments, scripts after it.
         reason: The reason why it is not compiled; empty if it is.
         is_other: It is for another architecture, or not for a kernel: no row of the result.
@@ -74,6 +77,7 @@ class Source:
     test_defines: list[str] = field(default_factory=list)
     has_lists: bool = False
     has_auto_sync: bool = True
+    scenarios: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     before: list[list[str]] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
     after: list[list[str]] = field(default_factory=list)
@@ -101,7 +105,7 @@ def find_sources(tree: Tree) -> list[Source]:
         if PurePosixPath(path).name == "CMakeLists.txt":
             for source in _from_cmake(tree, path):
                 found.append(source)
-                taken |= set(source.sources)
+                taken.update(source.sources, *(fields["sources"] for fields in source.scenarios.values()))
     for path in tree.names:
         if "/op_kernel/" in f"/{path}" and path.endswith(".cpp"):
             if "/tests/" not in f"/{path}":
@@ -112,11 +116,24 @@ def find_sources(tree: Tree) -> list[Source]:
 
 
 def _from_cmake(tree: Tree, path: str) -> Iterator[Source]:
-    """Yield the programs and libraries of a CMakeLists.txt that have kernels."""
+    """Yield the programs and libraries of a CMakeLists.txt that have kernels, with their scenarios."""
     folder = str(PurePosixPath(path).parent)
-    text = tree.text(path)
     manual = tree.text(_joined(folder, "README.md"))
     steps = read_steps(manual, ARCHITECTURE)
+    found = list(_targets(tree, path, manual, steps))
+    if any(not source.is_other for source in found):
+        code = "\n".join(tree.text(name) for name in tree.below(folder) if name.endswith(_CODE))
+        for name, value in read_scenarios(tree.text(path), {**_DEFAULT_OPTIONS, **steps.options}, manual, code):
+            others = _targets(tree, path, manual, read_steps(manual, ARCHITECTURE, {name: value}))
+            for source, other in zip(found, others, strict=False):
+                source.scenarios[f"{name}={value}"] = {field: getattr(other, field) for field in _OF_SCENARIO}
+    yield from found
+
+
+def _targets(tree: Tree, path: str, manual: str, steps: Steps) -> Iterator[Source]:
+    """Yield the programs and libraries of a CMakeLists.txt that have kernels, for the options of the steps."""
+    folder = str(PurePosixPath(path).parent)
+    text = tree.text(path)
     options = {**_DEFAULT_OPTIONS, **steps.options}
     programs = [(program, _present(tree, folder, program)) for program in read_programs(text, options)]
     programs = [(program, names) for program, names in programs if any(name.endswith(".asc") for name in names)] or [

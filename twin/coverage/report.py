@@ -13,7 +13,7 @@ from opforge.codegen.template_loader import render_page
 
 from .api_names import Names
 from .discover import Source
-from .worker import Row
+from .execute import Row
 
 _SHOWN_NAMES, _SHOWN_LENGTH = 30, 80
 _COUNTED = ("sources", "compiled", "ran", "right", "wrong", "clean", "with findings")
@@ -78,6 +78,8 @@ def print_row(row: Row, number: int, total: int) -> None:
     words = [f"[{number}/{total}]", status_of(row).ljust(8), escaped(row.path)]
     if row.tests:
         words.append(f"({row.clean_tests} of {row.tests} unit tests without findings)")
+    if row.scenarios:
+        words.append(f"({count(row.scenarios)['right']} of {len(row.scenarios)} scenarios are right)")
     if row.findings:
         words.append(f"({len(row.findings)} findings)")
     if row.reason:
@@ -123,7 +125,14 @@ def page_of(rows: Sequence[Row], excluded: Sequence[Source], settings: dict[str,
     return render_page(
         Path(__file__).with_name("coverage_page.html.j2"),
         titles=titles,
-        rows=[{**asdict(row), "status": status_of(row)} for row in rows],
+        rows=[
+            {
+                **asdict(row),
+                "status": status_of(row),
+                "scenarios": [{**asdict(part), "status": status_of(part)} for part in row.scenarios],
+            }
+            for row in rows
+        ],
         kinds=sorted({row.kind for row in rows}),
         totals=count(rows),
         names=name_counts(rows),

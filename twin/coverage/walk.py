@@ -65,7 +65,8 @@ def list_files(root: Path) -> Tree:
     """
     tree = Tree(root.resolve())
     if not root.is_dir():
-        raise UserError(f"{path_text(root)}: got no folder, expected the folder of a clone with Ascend C sources")
+        got, fix = ("no folder", "correct the path") if not root.exists() else ("a file", "pass its folder and --only")
+        raise UserError(f"{path_text(root)}: got {got}, expected the folder of a clone with Ascend C sources; {fix}")
     pending = [("", 0)]
     while pending:
         folder, depth = pending.pop()

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,13 @@ from .broker import compiling
 from .compile import Options, compile_example, compile_kernels
 from .confine import restrict_files
 from .discover import Source, structures
+from .execute import MOST_FINDINGS, Row
 from .op_sources import format_header, number_header
 from .program_run import Place, Result, copy_folder
 from .program_text import first_error, printed_findings, reported_result
 
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc", "/proc", "/sys", "/dev")
 _INCLUDE = Path(__file__).with_name("include")
-_MOST_FINDINGS = 20
 # Limits of compilations by environment variable, and the options that set them.
 _LIMITS = {"SECONDS": "--timeout", "MEMORY_MB": "--memory"}
 _LIMIT = re.compile(r"set OPFORGE_COMPILE_(\w+)=(\d+)")
@@ -48,40 +49,34 @@ _TYPE_NAMES = {"float16": "half"}
 _OF_TESTS = re.compile(r"(?<=[a-z0-9])(?:Test|Def|Ut|UT)(?=[A-Z]|$)")
 
 
-@dataclass
-class Row:
-    """One row of the result; `right` is None if the outputs are not compared.
-
-    `launches` counts the launches of kernels by an example.
-    `tests` counts the unit tests that ran a kernel, and `clean_tests` those without a finding or a failed comparison.
-    """
-
-    path: str
-    kind: str
-    compiled: bool = False
-    ran: bool = False
-    right: bool | None = None
-    findings: list[dict[str, str]] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    reason: str = ""
-    seconds: float = 0.0
-    launches: int = 0
-    tests: int = 0
-    clean_tests: int = 0
-
-
 def work(source: Source, settings: dict[str, Any], folder: Path) -> Row:
     """Compile and run a source in an empty folder; every failure is a reason in the row."""
-    row = Row(source.path, source.kind, reason=source.reason)
     if source.reason:
-        return row
-    started = time.monotonic()
+        return Row(source.path, source.kind, reason=source.reason)
     # The program may write to the scratch folder, but not to the built files.
     made, scratch = folder / "made", folder / "scratch"
     made.mkdir()
     scratch.mkdir()
-    place = Place(scratch, made, settings["seconds"], settings["memory_mb"])
     _confine(source, made, scratch)
+    if not source.scenarios:
+        return _work(source, settings, made, scratch)
+    row = Row(source.path, source.kind)
+    for name, fields in source.scenarios.items():
+        places = made / name, scratch / name
+        for place in places:
+            place.mkdir()
+        row.scenarios.append(_work(Source(**{**asdict(source), **fields, "path": name}), settings, *places))
+        for place in places:
+            shutil.rmtree(place, ignore_errors=True)
+    row.join_scenarios()
+    return row
+
+
+def _work(source: Source, settings: dict[str, Any], made: Path, scratch: Path) -> Row:
+    """Compile and run one scenario of a source."""
+    row = Row(source.path, source.kind)
+    started = time.monotonic()
+    place = Place(scratch, made, settings["seconds"], settings["memory_mb"])
     try:
         run = {"operator": _operator, "example": _example}.get(source.kind, _kernel)
         run(source, made, place, settings, row)
@@ -348,7 +343,7 @@ def _run_program(
     program: Path, arguments: list[str], folder: Path, place: Place, row: Row, *, may_start_processes: bool = False
 ) -> Result:
     result = place.run([str(program), *arguments], folder, may_start_processes=may_start_processes)
-    row.findings = (result.findings or printed_findings(result.output))[:_MOST_FINDINGS]
+    row.findings = (result.findings or printed_findings(result.output))[:MOST_FINDINGS]
     row.reason = result.reason("the program", place.seconds)
     row.ran = not row.reason
     return result
