@@ -131,6 +131,10 @@ def cc(
     flags += [*(option or []), *(word for word in words if word.startswith("-"))]
     compile_only |= "-c" in flags
     flags = [flag for flag in flags if flag != "-c"]
+    # Build systems pass folders that do not exist with -c.
+    for folder in (include or []) if not compile_only else ():
+        if not folder.is_dir():
+            raise UserError(f"-I {path_text(folder)}: got no folder, expected a folder of headers; correct the path")
     target = output or Path((files[0].stem if files else "program") + (".o" if compile_only else ""))
     compile_program(
         files,

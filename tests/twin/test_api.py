@@ -247,7 +247,7 @@ def test_the_size_of_the_workspace():
     assert [found.kind, "'workspace', which has 16777276 bytes" in found.message] == ["gm_out_of_range", True]
 
 
-@pytest.mark.parametrize("given", ["x", "0", "-1", "nan", "5s"])
+@pytest.mark.parametrize("given", ["x", "0", "-1", "nan", "5s", "inf", "1e999", "0x10", " 5", "1_0", "\u0661"])
 def test_time_limit_that_is_no_number_is_rejected(monkeypatch, given):
     monkeypatch.setenv("OPFORGE_TWIN_TIMEOUT", given)
     with pytest.raises(UserError, match=f"^OPFORGE_TWIN_TIMEOUT: got '{given}', expected a number of seconds"):

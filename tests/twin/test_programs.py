@@ -1205,6 +1205,25 @@ def test_options_without_an_object_file(tmp_path, option):
         compile_program([source], tmp_path / "program", options=[option])
 
 
+@pytest.mark.parametrize("option", ["-o", "-o/tmp/x", "--output=x", "-Wl,-o,x", "-Wl,-s,--output=x"])
+def test_options_that_name_the_output(tmp_path, option):
+    source = tmp_path / "program.asc"
+    source.write_text("int main() {}\n")
+    with pytest.raises(UserError, match=rf"^options: got '{option}', expected no option that names the output; use -o"):
+        compile_program([source], tmp_path / "program", options=[option])
+
+
+def test_a_missing_folder_of_headers(opforge, tmp_path):
+    """Build systems pass folders that do not exist; they also pass -c."""
+    source = tmp_path / "program.asc"
+    source.write_text("int main() {}\n")
+    for given in (tmp_path / "none", source):
+        result = opforge("cc", source, "-I", given, "-o", tmp_path / "program")
+        assert result.returncode == 2
+        assert result.stderr == f"-I {given}: got no folder, expected a folder of headers; correct the path\n"
+    assert opforge("cc", "-c", source, "-I", tmp_path / "none", "-o", tmp_path / "program.o").returncode == 0
+
+
 def test_options_that_make_no_program(opforge, tmp_path):
     """`-fsyntax-only` reports errors and writes nothing; `-c` after `--` is the option of the command."""
     for name, text in (("good", "int main() {}\n"), ("bad", "int main() { return missing; }\n")):

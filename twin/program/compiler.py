@@ -41,6 +41,7 @@ _LINK_OPTIONS = ("-shared", "-l", "-L", "-Wl,", "-fsanitize", "-g", "-O")
 _CHECK = "-fsyntax-only"
 # Options with which a compiler makes no object file.
 _NO_OBJECT = re.compile(r"-(?:[ES]|MM?|###|dump.*|print-.*|-version|-help.*|-target-help)")
+_OUTPUT = re.compile(r"-o|--output|-Wl,(?:.*,)?(?:-o|--output)")
 _DEFINE = re.compile(r"[A-Za-z_]\w*(?:[=(]|\Z)")
 _ENTRY = re.compile(rb"\baclrtlaunch_(\w+)\.h\b|\bACLRT_LAUNCH_KERNEL\s*\(\s*(\w+)\s*\)")
 
@@ -210,7 +211,11 @@ def _host_options(options: Sequence[str]) -> tuple[str, ...]:
             expected = f"expected dav-{DEFAULT_ARCH}: programs of the twin are for this architecture"
             fix = "compile a program for another one with CANN (docs/how-to/run-ascend-c-programs.md)"
             raise UserError(f"{name}: got {value!r}, {expected}; {fix}")
-        if name in {"-fplugin", "-wrapper", "-B", "-o", "-specs"} or option.startswith(("@", "-fplugin", "-B")):
+        if _OUTPUT.match(option):
+            raise UserError(
+                f"options: got {shown(option)}, expected no option that names the output; use -o of opforge cc"
+            )
+        if name in {"-fplugin", "-wrapper", "-B", "-specs"} or option.startswith(("@", "-fplugin", "-B")):
             raise UserError(f"options: got {option!r}, expected an option of compilation; remove it")
         if _NO_OBJECT.fullmatch(option):
             raise UserError(f"options: got {option!r}, expected an option for a program or an object file; remove it")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_uint64, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -330,7 +331,7 @@ def _check_variables() -> None:
     """Check the variables that the library reads while it runs kernels: it can only end the process."""
     given = os.environ.get("OPFORGE_TWIN_TIMEOUT")
     try:
-        is_valid = not given or float(given) > 0
+        is_valid = not given or (set(given) <= set("0123456789.eE+-") and 0 < float(given) < inf)
     except ValueError:
         is_valid = False
     if not is_valid:

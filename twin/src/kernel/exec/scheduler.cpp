@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <memory>
 #include <numeric>
@@ -32,7 +34,8 @@ TimeLimit ReadTimeLimit()
     }
     char* end = nullptr;
     const double seconds = std::strtod(given, &end);
-    if (*end != '\0' || !(seconds > 0.0)) {
+    const bool isPlain = given[std::strspn(given, "0123456789.eE+-")] == '\0';  // no hexadecimal number, no infinity
+    if (*end != '\0' || !isPlain || !(seconds > 0.0 && std::isfinite(seconds))) {
         RefuseVariable("OPFORGE_TWIN_TIMEOUT", given, "a number of seconds, as in 600");
     }
     return {seconds, true};
