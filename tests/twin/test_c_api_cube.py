@@ -187,6 +187,28 @@ KERNEL(NAME)
     asc_copy_l0c2gm_sync((__gm__ float*)z, sums, 16, 20, 16, 32, 0, NoQuant, 0, false, true);
 }
 """
+# The points of an image of 4 x 4 with 16 channels as the right factor.
+RIGHT = """
+KERNEL(NAME)
+{
+    CUBE;
+    AT(half, image, 0);
+    AT(half, a1, 32768);
+    AT(half, a0, 0);
+    AT(half, b0, 0);
+    AT(float, sums, 0);
+    asc_copy_gm2l1(a1, (__gm__ half*)x, 0, 1, 1, 0);
+    asc_copy_gm2l1_sync(image, (__gm__ void*)y, 512);
+    asc_l13d_fmatrix_config size{};
+    size.l1_height = 4; size.l1_width = 4;
+    asc_set_l13d_fmatrix_b(size);
+    asc_copy_l12l0a(a0, a1, 0, 1, 1, 0);
+    asc_copy_l12l0b_sync(b0, image, 16, 16, 0, 0, 1, 1, 1, 1, 1, 1, false, false, false, true, 16);
+    asc_mmad_sync(sums, a0, b0, 16, 16, 16, 0, false, false, true);
+    asc_set_l0c_copy_params(1, 0, 0);
+    asc_copy_l0c2gm_sync((__gm__ float*)z, sums, 16, 16, 16, 16, 0, NoQuant, 0, false, true);
+}
+"""
 # A sparse product with a bias of 7.
 SPARSE = """
 KERNEL(NAME)
@@ -256,6 +278,28 @@ KERNEL(NAME)
     for (int i = 0; i < 9; ++i) {
         to.SetValue(i, answers[i]);
     }
+    asc_dcci_entire_all();
+}
+"""
+# Sums with and without saturation, by bit 48 of the control register; the numbers of the cores.
+SATURATED = """
+KERNEL(NAME)
+{
+    asc_init();
+    AT(half, rows, 0);
+    AT(half, sums, 256);
+    const uint64_t before = asc_get_ctrl();
+    asc_copy_gm2ub_sync(rows, (__gm__ void*)x, 128);
+    asc_add(sums, rows, rows, 64);
+    asc_sync();
+    asc_set_ctrl(before & ~(1ull << 48));
+    asc_add(sums + 64, rows, rows, 64);
+    asc_set_ctrl(before);
+    asc_sync();
+    asc_copy_ub2gm_sync((__gm__ half*)y + 128 * asc_get_block_idx(), sums, 256);
+    AscendC::GlobalTensor<int64_t> to;
+    to.SetGlobalBuffer((__gm__ int64_t*)z);
+    to.SetValue(8 * asc_get_block_idx(), asc_get_core_id());
     asc_dcci_entire_all();
 }
 """
@@ -348,7 +392,7 @@ PLANTED = {
 def _clean():
     """Return the text of each kernel."""
     texts = {"turned": TURNED, "scaled": SCALED, "fills": FILLS, "windows": WINDOWS, "sparse": SPARSE}
-    texts |= {"picture": PICTURE, "system": SYSTEM, "merge": MERGE}
+    texts |= {"picture": PICTURE, "system": SYSTEM, "merge": MERGE, "right": RIGHT, "saturated": SATURATED}
     for dtype, (_, _, sums) in DTYPES.items():
         texts[f"product_{dtype}"] = PRODUCT.replace("TYPE", dtype).replace("SUM", sums)
     for dtype, call, depth in (("int8_t", "asc_mmad_sync", 64), ("int4b_t", "asc_mmad_s4_sync", 128)):
@@ -471,6 +515,25 @@ def test_a_kernel_agrees_with_numpy(kernels, name):
     for position, values in expected.items():
         np.testing.assert_array_equal(arrays[position], values)
     assert report["estimate_us"] > 0
+
+
+def test_an_image_of_the_right_factor(kernels):
+    """Registers of the right factor exist in level device only."""
+    a, image = _integers(1, (16, 16), np.float16), _integers(2, (16, 16), np.float16)
+    c = np.zeros((16, 16), np.float32)
+    kernels.run("right", a, image, c, None, strict=2)
+    np.testing.assert_array_equal(c, a.astype(np.float32) @ image.astype(np.float32))
+    assert kernels.launch("right", a, image, c, None)["findings"][0]["kind"] == "field_range"
+
+
+def test_saturation_and_numbers_of_cores(kernels):
+    x = np.array([60000, -40000, 1, 2] * 16, np.float16)
+    y, z = np.zeros((3, 2, 64), np.float16), np.zeros((3, 8), np.int64)
+    kernels.run("saturated", x, y, z, None, blocks=3)
+    for plain, saturated in y:
+        assert plain.tolist() == [np.inf, -np.inf, 2, 4] * 16
+        assert saturated.tolist() == [65504, -65504, 2, 4] * 16
+    assert z[:, 0].tolist() == [0, 1, 2]
 
 
 CASES = [(name, planted) for name, ones in PLANTED.items() for planted in ones]
