@@ -12,7 +12,7 @@ from opforge.codegen.project import BUILTIN_ROOT
 
 HERE = Path(__file__).parent
 KERNEL_SOURCES = "".join(
-    path.read_text(encoding="utf-8") for path in sorted((BUILTIN_ROOT / "twin" / "src" / "kernel").rglob("*.cpp"))
+    path.read_text(encoding="utf-8") for path in sorted((BUILTIN_ROOT / "twin" / "src" / "kernel").rglob("*.[ch]*"))
 )
 # rule -> {check: [proofs]}. A check is a kind of finding, "compile error", "lint: RULE", "warning: KIND" or "result". A
 # proof is FILE:NAME, a planted mistake, a rejected line or a test of test_kernel_FILE.py.

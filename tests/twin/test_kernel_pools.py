@@ -195,6 +195,12 @@ def test_given_addresses(kernels):
     assert report["pipes"]["MTE2"]["critical_us"] > 0
 
 
+def test_level_device_accepts_overlaps_without_accesses(kernels):
+    x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
+    kernels.run("placed_over_a_given_buffer", x, y, strict=2)
+    assert y.tolist() == (x + 1).tolist()
+
+
 @pytest.mark.parametrize("planted", PLANTED_GIVEN, ids=lambda planted: planted.name)
 def test_planted_given(kernels, record_planted, planted):
     x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
