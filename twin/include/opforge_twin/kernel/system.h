@@ -67,7 +67,7 @@ struct Dump {
     int64_t columns;
 };
 void DumpLocal(const LocalView& view, const Dump& dump, const Call& call);
-/// Prints elements at an address of the memories of `positions` that have a buffer there, or that the core has.
+/// Prints elements at an address, from each memory of `positions` that has a buffer there.
 void DumpAddress(uint64_t address, std::initializer_list<AscendC::TPosition> positions, Dtype dtype, int32_t size,
                  const Dump& dump, const Call& call);
 void DumpGlobal(const GlobalView& view, const Dump& dump, const Call& call);
