@@ -566,6 +566,7 @@ def test_cmake_conditions_and_variables_are_read():
         (read_definition, "OP_ADD(x)\n" + "a" * 500_000),
         (read_definition, "OP_ADD(x)\n" + 'this->Input("x")' * 30_000),
         (included_names, "\n" * 500_000),
+        (lambda code: read_scenarios('set(A 1 CACHE STRING "(1-99)")', {}, "", code), "#if ==3510\n" * 18_000),
         (
             lambda text: read_scenarios(text, {}, text, text),
             "|" * 99 + "\n" * 99_999 + 'set(A 1 CACHE STRING "(1-99)")\n' * 3_000,
@@ -583,6 +584,7 @@ def test_cmake_conditions_and_variables_are_read():
         "name",
         "inputs",
         "lines",
+        "branches",
         "scenarios",
     ],
 )
@@ -604,6 +606,7 @@ SCENARIOS = {
     "table": ('set(M 1 CACHE STRING "")', "| `M` | `1` (default), `3` | mode 9 |\n| `N` | 2 |", "", [1, 3]),
     "text": ('set(M 1 CACHE STRING "")', "M=1: a\n**M=4**: b; MM=5, M=N", "if (M == 6) {}", [1, 4, 6]),
     "refused": ('set(M 1 CACHE STRING "(1-3)")\nif(M EQUAL 2)\n' + ERROR, "", "", [1, 3]),
+    "other": ('set(M 1 CACHE STRING "(1-3)")', "", "M == 1\n#if A && (ARCH == 3510)\nM == 2\n#endif\nM == 3", [1, 3]),
     "single": ('set(M 1 CACHE STRING "")', "-DM=1", "M == 1", []),
     "chip": ('set(SOC_VERSION "A" CACHE STRING "")\nset(CMAKE_X 1 CACHE STRING "(1-2)")', "SOC_VERSION=B", "", []),
 }  # fmt: skip

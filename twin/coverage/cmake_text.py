@@ -19,6 +19,10 @@ _MOST_REPEATS = 2
 _MOST_SCENARIOS, _MOST_SCENARIO_NAMES = 32, 4
 # Variables that select a chip or a tool.
 _NO_SCENARIO = {"RUN_MODE", "SOC_VERSION"}
+_OTHER_CODE = re.compile(
+    r"^[ \t]*+#[ \t]*+if\b[^\n]*==[ \t]*+3510\b.{0,4000}?^[ \t]*+#[ \t]*+(?:endif|elif|else)\b",
+    re.MULTILINE | re.DOTALL,
+)
 _KEYWORDS = {"PRIVATE", "PUBLIC", "INTERFACE", "SHARED", "STATIC", "OBJECT", "EXCLUDE_FROM_ALL", "SYSTEM", "BEFORE"}
 
 
@@ -182,7 +186,7 @@ def read_scenarios(text: str, options: Mapping[str, str], manual: str, code: str
         for found in _COMMAND.finditer(re.sub(r"#[^\n]*", "", text))
     ]
     cached = {words[0]: words[1] for name, words in commands if name == "set" and "CACHE" in words[2:]}
-    checks = not _is_refused(text, options)
+    checks, plain_code = not _is_refused(text, options), _OTHER_CODE.sub("", code)
     found: list[tuple[str, str]] = []
     names = dict.fromkeys([*cached, *(name for name in options if f"${{{name}}}" in text)])
     plain = [name for name in names if re.fullmatch(r"(?!CMAKE_)\w+", name) and name not in _NO_SCENARIO]
@@ -197,6 +201,7 @@ def read_scenarios(text: str, options: Mapping[str, str], manual: str, code: str
             (name, value)
             for value in values[:_MOST_SCENARIOS]
             if not (checks and _is_refused(text, {**options, name: value}))
+            and not _is_of_other(name, value, code, plain_code)
         ]
         found += pairs if len(pairs) > 1 else []
     return found[:_MOST_SCENARIOS]
@@ -216,6 +221,12 @@ def _stated_values(command: str, words: list[str], name: str) -> Iterator[str]:
                 yield right
             elif left.strip("${}") == name and operator == "MATCHES":
                 yield from (value for value in map(str, range(_MOST_SCENARIOS)) if _found(right, value))
+
+
+def _is_of_other(name: str, value: str, code: str, plain_code: str) -> bool:
+    """Return whether only code for another architecture compares the variable with the value."""
+    compared = re.compile(rf"\b{name}\s?==\s?{value}\b")
+    return bool(compared.search(code)) and not compared.search(plain_code)
 
 
 def _is_refused(text: str, options: Mapping[str, str]) -> bool:
