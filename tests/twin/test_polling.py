@@ -124,7 +124,10 @@ def test_a_missing_poll_is_a_race(kernels):
     assert {finding["kind"] for finding in found} >= {"race"}
 
 
-def test_a_poll_with_the_cache_has_no_order(kernels):
-    """The kernel polls with GetValue: the cores run, but only accesses without the cache order other accesses."""
+def test_a_poll_with_the_cache_is_an_order_at_level_device(kernels):
+    """The kernel polls with GetValue: the cores run. Level device accepts the order, and level strict does not."""
     found = launch(kernels, "cached")[1]["findings"]
     assert "race" in {finding["kind"] for finding in found}
+    for seed in range(3):
+        result, report = launch(kernels, "cached", strict=2, seed=seed)
+        assert (report["findings"], result) == ([], after_turns(TURNS))

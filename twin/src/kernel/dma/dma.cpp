@@ -405,9 +405,25 @@ void Issue(const Call& call)
     block->timeline.RunScalar(1.0, call);
 }
 
+namespace {
+
+/// Whether accesses through the scalar unit's cache, with DataCacheCleanAndInvalid, order cores.
+bool MayBeFlag(const Block& block)
+{
+    return block.launch.options.strict && !kCachedFlag.Has(block.launch.options.level);
+}
+
+}  // namespace
+
 void CleanCache(const GlobalView& view, bool whole, const Call& call)
 {
     const Entry block(call);
+    if (MayBeFlag(*block)) {
+        const uint64_t end = whole ? UINT64_MAX : view.address + 1;
+        for (const uint64_t line : block->checks.Cache().DirtyLinesIn(whole ? 0 : view.address, end)) {
+            block->launch.scheduler->StoreUncached(*block, line, [] {}, call);
+        }
+    }
     block->checks.DropCache(view, whole);
 }
 
@@ -455,13 +471,18 @@ uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
     } else {
         block->timeline.RunScalarGmAccess(call);
     }
+    const bool isCachedFlag =
+        !view.bypassesScalarCache && MayBeFlag(*block) && block->checks.Cache().WasDropped(address);
     if (view.bypassesScalarCache) {
         block->launch.scheduler->LoadUncached(*block, address, load);
-    } else {
+    } else if (isCachedFlag) {
+        block->launch.scheduler->LoadUncached(*block, RoundDown(address, ScalarCache::kLineBytes), load);
+    }
+    if (!view.bypassesScalarCache) {
         block->checks.LoadCached(view, address, call);
     }
     block->checks.Touch({Pipe::kScalar, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address), view.size,
-                         "tensor", call, view.bypassesScalarCache});
+                         "tensor", call, view.bypassesScalarCache || isCachedFlag});
     return bits;
 }
 
@@ -473,9 +494,10 @@ void WriteGlobal(const GlobalView& view, uint64_t index, uint64_t value, const C
     const uint64_t address = view.address + index * size;
     uint8_t* const host = block->checks.Resolve(view, address, size, Pipe::kScalar, AccessKind::kWrite, "tensor", call);
     const auto store = [&] { std::memcpy(host, &value, size); };
+    const bool isFlag = view.bypassesScalarCache || MayBeFlag(*block);
     const Access access{
-        Pipe::kScalar, Memory::kGlobal,         AccessKind::kWrite, static_cast<int64_t>(address), view.size, "tensor",
-        call,          view.bypassesScalarCache};
+        Pipe::kScalar, Memory::kGlobal, AccessKind::kWrite, static_cast<int64_t>(address), view.size, "tensor",
+        call,          isFlag};
     if (view.bypassesScalarCache) {
         block->checks.Touch(access);  // before other cores see the value
         block->launch.scheduler->StoreUncached(*block, address, store, call);

@@ -23,6 +23,7 @@ namespace {
 constexpr double kQuietSeconds = 20.0;
 constexpr double kBlockSeconds = 600.0;
 constexpr size_t kMostPhases = 10000;  // each takes 7 KB; a kernel with more phases would only synchronize
+constexpr uint32_t kMostVainPolls = 10000;
 constexpr size_t kMostStores = 65536;  // of StoreUncached; each takes up to 2 KB
 constexpr std::chrono::milliseconds kWatchInterval{250};
 
@@ -417,9 +418,12 @@ void Scheduler::LoadUncached(Block& block, uint64_t address, const std::function
     if (last == stores_.end() || last->second.first == block.index) {
         return;
     }
-    const Signal signal = last->second.second;
+    const auto [core, signal] = last->second;
     lock.unlock();
-    block.ordering.Acquire(signal, false);
+    if (signal.released.empty() ||
+        block.ordering.Clocks().Acquired(core, Pipe::kScalar) < signal.released[core].Of(Pipe::kScalar)) {
+        block.ordering.Acquire(signal, false);
+    }
 }
 
 void Scheduler::Post(Block& sender, const MatmulJob& job, const Call& call)
@@ -523,6 +527,12 @@ bool Scheduler::IsVainPoll(const Ready& isReady) const
     return running_ == 0 && next_ == order_.size() && polls_.front().isReady == &isReady &&
            std::none_of(polls_.begin(), polls_.end(), isPollReady) &&
            std::none_of(waiting_.begin(), waiting_.end(), isOtherReady);
+}
+
+bool Scheduler::PollMessage(Block& block, const Ready& isReady, const std::function<std::string()>& problem,
+                            const Call& call)
+{
+    return Poll(block, isReady, {"deadlock", kMostVainPolls, problem}, call);
 }
 
 bool Scheduler::Poll(Block& block, const Ready& isReady, const VainPoll& vain, const Call& call)

@@ -49,8 +49,8 @@ public:
     void CountGmFlag(Block& block, uint64_t address, const Call& call);
     void WaitGmFlag(Block& block, uint64_t address, const Call& call);
 
-    /// An access of the scalar unit without its cache. A load continues after the work that the core of the last
-    /// store to the same address has finished before.
+    /// An access of the scalar unit to memory, not to its cache. A load continues after the work that the core of the
+    /// last store to the same address has finished before.
     void StoreUncached(Block& block, uint64_t address, const std::function<void()>& store, const Call& call);
     void LoadUncached(Block& block, uint64_t address, const std::function<void()>& load);
 
@@ -77,10 +77,7 @@ public:
     void AwaitMessage(Block& block, const Ready& isReady, const std::function<std::string()>& problem,
                       const Call& call);
     /// The same, but returns false when all other blocks wait.
-    bool PollMessage(Block& block, const Ready& isReady, const std::function<std::string()>& problem, const Call& call)
-    {
-        return Poll(block, isReady, {"deadlock", 10000, problem}, call);
-    }
+    bool PollMessage(Block& block, const Ready& isReady, const std::function<std::string()>& problem, const Call& call);
     /// The finding of a block after so many polls for which all other blocks waited.
     struct VainPoll {
         const char* kind;

@@ -38,7 +38,7 @@ struct Access {
     int64_t bytes;
     const char* operand;
     const Call& call;
-    bool bypassesCache = false;  ///< ReadGmByPassDCache or WriteGmByPassDCache
+    bool isFlag = false;  ///< of the scalar unit, in a way that orders cores
 };
 
 }  // namespace opforge::twin::kernel

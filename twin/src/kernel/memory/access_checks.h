@@ -59,6 +59,7 @@ public:
     void StoreCached(const GlobalView& view, uint64_t address, const Call& call);
     /// DataCacheCleanAndInvalid of a line, or of all.
     void DropCache(const GlobalView& view, bool isWhole);
+    const ScalarCache& Cache() const { return cache_; }
     /// Reports lines that are not written back at the end of the kernel.
     void ReportLeft();
 

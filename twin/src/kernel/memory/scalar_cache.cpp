@@ -31,6 +31,16 @@ const ScalarCache::DirtyLine* ScalarCache::FindDirty(uint64_t begin, uint64_t en
     return nullptr;
 }
 
+std::vector<uint64_t> ScalarCache::DirtyLinesIn(uint64_t begin, uint64_t end) const
+{
+    std::vector<uint64_t> lines;
+    for (auto line = dirty_.lower_bound(begin / kLineBytes); line != dirty_.end() && line->first * kLineBytes < end;
+         ++line) {
+        lines.push_back(line->first * kLineBytes);
+    }
+    return lines;
+}
+
 void ScalarCache::Drop(uint64_t address, uint64_t base, GlobalOrder* region)
 {
     const uint64_t line = RoundDown(address, kLineBytes);
@@ -41,6 +51,7 @@ void ScalarCache::Drop(uint64_t address, uint64_t base, GlobalOrder* region)
         }
     }
     cached_.erase(address / kLineBytes);
+    droppedLines_.insert(address / kLineBytes);
     if (region != nullptr) {
         See(address, base, *region);
     }

@@ -7,6 +7,7 @@
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "kernel/order/global_order.h"
 
@@ -37,6 +38,13 @@ public:
     void Fetch(uint64_t address, uint64_t base, GlobalOrder& region);
     /// Whether a load of the 32-byte block at `address` cannot return the bytes from before `write`.
     bool Sees(const GlobalOrder::Writer& write, uint64_t address) const;
+    /// Whether a load of `address` comes from memory, at least the first one after Drop or DropAll.
+    bool WasDropped(uint64_t address) const
+    {
+        return droppedAt_ != 0 || droppedLines_.count(address / kLineBytes) != 0;
+    }
+    /// The addresses of the lines in [begin, end) that must be written back.
+    std::vector<uint64_t> DirtyLinesIn(uint64_t begin, uint64_t end) const;
 
 private:
     struct Seen {
@@ -49,7 +57,8 @@ private:
     std::unordered_set<uint64_t> cached_;  ///< lines by number, if Fetch is used
     std::map<uint64_t, DirtyLine> dirty_;  ///< by number
     Location dirtyAt_;
-    std::unordered_map<uint64_t, Seen> seen_;  ///< by address of the 32-byte block
+    std::unordered_map<uint64_t, Seen> seen_;    ///< by address of the 32-byte block
+    std::unordered_set<uint64_t> droppedLines_;  ///< by number
     uint32_t droppedAt_ = 0;
     uint32_t core_ = 0;
     CoreOrder dropped_;

@@ -106,15 +106,15 @@ std::optional<Conflict> GlobalOrder::Note(const Access& access, int64_t offset, 
             0,
             core & 0xFFFFU,
             static_cast<uint32_t>(access.pipe) & 7U,
-            access.kind == AccessKind::kAtomic || access.bypassesCache ? 1U : 0U,
+            access.kind == AccessKind::kAtomic || access.isFlag ? 1U : 0U,
             site & Sites::kMost};
     const auto conflicts = [&](const Use& earlier, AccessKind kind) {
         if (earlier.time == 0 || (earlier.bytes & use.bytes) == 0) {
             return false;
         }
         const auto pipe = static_cast<Pipe>(earlier.pipe);
-        // Atomic additions of DMA have no order. Nor have a read and a write without the scalar unit's cache.
-        const bool isFlag = access.bypassesCache && pipe == Pipe::kScalar;
+        // Atomic additions of DMA need no order. Nor do a read and a write of a flag.
+        const bool isFlag = access.isFlag && pipe == Pipe::kScalar;
         const bool mayMeet = isFlag ? !writes || kind == AccessKind::kRead : kind == access.kind;
         if (earlier.isAtomic != 0 && use.isAtomic != 0 && mayMeet) {
             return false;
