@@ -648,7 +648,7 @@ def test_the_first_mode_of_a_readme_is_read():
 
 
 def test_readme_commands_are_read():
-    steps = read_steps("N=2\n" + STEPS.replace("gen_data.py", "gen_data.py -n=$N"), "dav-2201")
+    steps = read_steps("M=1 N=2  # numbers\n" + STEPS.replace("gen_data.py", "gen_data.py -n=$N"), "dav-2201")
     assert steps.options == {"LIMIT": "4"}
     other = read_steps("cmake -DCMAKE_ASC_ARCHITECTURES=dav-3510 -DLIMIT=5 ..  # or dav-2201", "dav-2201")
     assert other.options == {"LIMIT": "5"}

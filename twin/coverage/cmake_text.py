@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 _COMMAND = re.compile(r'\b([A-Za-z_]\w*+)\s*+\(((?:[^()"]++|"(?:[^"\\]|\\.)*+"|\([^()]*+\))*+)\)')
 # Quotes inside of a word, as in NAME="text", are a part of it.
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*+)"?|([^\s"]++(?:"[^"]*+"[^\s"]*+)*+)')
+_ASSIGNED = re.compile(r"[A-Z][A-Z0-9_]*=[\w.\-]+")
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$(\w+)")
 _MOST_TEXT = 200_000
 _MOST_REPLACED = 4_000_000
@@ -252,8 +253,10 @@ def read_steps(text: str, architecture: str, given: Mapping[str, str] | None = N
     arguments: tuple[str, ...] = ()
     seen: set[str] = set()
     for line in text[:_MOST_TEXT].splitlines():
-        if assigned := re.fullmatch(r"\s*(?:export\s+)?([A-Z][A-Z0-9_]*)=([\w.\-]+)\s*(?:[#;].*)?", line):
-            variables.setdefault(assigned[1], assigned[2])
+        words = re.split("[#;]", line.strip().removeprefix("export "))[0].split()
+        if words and all(_ASSIGNED.fullmatch(word) for word in words):
+            for name, _, value in (word.partition("=") for word in words):
+                variables.setdefault(name, value)
         for words in _commands(line, variables):
             program = words[0].rpartition("/")[2]
             if program == "cmake" and {"cmake", "./"} <= seen:
