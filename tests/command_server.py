@@ -7,7 +7,10 @@ import json
 import os
 import socket
 import sys
+from functools import lru_cache
 from importlib import import_module
+
+import typer.main
 
 # Modules that commands import at run time.
 MODULES = (
@@ -19,11 +22,16 @@ MODULES = (
     *("opforge.twin.program.compiler", "opforge.twin.coverage.command", "opforge.twin.tune.command"),
 )
 
+# typer prepares the options of all commands for each call, which takes longer than most commands.
+once_per_app = lru_cache(maxsize=None)(typer.main.get_command)
+
 
 def serve(caller: socket.socket) -> None:
     """Return in a child for each command; end after the caller has ended."""
     for name in MODULES:
         import_module(name)
+    typer.main.get_command = once_per_app
+    once_per_app(import_module("opforge.cli.app").app)
     gc.freeze()
     while True:
         data, streams, _, _ = socket.recv_fds(caller, 1 << 20, 3)

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import typer.testing
 from command_runner import command_line
+from command_server import once_per_app
 from shown import commands, fences
 
 from opforge.twin.build import build_runtime
@@ -26,10 +28,11 @@ MADE = (".git", ".venv", ".*_cache", ".hypothesis", "build", "build_out", "*.egg
 def pytest_configure():
     """Let NumPy compute with one thread: each worker has one core, and waiting threads use the others.
 
-    Garbage collection is rarer: most tests make no cycles.
+    Garbage collection is rarer: most tests make no cycles. The commands are prepared once.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(50_000, 20, 100)
+    typer.testing._get_command = once_per_app
 
 
 def pytest_collection_finish():
