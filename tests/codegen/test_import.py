@@ -16,6 +16,8 @@ from opforge.codegen.importers.spec_text import spec_of
 from opforge.codegen.render import render
 from opforge.codegen.spec.loader import load_specs
 
+pytestmark = pytest.mark.slow
+
 X = {"name": "x", "param_type": "required", "format": ["ND", "ND"], "type": ["fp16", "fp32"]}
 SCALE = {"name": "scale", "param_type": "optional", "format": ["ND", "ND"], "type": ["fp16", "fp32"]}
 OUT = {"name": "y", "param_type": "required", "format": ["ND", "ND"], "type": ["fp16", "fp32"]}

@@ -10,6 +10,8 @@ from opforge.codegen.importers.new_project import write_project
 from opforge.codegen.importers.sources import read_file, read_sources
 from opforge.codegen.spec.loader import load_specs
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("tree_sitter_cpp", reason="tree-sitter-cpp is not installed: pip install 'opforge[import]'")
 
 OP_DEF = """

@@ -13,6 +13,8 @@ from opforge.codegen.errors import UserError
 from opforge.codegen.importers.kernel.entry import read_kernel
 from opforge.codegen.importers.sources import read_sources
 
+pytestmark = pytest.mark.slow
+
 NESTED = """
 constexpr uint32_t SLOTS = 6;
 BEGIN_TILING_DATA_DEF(Part)

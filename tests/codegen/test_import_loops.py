@@ -5,6 +5,8 @@ import pytest
 from opforge.codegen.importers import op_def
 from opforge.codegen.importers.draft import Note
 
+pytestmark = pytest.mark.slow
+
 SOURCE = """
 constexpr int kCount = 2;
 static const char* kNames[] = {"a", "b"};

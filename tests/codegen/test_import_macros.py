@@ -9,6 +9,8 @@ from opforge.codegen.importers.sources import read_sources
 from opforge.codegen.importers.spec_text import spec_of
 from opforge.codegen.spec.loader import load_specs
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("tree_sitter_cpp", reason="tree-sitter-cpp is not installed: pip install 'opforge[import]'")
 
 INPUT, OUTPUT = ".INPUT(x, TensorType({DT_FLOAT}))", ".OUTPUT(y, TensorType({DT_FLOAT}))"

@@ -10,6 +10,8 @@ from opforge.codegen.importers.new_project import write_project
 from opforge.codegen.importers.pages.phrases import cell_dtypes, is_optional, same_as, text_dtypes, value_range
 from opforge.codegen.spec.loader import load_specs
 
+pytestmark = pytest.mark.slow
+
 DECLARATION = """# aclnnGate
 ```cpp
 aclnnStatus aclnnGateGetWorkspaceSize(const aclTensor *x, const aclTensor *weight, int64_t axis, aclTensor *out,

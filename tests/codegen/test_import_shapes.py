@@ -8,6 +8,8 @@ from opforge.codegen.importers.new_project import write_project
 from opforge.codegen.importers.sources import read_sources
 from opforge.codegen.spec.loader import load_specs
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("tree_sitter_cpp")
 
 OP_DEF = """

@@ -15,6 +15,8 @@ from opforge.codegen.importers.sources import read_sources
 from opforge.codegen.importers.tiling.structures import described_structures
 from opforge.codegen.importers.tiling.template import TemplateKey, UnknownTemplateError, template_keys
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("tree_sitter_cpp", reason="tree-sitter-cpp is not installed: pip install 'opforge[import]'")
 
 KEYS = """
@@ -76,7 +78,6 @@ def write_template(folder):
     return definition, kernel
 
 
-@pytest.mark.slow
 def test_an_imported_template_builds_and_runs(opforge, tmp_path):
     definition, kernel = write_template(tmp_path)
     result = opforge("import", definition / "add_rows.json", "--kernel", kernel, "-o", "out", cwd=tmp_path)

@@ -20,6 +20,8 @@ from opforge.codegen.spec.loader import load_specs
 from opforge.codegen.views.facts import aclnn_signature
 from opforge.twin import AclnnError, run
 
+pytestmark = pytest.mark.slow
+
 SCALARS = ["alpha", "timesOptional", "isNegatedOptional"]
 SPECIMENS = Path(__file__).parent / "specimens"
 

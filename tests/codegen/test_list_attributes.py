@@ -19,6 +19,8 @@ from opforge.frontend.ir.attributes import make_attribute, read_attributes
 from opforge.package.ops_info import ops_info_entry
 from opforge.twin import AclnnError, run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="session")
 def project(root, once):

@@ -23,6 +23,8 @@ from opforge.codegen.views.facts import aclnn_signature
 from opforge.frontend.ge.messages import message
 from opforge.twin import AclnnError, FindingsError, run
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent / "no_outputs"
 REFERENCES = {
     "scale_all": """
@@ -60,7 +62,6 @@ def scaled(dtype):
     return {"x": x, "factor": np.array([2], dtype), "calls": np.int32([4]), "most": np.int32([7])}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("isolate", [False, True])
 def test_inputs_are_overwritten(project, dtype, isolate):
@@ -73,7 +74,6 @@ def test_inputs_are_overwritten(project, dtype, isolate):
     np.testing.assert_array_equal(inputs["x"][0].ravel(), np.arange(6))  # the caller's array is not overwritten
 
 
-@pytest.mark.slow
 def test_strided_and_absent_tensors_are_overwritten(project):
     memory = np.full((6, 20), 7, np.float32)
     inputs = {**scaled(np.float32), "x": [np.ones((6, 10), np.float32)], "most": None}
@@ -82,7 +82,6 @@ def test_strided_and_absent_tensors_are_overwritten(project):
     np.testing.assert_array_equal(memory, np.tile([2, 7], (6, 10)))
 
 
-@pytest.mark.slow
 def test_attributes_give_the_shape_of_an_operator_without_inputs(project):
     attrs = {"rows": 3, "dims": [2, 300], "start": 1.5, "step": -0.5}
     result = run("FillSteps", {}, attrs, out_dtypes={"y": np.float16}, project=find_project(project))
@@ -90,7 +89,6 @@ def test_attributes_give_the_shape_of_an_operator_without_inputs(project):
     np.testing.assert_array_equal(result["y"], expected)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "inputs", "attrs", "message"),
     [
@@ -106,7 +104,6 @@ def test_wrong_call_is_rejected(project, name, inputs, attrs, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.slow
 def test_write_to_another_input_is_a_finding(project, tmp_path):
     other = shutil.copytree(project, tmp_path / "other", ignore=shutil.ignore_patterns("build"))
     spec = other / "op_proto" / "scale_all.yaml"
@@ -116,7 +113,6 @@ def test_write_to_another_input_is_a_finding(project, tmp_path):
         run("ScaleAll", scaled(np.float32), project=find_project(other))
 
 
-@pytest.mark.slow
 def test_tests_of_the_project_run_all_calls(project):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_specs.py", "-k", "Scale or Fill"],
@@ -125,7 +121,6 @@ def test_tests_of_the_project_run_all_calls(project):
     assert (done.returncode, done.stdout[:4]) == (0, "...."), done.stdout
 
 
-@pytest.mark.slow
 def test_example_programs_print_the_results(opforge, project, tmp_path):
     assert opforge("build", cwd=project).returncode == 0
     flags = opforge("flags", cwd=project).stdout.split()
@@ -162,7 +157,6 @@ def test_function_has_pointers_to_overwritten_tensors():
     ]
 
 
-@pytest.mark.slow
 def test_models_cannot_contain_an_operator_without_outputs(opforge, project):
     node = helper.make_node("ScaleAll", ["f"], [], name="n", domain="opforge")
     types = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "fg"]
@@ -174,7 +168,6 @@ def test_models_cannot_contain_an_operator_without_outputs(opforge, project):
     assert "unknown operator; ScaleAll has no outputs, so models cannot contain it" in done.stderr
 
 
-@pytest.mark.slow
 def test_libraries_name_the_operators_that_they_do_not_have(opforge, project):
     lines = opforge("ort-library", "-o", "x.so", cwd=project).stdout
     assert "not in the library: FillSteps: no inputs;" in lines
@@ -250,7 +243,6 @@ def test_page_states_the_overwritten_inputs(tmp_path):
     assert "params: {stateRef: state, cycles: cycles}" in text
 
 
-@pytest.mark.slow
 def test_graphs_of_ge_keep_an_operator_without_outputs(opforge, project, tmp_path):
     model = message("ModelDef")
     graph = model.graph.add()

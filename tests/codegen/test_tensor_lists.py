@@ -25,6 +25,8 @@ from opforge.frontend.ir.reason import Unmatched
 from opforge.twin import AclnnError, run
 from opforge.twin.build import application_flags, build_project
 
+pytestmark = pytest.mark.slow
+
 LISTS = Path(__file__).parent / "lists"
 SHAPES = ((40, 300), (7,), (3, 5, 11), ())
 

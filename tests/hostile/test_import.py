@@ -16,6 +16,8 @@ from opforge.codegen.importers.sources import MOST_BYTES, read_file, read_source
 from opforge.codegen.importers.spec_text import spec_of
 from opforge.codegen.spec.loader import load_specs
 
+pytestmark = pytest.mark.slow
+
 TENSOR = {"param_type": "required", "type": ["fp16"], "format": ["ND"]}
 ENTRY = {
     "op": "AddA", "language": "cpp", "input_desc": [{"name": "x", **TENSOR}], "output_desc": [{"name": "y", **TENSOR}],

@@ -12,6 +12,8 @@ import pytest
 from opforge.codegen.errors import UserError
 from opforge.frontend.io.archive import check_program_archive
 
+pytestmark = pytest.mark.slow
+
 
 def archive(path, members, compression=zipfile.ZIP_STORED):
     with zipfile.ZipFile(path, "w", compression) as file:

@@ -15,6 +15,8 @@ from opforge.codegen.errors import UserError
 from opforge.twin import launch
 from opforge.twin.program import compile_program
 
+pytestmark = pytest.mark.slow
+
 BF16, F16, F32 = np.dtype(ml_dtypes.bfloat16), np.dtype(np.float16), np.dtype(np.float32)
 NAMES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
 I8, U8, I16, U16, I32, U32, I64 = (np.dtype(name) for name in NAMES)

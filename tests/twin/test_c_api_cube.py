@@ -13,6 +13,8 @@ from test_kernel_sparse import _inputs as sparse_inputs
 
 from opforge.twin.program import compile_program
 
+pytestmark = pytest.mark.slow
+
 M, N, K = 20, 24, 40
 DTYPES = {
     "half": (np.dtype(np.float16), np.float32, "float"),

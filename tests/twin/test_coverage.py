@@ -42,6 +42,8 @@ from opforge.twin.coverage.report import print_totals, status_of
 from opforge.twin.coverage.walk import MOST_DEPTH, list_files
 from opforge.twin.program.messages import missing_names
 
+pytestmark = pytest.mark.slow
+
 
 def read_cmake(text):
     return read_programs(text, {})
@@ -135,7 +137,6 @@ def facts(row):
     return row["compiled"], row["ran"], row["right"]
 
 
-@pytest.mark.slow
 def test_rows_state_compile_run_and_result_status(first):
     _, result, _ = first
     rows = rows_of(result)
@@ -153,7 +154,6 @@ def test_rows_state_compile_run_and_result_status(first):
     assert rows["right_op"]["findings"] == rows["wrong_op"]["findings"] == []
 
 
-@pytest.mark.slow
 def test_all_scenarios_of_an_example_run(first):
     folder, result, text = first
     row = rows_of(result)["modes"]
@@ -167,13 +167,11 @@ def test_all_scenarios_of_an_example_run(first):
     assert "<div>MODE=2 <span" in (folder / "page.html").read_text()
 
 
-@pytest.mark.slow
 def test_findings_have_a_kind_and_a_line(first):
     found = {entry["kind"]: entry["where"] for entry in rows_of(first[1])["far_op"]["findings"]}
     assert found["gm_out_of_range"].rpartition(":")[0].endswith("far_op.cpp")
 
 
-@pytest.mark.slow
 def test_unknown_names_are_counted(first):
     _, result, text = first
     assert rows_of(result)["unknown_op"]["missing"] == ["NoSuchCall"]
@@ -181,7 +179,6 @@ def test_unknown_names_are_counted(first):
     assert "NoSuchCall" in text
 
 
-@pytest.mark.slow
 def test_declared_names_are_counted(first):
     _, result, text = first
     (names,) = result["api_names"].values()
@@ -193,7 +190,6 @@ def test_declared_names_are_counted(first):
     assert f"{names['declared']} of {names['counted']} names of the API are declared, 3 not counted" in text
 
 
-@pytest.mark.slow
 def test_sources_of_other_chips_are_listed_with_a_reason(first):
     reasons = {Path(entry["path"]).stem: entry["reason"] for entry in first[1]["excluded"]}
     assert "ascend310p" in reasons["other_op"]
@@ -201,14 +197,12 @@ def test_sources_of_other_chips_are_listed_with_a_reason(first):
     assert "arch35/later_op.h" in reasons["later_op"]
 
 
-@pytest.mark.slow
 def test_page_has_every_row_and_loads_no_files(first):
     page = (first[0] / "page.html").read_text().replace("<wbr>", "")
     assert all(row["path"] in page for row in first[1]["sources"])
     assert "<script" not in page
 
 
-@pytest.mark.slow
 def test_a_second_run_repeats_only_changed_sources(first, clone, tmp_path):
     folder, result, _ = first
     state = Path(shutil.copy(folder / "state.jsonl", tmp_path))
@@ -222,7 +216,6 @@ def test_a_second_run_repeats_only_changed_sources(first, clone, tmp_path):
     assert rows.items() <= rows_of(result).items()
 
 
-@pytest.mark.slow
 def test_scripts_make_inputs_and_compare(clone, tmp_path):
     result, _ = coverage(clone, tmp_path, "--run-scripts", "--only", "reads", code=0)
     assert facts(rows_of(result)["reads"]) == (True, True, True)
@@ -318,7 +311,6 @@ def _require(row, expected, kinds, launches, reason):
     assert bool(row["reason"]) == bool(reason)
 
 
-@pytest.mark.slow
 def test_hostile_files_become_rows(tmp_path):
     clone, outside = tmp_path / "clone", tmp_path / "outside.asc"
     outside.write_text(PRINTS)
@@ -408,7 +400,6 @@ def test_files_of_the_clone_are_not_replaced(tmp_path, option):
     assert source.read_text() == PRINTS
 
 
-@pytest.mark.slow
 def test_files_are_written_without_a_reader_of_the_output(tmp_path):
     for name in ("first", "second"):
         example(tmp_path / "clone", name, PRINTS.replace("@", "pass"))
@@ -426,7 +417,6 @@ def test_files_are_written_without_a_reader_of_the_output(tmp_path):
     assert [row["right"] for row in json.loads(answer.read_text())["sources"]] == [True, True]
 
 
-@pytest.mark.slow
 def test_reason_of_a_script_is_its_exit_code_and_error(tmp_path):
     text = "import sys\nprint('a note')\nprint('no space left', file=sys.stderr)\nsys.exit(3)\n"
     example(tmp_path / "clone", "makes", PRINTS, scripts={"gen_data.py": text, "verify_result.py": ""}, readme=STEPS)
@@ -439,7 +429,6 @@ def test_reason_of_a_script_is_its_exit_code_and_error(tmp_path):
     assert reasons["checks"] == "verification: exit code 4: largest: 3"
 
 
-@pytest.mark.slow
 def test_message_about_a_limit_names_its_option(tmp_path):
     """The limits of the compiler come from options of this command."""
     text = "constexpr long f(long n) { long s = 0; for (long i = 0; i < n; ++i) s += i; return s; }\n"

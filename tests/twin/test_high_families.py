@@ -8,6 +8,8 @@ from charged import repeats, vector
 
 from .high_level import CPP, HEADER, TOLERANCE, Operand, assert_misplaced, assert_timed, kernel, misplaced
 
+pytestmark = pytest.mark.slow
+
 R, H, V = 6, 32, 24  # rows, row pitch, valid columns
 EPS = 1e-3
 NORM_TILING = f"tiling.bLength = 2; tiling.sLength = 3; tiling.hLength = {H}; tiling.originalHLength = {V};"

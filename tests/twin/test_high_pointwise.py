@@ -9,6 +9,8 @@ import pytest
 
 from .high_level import CPP, HEADER, TOLERANCE, Operand, assert_misplaced, assert_timed, kernel, misplaced
 
+pytestmark = pytest.mark.slow
+
 COUNT, ROOM = 100, 112
 GELU = 2 * math.sqrt(2 / math.pi)
 

@@ -7,6 +7,8 @@ import pytest
 
 from .high_level import CPP, HEADER, TOLERANCE, Operand, assert_misplaced, assert_timed, cycles_of, kernel, misplaced
 
+pytestmark = pytest.mark.slow
+
 M, K, VALID = 5, 64, 56
 FLASH = "d, s, m, x, e, s0, m0, tmp, tiling"
 

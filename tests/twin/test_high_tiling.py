@@ -11,6 +11,8 @@ import pytest
 from .conftest import CACHE, compile_library
 from .high_level import HEADER, Operand, kernel, table
 
+pytestmark = pytest.mark.slow
+
 # A shape, its elements and type size are parameters; M stands for the two results.
 SHAPE = (4, 6, 64)
 USUAL = "shape, size, false, M"

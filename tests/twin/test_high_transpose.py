@@ -7,6 +7,8 @@ import pytest
 
 from .high_level import CPP, HEADER, Operand, kernel
 
+pytestmark = pytest.mark.slow
+
 # type -> shapes [B, N, S, H / N], or [H, W] for the last one
 SHAPES = {
     "NZ2ND_0213": [(1, 2, 64, 32), (2, 3, 16, 16)],

@@ -8,6 +8,8 @@ from charged import COPY, FREE, MODEL
 
 from . import test_kernel_cube, test_kernel_int4, test_kernel_quant, test_kernel_sparse
 
+pytestmark = pytest.mark.slow
+
 FRACTAL = 512  # bytes
 LOAD, MMAD = MODEL["l1_load_issue_cycles"], MODEL["mmad_issue_cycles"]
 L0A, L0B = MODEL["l1_to_l0a_bytes_per_cycle"], MODEL["l1_to_l0b_bytes_per_cycle"]

@@ -10,6 +10,8 @@ from charged import FREE, TWO_OPERANDS, UB, repeats, vector
 from instruction_rows import Array, Row, check_mistake, check_numbers, source_of
 from test_kernel_numbers import CPP, F16, F32
 
+pytestmark = pytest.mark.slow
+
 I8, U8, I16, I32, U64 = (np.dtype(name) for name in ("i1", "u1", "i2", "i4", "u8"))
 
 

@@ -12,6 +12,8 @@ from opforge.codegen.data.products import SOCS
 
 from .test_kernel_matmul import tiling
 
+pytestmark = pytest.mark.slow
+
 HEAD = """
 #include "kernel_operator.h"
 #include "lib/matmul_intf.h"

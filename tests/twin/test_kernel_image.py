@@ -11,6 +11,8 @@ import pytest
 from charged import MODEL
 from planted import Planted, kernels_of
 
+pytestmark = pytest.mark.slow
+
 FRACTAL = 512
 LOAD, L0A = MODEL["l1_load_issue_cycles"], MODEL["l1_to_l0a_bytes_per_cycle"]
 PORT = MODEL["port_first_touch_bytes_per_cycle_per_core"]

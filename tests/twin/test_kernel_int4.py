@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from planted import Planted, kernels_of
 
+pytestmark = pytest.mark.slow
+
 # c = bias + A B': a row has K elements, two in each byte. PITCH is K / 2 up to a multiple of 32, and COLUMNS the
 # fractals of a row.
 CUBE = """

@@ -19,6 +19,8 @@ from opforge.twin.build import INCLUDE
 
 from .conftest import compile_library
 
+pytestmark = pytest.mark.slow
+
 TYPES = {"half": np.float16, "bfloat16_t": ml_dtypes.bfloat16, "float": np.float32}
 TILING_HEADER = INCLUDE / "opforge_twin" / "kernel" / "matmul" / "tiling_data.h"
 FIELDS = re.findall(r"\bfield\((\w+)\)", TILING_HEADER.read_text(encoding="utf-8"))

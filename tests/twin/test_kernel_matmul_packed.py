@@ -10,6 +10,8 @@ from planted import Planted, kernels_of
 
 from .test_kernel_matmul import HEADER, choose, tiling  # noqa: F401  # a fixture
 
+pytestmark = pytest.mark.slow
+
 INT4 = """
 extern "C" __global__ __aicore__ void int4_{tb}(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR tiling)
 {{

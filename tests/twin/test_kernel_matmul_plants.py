@@ -8,6 +8,8 @@ from planted import Planted, kernels_of
 
 from .test_kernel_matmul import HEADER, tiling
 
+pytestmark = pytest.mark.slow
+
 M, N, K = 32, 32, 64
 OPEN = (
     """

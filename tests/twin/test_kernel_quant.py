@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from planted import Planted, kernels_of
 
+pytestmark = pytest.mark.slow
+
 M, N, K = 16, 32, 96
 HEAD = """
 #include "kernel_operator.h"

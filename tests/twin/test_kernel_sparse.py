@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from planted import Planted, kernels_of
 
+pytestmark = pytest.mark.slow
+
 # c = A B', with A of M x K, and B of 32 x K as 32 x K / 2 values and two bits for each value.
 CUBE = """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR idx, GM_ADDR c, GM_ADDR, GM_ADDR)

@@ -10,6 +10,8 @@ import test_kernel_sparse
 from planted import Planted, kernels_of
 from test_kernel_numbers import FRAME, KERNEL
 
+pytestmark = pytest.mark.slow
+
 # y = x + 2, through queues.
 VECTOR = """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR, GM_ADDR, GM_ADDR)

@@ -6,6 +6,8 @@ from charged import GM
 
 from opforge.codegen.data.products import SOCS
 
+pytestmark = pytest.mark.slow
+
 # Each block waits for the flag of the block before it, and then takes its turn on the value y.
 START = """#include "kernel_operator.h"
 using namespace AscendC;

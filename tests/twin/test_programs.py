@@ -22,6 +22,8 @@ from opforge.twin.program import ProgramError, compile_program, compiler, write_
 from opforge.twin.program.rewrite import rewrite
 from opforge.twin.runtime.launch import launch
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "ascendc"
 VECTOR_ADD = EXAMPLES / "vector_add" / "vector_add.asc"
@@ -247,7 +249,6 @@ def test_block_index_of_the_compiler():
     assert finding.kind == "deadlock"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "output"),
     [
@@ -265,7 +266,6 @@ def test_example(tmp_path, name, output):
     assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", output)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "old", "new", "kind"),
     [
@@ -1420,7 +1420,6 @@ def cmake(*words, **variables):
     )
 
 
-@pytest.mark.slow
 @needs_cmake
 @pytest.mark.parametrize(
     ("name", "program", "generator"),
@@ -1445,7 +1444,6 @@ def test_cmake_project(tmp_path, name, program, generator):
     assert ended.stdout.startswith("0 of ")
 
 
-@pytest.mark.slow
 @needs_cmake
 @pytest.mark.parametrize("form", ["variable", "cache", "path"])
 def test_cmake_finds_the_twin_before_project(tmp_path, form):
@@ -1549,7 +1547,6 @@ target_link_libraries(scaled PRIVATE kernels)
 """
 
 
-@pytest.mark.slow
 @needs_cmake
 def test_cmake_project_of_the_debug_mode(tmp_path):
     """find_package(tikicpulib) builds kernels and their host code from C++ sources."""
@@ -1568,7 +1565,6 @@ def test_cmake_project_of_the_debug_mode(tmp_path):
     assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "0 wrong\n")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -12,6 +12,8 @@ from opforge.twin.coverage.broker import compiling
 from opforge.twin.coverage.program_run import Place
 from opforge.twin.program import compile_program
 
+pytestmark = pytest.mark.slow
+
 # Adds a factor of a header to each element. `values` counts from 0, so the expected result is a formula.
 KERNELS = """
 #include "kernel_operator.h"
@@ -194,7 +196,6 @@ def test_kernels_of_strings(program):
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0 wrong\n", "")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(MISTAKES)), ids=[new for _, new, _, _ in MISTAKES])
 def test_planted_mistakes(program, number):
     _, _, code, message = MISTAKES[number]

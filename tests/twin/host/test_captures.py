@@ -15,6 +15,8 @@ import pytest
 from opforge.twin.build import build_runtime
 from opforge.twin.program import compile_program
 
+pytestmark = pytest.mark.slow
+
 TO_DEVICE, TO_HOST, ON_DEVICE = 1, 2, 3
 GLOBAL, THREAD_LOCAL, RELAXED = 0, 1, 2
 NONE, ACTIVE, INVALIDATED = 0, 1, 2
