@@ -589,7 +589,7 @@ LAUNCHES = f"""{FLUSH}\
 LAUNCHES += """\
 #define LAUNCH(kernel, blocks) kernel<<<(blocks), nullptr, stream>>>
 #define NAME(x) fill_##x
-struct Pair { __gm__ int32_t* to; int32_t value; };
+struct Pair { __gm__ volatile int32_t* to; int32_t value; };
 namespace inner {
 template <typename T, int add>
 __global__ __aicore__ void fill(GM_ADDR to, T value)
@@ -607,7 +607,7 @@ __global__ __vector__ void NAME(pair)(Pair pair)
     out.SetValue(0, pair.value);
     FLUSH(int32_t);
 }
-__global__ __mix__(1, 2) void fill_mixed(GM_ADDR to, __gm__ int32_t* from)
+__global__ __mix__(1, 2) void fill_mixed(GM_ADDR to, volatile __gm__ int32_t volatile* from)
 {
     if ASCEND_IS_AIC {
         return;

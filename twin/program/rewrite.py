@@ -115,6 +115,8 @@ class _Rewriting:
                 self._replace(token.begin, self.tokens[self._closing(index + 1)].end, "")
             elif token.text == "aicore" and self._is(index - 1, "[") and self._is(index + 1, "]"):
                 self._replace(self.tokens[index - 1].begin, self.tokens[index + 1].end, "")
+            elif token.text == "volatile":
+                self._remove_second(index)
             elif token.text == "<<" and self._is_launch(index):
                 self._launch(index)
         self._check_launches()
@@ -125,6 +127,14 @@ class _Rewriting:
         text = "".join([*parts, self.text[position:]])
         # Headers that are not rewritten may use these words for pointers.
         return Rewritten(_MEMORY.sub("", text), tuple(self.kernels), len(self.launches))
+
+    def _remove_second(self, index: int) -> None:
+        """Remove another `volatile` of a type: `__gm__` is one, and C++ permits one only."""
+        for token in self.tokens[index + 1 :]:
+            if token.text == "volatile":
+                self._replace(token.begin, token.end, "")
+            if token.text == "volatile" or (token.kind != "name" and token.text != "::"):
+                return
 
     def _check_launches(self) -> None:
         """Reject a launch whose number of arguments no kernel of this name has; other errors are of the compiler."""
