@@ -501,6 +501,85 @@ def test_a_kernel_that_ends_the_process(ends, tmp_path, before):
     assert launch["findings"][0]["kind"] == "process_exit"
 
 
+FAULTS = """
+#include <cstdio>
+#include <cstdlib>
+#include "acl/acl.h"
+#include "kernel_operator.h"
+#include "c_api/asc_simd.h"
+__global__ __vector__ void fault(GM_ADDR x, int which)
+{
+    if (which == 0) { AscendC::printf("%s", (const char*)8); }
+    if (which == 1) { ::printf("%s", (const char*)8); }
+    if (which == 2) { exit(0); }
+}
+__global__ __vector__ void pointers(GM_ADDR x, int which)
+{
+    __ubuf__ float a[64];
+    __ubuf__ float b[64];
+    asc_duplicate(a, 1.0f, 64);
+    asc_sync();
+    asc_add_scalar(b, a, 1.0f, 64);
+    if (which == 4) { asc_sync(); }
+    asc_mul(b, b, a, 64);
+}
+__global__ __vector__ void tensors(GM_ADDR x, int which)
+{
+    AscendC::InitSocState();
+    AscendC::LocalMemAllocator<AscendC::Hardware::UB> memory;
+    auto a = memory.Alloc<float>(64);
+    AscendC::Duplicate(a, 1.0f, 64);
+    AscendC::Muls(a, a, 3.0f, 64);
+}
+int main(int, char** words)
+{
+    const int which = std::atoi(words[1]);
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    if (which < 3) { fault<<<1, nullptr, nullptr>>>(nullptr, which); }
+    else if (which < 5) { pointers<<<1, nullptr, nullptr>>>(nullptr, which); }
+    else { tensors<<<1, nullptr, nullptr>>>(nullptr, which); }
+    aclrtSynchronizeStream(nullptr);
+    std::printf("end");
+    return 0;
+}
+"""
+
+
+def _kinds(program, number, report):
+    ended = run(program, str(number), OPFORGE_TWIN_REPORT=str(report))
+    (launch,) = json.loads(report.read_text())
+    assert ended.returncode == (1 if launch["findings"] else 0)
+    return ended, [(found["kind"], found["where"].rpartition(":")[2]) for found in launch["findings"]]
+
+
+def _compile_faults(folder):
+    (folder / "off").mkdir()
+    compiled(folder, FAULTS, level="device")
+    compiled(folder / "off", FAULTS, level="device", options=["--cce-auto-sync=off"])
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "part"),
+    [(0, "wild_pointer", "AscendC::printf"), (1, "wild_pointer", "::printf"), (2, "process_exit", "exit(0)")],
+)
+def test_a_fault_in_a_function_of_the_c_library(once, tmp_path, number, kind, part):
+    """The program ends with the finding, also if the function holds the lock of stdout."""
+    _, found = _kinds(once("faults", _compile_faults) / "program", number, tmp_path / "report.json")
+    lines = [n for n, line in enumerate(FAULTS.splitlines(), 1) if f"which == {number}) {{ {part}" in line]
+    assert [name for name, _ in found] == [kind]
+    assert number == 1 or found[0][1] == str(lines[0])
+
+
+@pytest.mark.parametrize(
+    ("option", "number", "kinds"), [("", 3, ["race"]), ("", 4, []), ("", 5, []), ("off", 5, ["race"])]
+)
+def test_order_by_the_compiler(once, tmp_path, option, number, kinds):
+    """In level device, it applies to tensors, not to the C API, and not with --cce-auto-sync=off."""
+    ended, found = _kinds(once("faults", _compile_faults) / option / "program", number, tmp_path / "report.json")
+    assert ([name for name, _ in found], ended.stdout) == (kinds, "end")
+
+
 def test_host_code_that_calls_a_device_function(ends):
     ended = run(ends, "3", "rwh")
     line = 1 + ENDS.splitlines().index(next(line for line in ENDS.splitlines() if "GetBlockIdx" in line))

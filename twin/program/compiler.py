@@ -36,6 +36,7 @@ _PROTECTION = ("-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-p
 # Public kernels copy structures of tiling data as words of 32 bits.
 _KERNEL_FLAGS = (*_PROTECTION, "-fno-strict-aliasing", *LINE_FLAGS)
 _LINKS = ("opforge_twin", "ascendcl", "nnopbase")
+_AUTO_SYNC = "--cce-auto-sync"
 _DEVICE_OPTIONS = ("--npu-arch", "--cce-", "--enable-simt", "--gcc-toolchain", "--run-mode")
 _LINK_OPTIONS = ("-shared", "-l", "-L", "-Wl,", "-fsanitize", "-g", "-O")
 _CHECK = "-fsyntax-only"
@@ -83,6 +84,7 @@ class _Build:
     flags: tuple[str, ...]
     soc: str
     level: str
+    has_auto_sync: bool
 
     def run(self, command: Sequence[str], label: str) -> None:
         try:
@@ -102,6 +104,7 @@ class _Build:
         command = [
             *(compiler()[0], *COMMON, *flags, "-E", "-x", "c++", "-DOPFORGE_TWIN_PROGRAM"),
             *(f'-DOPFORGE_TWIN_PROGRAM_SOC="{self.soc}"', f'-DOPFORGE_TWIN_PROGRAM_LEVEL="{self.level}"'),
+            *(() if self.has_auto_sync else ("-DOPFORGE_TWIN_PROGRAM_NO_AUTO_SYNC",)),
             *(f"-D{define}" for define in self.defines),
             *("-include", str(INCLUDE / "opforge_twin" / "program.h")),
             *(f"-I{folder}" for folder in (headers, *self.includes, *header_folders())),
@@ -160,7 +163,7 @@ def compile_program(
     code = [file for file in files if file.suffix not in OBJECTS]
     with tempfile.TemporaryDirectory(prefix="opforge-cc-") as name:
         folder = Path(name)
-        build = _Build(folder, tuple(include_dirs), tuple(defines), host_options, soc, level)
+        build = _Build(folder, tuple(include_dirs), tuple(defines), host_options, soc, level, _has_auto_sync(options))
         rewritten = _rewrite_all(build, code, header_dir)
         objects = _compile_all(build, rewritten)
         if _CHECK not in host_options:
@@ -195,6 +198,12 @@ def _link_command(build: _Build, objects: Sequence[Path], made: Path) -> list[st
     flags = [flag for flag in build.flags if flag.startswith(_LINK_OPTIONS)]
     files = map(str, objects)
     return [compiler()[0], "-pthread", *files, *flags, *runtime_link(*_LINKS), "-ldl", "-o", str(made)]
+
+
+def _has_auto_sync(options: Sequence[str]) -> bool:
+    """Return whether the device compiler inserts synchronization; the last option has priority."""
+    given = [option for option in options if option.startswith(f"{_AUTO_SYNC}=")]
+    return not given or given[-1] != f"{_AUTO_SYNC}=off"
 
 
 def _host_options(options: Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,9 @@ namespace opforge::twin::kernel {
 template <typename T>
 AscendC::LocalTensor<T> At(T* address)
 {
-    return AscendC::LocalTensor<T>(ViewAt(address, {"C API", Here()}), AscendC::TPosition::VECCALC);
+    const LocalView view =
+        ViewOfPointer(reinterpret_cast<uintptr_t>(address), DtypeOf<T>(), sizeof(T), {"C API", Here()});
+    return AscendC::LocalTensor<T>(view, AscendC::TPosition::VECCALC);
 }
 
 inline AscendC::LocalTensor<uint8_t> At(void* address)

@@ -15,6 +15,8 @@ extern "C" {
 
 /// Makes this process a program of `opforge cc`: findings go to stderr, the process ends with 1 if there are any.
 void opforgeTwinStartProgram(const char* soc, const char* level);
+/// The compiler inserts no synchronization: --cce-auto-sync=off.
+void opforgeTwinDisableAutoSync();
 }
 
 namespace opforge::twin::program {
@@ -135,6 +137,9 @@ namespace {
 __attribute__((constructor)) void OpforgeTwinStart()
 {
     opforgeTwinStartProgram(OPFORGE_TWIN_PROGRAM_SOC, OPFORGE_TWIN_PROGRAM_LEVEL);
+#ifdef OPFORGE_TWIN_PROGRAM_NO_AUTO_SYNC
+    opforgeTwinDisableAutoSync();
+#endif
 }
 }  // namespace
 #endif

@@ -193,6 +193,8 @@ void TransposeMatrices(const LocalView& dst, const LocalView& src, const LocalVi
                        int64_t rows, int64_t columns, const Call& call);
 /// The view of an address in UB, as GetPhyAddr returns it.
 LocalView ViewOf(uint64_t address, Dtype dtype, int32_t size, const Call& call);
+/// The same for the C API, whose instructions the compiler does not order.
+LocalView ViewOfPointer(uint64_t address, Dtype dtype, int32_t size, const Call& call);
 /// The address in its memory of an array of a declaration, which keeps it until the kernel ends.
 int64_t ArrayAddress(AscendC::TPosition position, int64_t bytes, const Call& call);
 

@@ -15,18 +15,24 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "host/acl/device_memory.h"
 #include "host/acl/process.h"
 #include "host/aclnn/reports.h"
 #include "host/gert/platform.h"
 #include "kernel/exec/block.h"
+#include "kernel/exec/guarded_call.h"
+#include "kernel/exec/source_lines.h"
 #include "kernel/exec/text.h"
 #include "kernel/timing/trace.h"
 #include "opforge_twin/control.h"
+#include "opforge_twin/options.h"
 #include "opforge_twin/program.h"
 
 namespace opforge::twin::host {
@@ -131,8 +137,30 @@ void OnExit(int status, void* /*unused*/)
     }
 }
 
-/// Returns the exit code for `_exit` and `quick_exit`, which do not call OnExit.
-int CodeOf(int status)
+/// Reports findings of a kernel that does not return, and returns the exit code of the program.
+int EndInKernel(const kernel::Block& block, std::vector<Finding> findings, int status)
+{
+    static std::mutex once;
+    once.lock();  // another block waits here for the end of the process
+    LaunchReport report;
+    report.opType = block.launch.request.opType;
+    report.findings = std::move(findings);
+    report.isComplete = false;
+    KeepReport(report, 0);
+    return Conclude(status);
+}
+
+/// A function of the C library may hold a lock, for example that of stdout, which only this thread can take again.
+void OnLibraryFault(const kernel::Block& block)
+{
+    IsFirstEnd();  // the functions of `on_exit` do not report a second time
+    const int code = EndInKernel(block, block.diagnostics.Findings(), 0);
+    std::fflush(stdout);
+    End(code);
+}
+
+/// Returns the exit code for `_exit` and `quick_exit`, which do not call OnExit. `caller`: the return address.
+int CodeOf(int status, const void* caller)
 {
     kernel::Block* const block = kernel::CurrentBlock();
     // A kernel may call this function while the host waits for it at the end of the program.
@@ -140,13 +168,14 @@ int CodeOf(int status)
         return status;
     }
     if (block != nullptr) {
-        LaunchReport report;
-        report.opType = block->launch.request.opType;
-        report.findings.push_back({"process_exit", static_cast<int64_t>(block->position.blockIndex), "", "",
-                                   Text(report.opType, ": the kernel ends the process; remove the call of exit")});
-        report.isComplete = false;
-        KeepReport(report, 0);
-    } else if (status == 0) {
+        const std::string message =
+            Text(block->launch.request.opType, ": the kernel ends the process; remove the call of exit");
+        return EndInKernel(
+            *block,
+            {{"process_exit", static_cast<int64_t>(block->position.blockIndex), "", kernel::Where({caller}), message}},
+            status);
+    }
+    if (status == 0) {
         FinishStreams();  // success needs the findings of all launches; after a failure, there is no wait
     }
     return Conclude(status);
@@ -183,10 +212,10 @@ void EndAfterThreads(int code)
 }
 
 /// Called before this thread ends: `code` is the exit code if it is the main thread. A kernel must not end its thread.
-void LeaveThread(int code)
+void LeaveThread(int code, const void* caller)
 {
     if (kernel::CurrentBlock() != nullptr) {
-        End(CodeOf(code));
+        End(CodeOf(code, caller));
     } else if (isProgram && gettid() == starter) {
         EndAfterThreads(code);
     }
@@ -265,27 +294,35 @@ void opforgeTwinStartProgram(const char* soc, const char* level)
     RequireFile("OPFORGE_TWIN_REPORT");
     RequireFile("OPFORGE_TWIN_TRACE");
     DeviceMemory::Instance().MakeReadable();
+    opforge::twin::kernel::SetLibraryFaultHandler(OnLibraryFault);
     starter = getpid();
     on_exit(OnExit, nullptr);
     pthread_atfork(BeforeFork, nullptr, InChild);
     otherTerminate = std::set_terminate(OnTerminate);
 }
 
+void opforgeTwinDisableAutoSync()
+{
+    opforge::twin::Options options = opforge::twin::ProcessOptions();
+    options.autoSync = false;
+    opforge::twin::SetProcessOptions(options);
+}
+
 // These functions replace those of the C library in programs, because they do not call the functions of `on_exit`.
 
 extern "C" void _exit(int status)
 {
-    End(CodeOf(status));
+    End(CodeOf(status, __builtin_return_address(0)));
 }
 
 extern "C" void _Exit(int status) noexcept
 {
-    End(CodeOf(status));
+    End(CodeOf(status, __builtin_return_address(0)));
 }
 
 extern "C" void quick_exit(int status) noexcept
 {
-    const int code = CodeOf(status);
+    const int code = CodeOf(status, __builtin_return_address(0));
     Original("quick_exit")(code);
     End(code);
 }
@@ -294,7 +331,7 @@ extern "C" void quick_exit(int status) noexcept
 extern "C" void exit(int status) noexcept
 {
     if (opforge::twin::kernel::CurrentBlock() != nullptr) {
-        End(CodeOf(status));
+        End(CodeOf(status, __builtin_return_address(0)));
     }
     Original("exit")(status);
     End(status);
@@ -302,7 +339,7 @@ extern "C" void exit(int status) noexcept
 
 extern "C" void pthread_exit(void* result)
 {
-    LeaveThread(0);
+    LeaveThread(0, __builtin_return_address(0));
     Original<void(void*)>("pthread_exit")(result);
     End(0);
 }
@@ -318,10 +355,10 @@ extern "C" long syscall(long number, ...) noexcept
     va_end(list);
     const int status = static_cast<int>(words[0]);
     if (isProgram && number == SYS_exit_group) {
-        End(CodeOf(status));
+        End(CodeOf(status, __builtin_return_address(0)));
     }
     if (number == SYS_exit) {
-        LeaveThread(status & 0xFF);
+        LeaveThread(status & 0xFF, __builtin_return_address(0));
     }
     return OriginalCall()(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }

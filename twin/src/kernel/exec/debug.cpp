@@ -54,10 +54,23 @@ std::string FormatError(const char* format, const char* kinds)
     return "";
 }
 
+/// Calls a function that reads memory of the kernel and holds nothing: a fault in it ends the block.
+template <typename Read>
+auto ReadKernel(Block& block, const Read& read)
+{
+    block.execution.SetInKernel(true);
+    const auto result = read();
+    block.execution.SetInKernel(false);
+    return result;
+}
+
 /// The text, or the format itself if it does not fit the arguments, which is a finding.
 __attribute__((format(printf, 4, 0))) std::string Formatted(Block& block, const Call& call, const char* kinds,
                                                             const char* format, va_list arguments)
 {
+    if (ReadKernel(block, [&] { return std::strlen(format); }) == 0) {
+        return "";
+    }
     const std::string error = FormatError(format, kinds);
     if (!error.empty()) {
         block.Report("print_format", Pipe::kScalar, call, error + "; the device prints another value");
@@ -65,7 +78,7 @@ __attribute__((format(printf, 4, 0))) std::string Formatted(Block& block, const 
     }
     va_list copy;
     va_copy(copy, arguments);
-    const int length = std::vsnprintf(nullptr, 0, format, copy);
+    const int length = ReadKernel(block, [&] { return std::vsnprintf(nullptr, 0, format, copy); });
     va_end(copy);
     std::string text(length > 0 ? static_cast<size_t>(length) : 0, '\0');
     std::vsnprintf(text.data(), text.size() + 1, format, arguments);

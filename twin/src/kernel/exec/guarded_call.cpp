@@ -1,8 +1,11 @@
 #include "kernel/exec/guarded_call.h"
 
 #include <alloca.h>
+#include <dlfcn.h>
 
+#include <atomic>
 #include <csetjmp>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
@@ -154,7 +157,23 @@ Block& Left()
     block.execution.Leave(kFaulted);
 }
 
+std::atomic<LibraryFaultHandler> libraryFaultHandler{nullptr};
+
+/// Whether the last fault was in the C library. abort() holds no lock.
+bool IsInLibrary(const Fault& fault)
+{
+    Dl_info library{};
+    Dl_info place{};
+    return fault.signal != SIGABRT && dladdr(reinterpret_cast<const void*>(&std::fflush), &library) != 0 &&
+           dladdr(reinterpret_cast<const void*>(fault.code), &place) != 0 && place.dli_fbase == library.dli_fbase;
+}
+
 }  // namespace
+
+void SetLibraryFaultHandler(LibraryFaultHandler handler)
+{
+    libraryFaultHandler = handler;
+}
 
 void LeaveArray(const Location& at, const char* array, int64_t index)
 {
@@ -192,6 +211,10 @@ void CallGuarded(Block& block, const std::function<void()>& kernel)
                           "(OPFORGE_TWIN_TIMEOUT sets the limit in seconds)"));
     } else if (left == kFaulted && isNew) {
         ReportFault(block);
+        const LibraryFaultHandler handler = libraryFaultHandler;
+        if (handler != nullptr && IsInLibrary(block.execution.LastFault())) {
+            handler(block);
+        }
     }
 }
 

@@ -46,16 +46,6 @@ void PassOn(int signal, siginfo_t* info, void* context)
     }
 }
 
-void OnFault(int signal, siginfo_t* info, void* context)
-{
-    Block* block = CurrentBlock();
-    if (!IsOurs(block, *info)) {
-        PassOn(signal, info, context);
-        return;
-    }
-    block->execution.LeaveAfter({signal, reinterpret_cast<uintptr_t>(info->si_addr)});
-}
-
 uintptr_t ProgramCounter(const void* context)
 {
     const mcontext_t& registers = static_cast<const ucontext_t*>(context)->uc_mcontext;
@@ -68,11 +58,21 @@ uintptr_t ProgramCounter(const void* context)
 #endif
 }
 
+void OnFault(int signal, siginfo_t* info, void* context)
+{
+    Block* block = CurrentBlock();
+    if (!IsOurs(block, *info)) {
+        PassOn(signal, info, context);
+        return;
+    }
+    block->execution.LeaveAfter({signal, reinterpret_cast<uintptr_t>(info->si_addr), ProgramCounter(context)});
+}
+
 void OnInterrupt(int signal, siginfo_t* /*info*/, void* context)
 {
     Block* block = CurrentBlock();
     if (block != nullptr && block->execution.IsInKernel() && block->execution.IsInterrupted()) {
-        block->execution.LeaveAfter({signal, ProgramCounter(context)}, kTimeIsUp);
+        block->execution.LeaveAfter({signal, ProgramCounter(context), 0}, kTimeIsUp);
     }
 }
 

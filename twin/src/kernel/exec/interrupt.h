@@ -18,6 +18,7 @@ inline constexpr int kTimeIsUp = 2;
 struct Fault {
     int signal = 0;
     uintptr_t address = 0;  ///< of the data; for kTimeIsUp, of the next instruction
+    uintptr_t code = 0;     ///< address of the instruction
 };
 
 /// Installs handlers: a fault in kernel code, or Interrupt, then ends the block instead of the process. They stay

@@ -53,6 +53,9 @@ public:
     /// Notes that the API which used these bytes last orders their next use.
     void ForgetOrder(int64_t begin, int64_t bytes) { localOrder_.Forget(begin, bytes); }
 
+    /// The compiler orders no instruction of this core from here on.
+    void EndAutomaticOrder() { localOrder_.EndAutomatic(); }
+
     /// Checks that the cache of the scalar unit cannot have an old line for a load.
     void LoadCached(const GlobalView& view, uint64_t address, const Call& call);
     /// Checks that no other core has the line of a store in its cache; such a line must be written back first.

@@ -145,6 +145,13 @@ LocalView ViewOf(uint64_t address, Dtype dtype, int32_t size, const Call& call)
     return view;
 }
 
+LocalView ViewOfPointer(uint64_t address, Dtype dtype, int32_t size, const Call& call)
+{
+    const LocalView view = ViewOf(address, dtype, size, call);
+    CurrentBlock()->checks.EndAutomaticOrder();
+    return view;
+}
+
 uint64_t BufferAddress(uint64_t offset, const Call& call)
 {
     const Entry block(call);

@@ -39,6 +39,8 @@ public:
     /// Notes that the API which used these bytes last orders their next use.
     void Forget(int64_t begin, int64_t bytes);
 
+    void EndAutomatic() { isAutomatic_ = false; }
+
     static constexpr size_t kMostUsers = 6;
     using UserPipes = std::vector<Pipe>;  ///< pipes that access these memories
 
