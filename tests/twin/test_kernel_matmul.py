@@ -982,6 +982,23 @@ def test_wrong_tiling_is_a_finding(planted, fields, word):
     assert "REGIST_MATMUL_OBJ" in finding["message"]
 
 
+@pytest.mark.parametrize(
+    ("strict", "depth", "kinds"), [(1, 32, ["matmul_tiling"]), (2, 32, []), (2, 34, ["matmul_tiling"])]
+)
+def test_level_device_has_the_reserved_end_of_l1(planted, strict, depth, kinds):
+    arrays = matrices(64, 64, 250, "half", "float")
+    fields = {"depthA1": depth, "depthB1": depth, "stepKa": depth // 2, "stepKb": depth // 2}
+    given = tiling(64, 64, 250, **fields)
+    report = planted.launch("right", *arrays, tiling=given, task_type="AIC_ONLY", strict=strict)
+    assert [finding["kind"] for finding in report["findings"]] == kinds
+
+
+def test_each_load_of_l1_has_as_many_blocks(choose):
+    status, t, _ = choose(8192, 8192, 8192, "half", cores=24, base_m=128, base_n=256, base_k=64)
+    assert status == 0
+    assert (t["depthA1"], t["stepKa"], t["depthB1"], t["stepKb"]) == (8, 4, 8, 4)
+
+
 INTEGERS = """
 extern "C" __global__ __aicore__ void integers_{tb}(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR,
                                                     GM_ADDR tiling)

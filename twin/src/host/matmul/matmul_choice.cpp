@@ -189,10 +189,17 @@ void MatmulApiTilingBase::ChooseBlocks()
     const int64_t bias = hasBias_ ? int64_t{tiling_.baseN} * kSumBytes : 0;
     const int64_t leftShare = a_.pos == TPosition::TSCM ? 0 : left;
     const int64_t rightShare = b_.pos == TPosition::TSCM ? 0 : right;
-    int32_t step = opforge::twin::CeilDiv(tiling_.singleCoreK, tiling_.baseK);
+    const int32_t all = opforge::twin::CeilDiv(tiling_.singleCoreK, tiling_.baseK);
+    int32_t step = all;
     const int64_t share = leftShare + rightShare;
     while (step > 1 && 2 * share * step + bias > l1Limit_) {
         --step;
+    }
+    for (int32_t equal = step; 2 * equal > step; --equal) {
+        if (all % equal == 0) {
+            step = equal;  // each load of L1 has the same number of blocks
+            break;
+        }
     }
     const int32_t buffers = 2 * share * step + bias <= l1Limit_ ? 2 : 1;
     tiling_.stepM = 1;

@@ -467,7 +467,8 @@ void RequireTiling(Block& block, const MatmulJob& job, const Call& call)
     require(right <= soc.l0bBytes, Text("baseN * baseK * dbL0B takes ", right, " bytes, L0B has ", soc.l0bBytes));
     require(sums <= soc.l0cBytes, Text("baseM * baseN * dbL0C takes ", sums, " bytes, L0C has ", soc.l0cBytes));
     const int64_t blocks = Factor::BytesInL1(job, Factor::Side::kLeft) + Factor::BytesInL1(job, Factor::Side::kRight);
-    require(blocks <= soc.l1Bytes, Text("the blocks of A and B take ", blocks, " bytes, L1 has ", soc.l1Bytes));
+    const int64_t most = BytesOfL1(soc, block.launch.options.level);
+    require(blocks <= most, Text("the blocks of A and B take ", blocks, " bytes, L1 has ", most));
 }
 
 void ReserveBuffers(Block& block, const MatmulJob& job, const Call& call)

@@ -16,7 +16,7 @@ using Id = LocalUnit::Id;
 
 constexpr int64_t kBiasTableBytes = 1024;
 constexpr int64_t kFixpipeBytes = 7168;
-// The platform reports slightly less than the size of the unified buffer, which is a multiple of this.
+// The platform reports slightly less than the size of the unified buffer and of L1, which are multiples of this.
 constexpr int64_t kSizeStep = 1024;
 
 std::vector<LocalUnit> UnitsOf(CoreKind kind, const SocFigures& soc, Level level)
@@ -40,7 +40,7 @@ std::vector<LocalUnit> UnitsOf(CoreKind kind, const SocFigures& soc, Level level
     if (kind == CoreKind::kVector) {
         return units;
     }
-    const int64_t l1Bytes = kReservedBuffer.Has(level) ? soc.l1Bytes : RoundUp(soc.l1Bytes, kSizeStep);
+    const int64_t l1Bytes = BytesOfL1(soc, level);
     if (kind == CoreKind::kCoupled) {
         add(Id::kL1, "L1", l1Bytes, PipeSet::Of(Pipe::kMte2, Pipe::kMte3), PipeSet::Of(Pipe::kMte1));
         add(Id::kL0A, "L0A", soc.l0aBytes, PipeSet::Of(Pipe::kMte1, Pipe::kMte2), PipeSet::Of(Pipe::kCube));
@@ -86,6 +86,11 @@ std::optional<Id> IdOf(TPosition position)
 }
 
 }  // namespace
+
+int64_t BytesOfL1(const SocFigures& soc, Level level)
+{
+    return kReservedBuffer.Has(level) ? soc.l1Bytes : RoundUp(soc.l1Bytes, kSizeStep);
+}
 
 LocalMemory::LocalMemory(CoreKind kind, const SocFigures& soc, Level level, bool shadowed, uint8_t poison)
     : shadowed_(shadowed), poison_(poison), units_(UnitsOf(kind, soc, level))

@@ -91,6 +91,9 @@ struct Pool {
     int64_t buffers = 0;
 };
 
+/// Bytes of L1 that a kernel may use: with the reserved end at level `device`.
+int64_t BytesOfL1(const SocFigures& soc, Level level);
+
 class LocalMemory {
 public:
     static constexpr int64_t kMaxBuffers = 64;
