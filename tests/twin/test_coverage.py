@@ -109,7 +109,7 @@ def _write_clone(parent):
 
 MODES = """
 set(MODE "1" CACHE STRING "mode")
-if(NOT MODE MATCHES "^[1-3]$" OR MODE EQUAL 3 AND NOT CMAKE_ASC_ARCHITECTURES STREQUAL "dav-3510")
+if(NOT MODE MATCHES "^[1-4]$" OR MODE EQUAL 3 AND NOT CMAKE_ASC_ARCHITECTURES STREQUAL "dav-3510")
     message(FATAL_ERROR "no mode")
 endif()
 target_compile_definitions(demo PRIVATE MODE=${MODE})
@@ -117,8 +117,9 @@ target_compile_definitions(demo PRIVATE MODE=${MODE})
 
 
 def _write_modes(folder):
-    """Write an example with two scenarios: the second one is wrong."""
-    example(folder, "modes", PRINTS.replace('"test @!"', 'MODE == 1 ? "test pass!" : "test failed!"'))
+    """Write an example with two scenarios: the second one is wrong. It refuses two other values."""
+    refused = 'static_assert(MODE < 4, "no mode");\n'
+    example(folder, "modes", PRINTS.replace('"test @!"', 'MODE == 1 ? "test pass!" : "test failed!"') + refused)
     with (folder / "examples" / "modes" / "CMakeLists.txt").open("a") as file:
         file.write(MODES)
 
@@ -613,7 +614,7 @@ def test_scenarios_have_their_own_macros_and_commands(tmp_path):
     _write_modes(tmp_path)
     (tmp_path / "examples" / "modes" / "README.md").write_text(readme)
     (source,) = find_sources(list_files(tmp_path))
-    assert list(source.scenarios) == ["MODE=1", "MODE=2"]
+    assert list(source.scenarios) == ["MODE=1", "MODE=2", "MODE=4"]
     second = source.scenarios["MODE=2"]
     assert second["defines"] == ["LIMIT=3", "MODE=2"]
     assert second["before"] == [["../scripts/gen_data.py", "-m=2"]]

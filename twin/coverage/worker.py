@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -68,8 +69,16 @@ def work(source: Source, settings: dict[str, Any], folder: Path) -> Row:
         row.scenarios.append(_work(Source(**{**asdict(source), **fields, "path": name}), settings, *places))
         for place in places:
             shutil.rmtree(place, ignore_errors=True)
+    files = {Path(name).name for name in source.sources}
+    row.scenarios = [part for part in row.scenarios if not _is_refused(part, files)] or row.scenarios
     row.join_scenarios()
     return row
+
+
+def _is_refused(part: Row, files: Collection[str]) -> bool:
+    """Return whether a `static_assert` in the files of an example refuses a scenario."""
+    place, _, message = part.reason.partition(": error: static assertion failed")
+    return bool(message) and not part.compiled and place.partition(":")[0] in files
 
 
 def _work(source: Source, settings: dict[str, Any], made: Path, scratch: Path) -> Row:
