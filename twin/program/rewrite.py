@@ -130,7 +130,8 @@ class _Rewriting:
 
     def _remove_second(self, index: int) -> None:
         """Remove another `volatile` of a type: `__gm__` is one, and C++ permits one only."""
-        for token in self.tokens[index + 1 :]:
+        for position in range(index + 1, len(self.tokens)):
+            token = self.tokens[position]
             if token.text == "volatile":
                 self._replace(token.begin, token.end, "")
             if token.text == "volatile" or (token.kind != "name" and token.text != "::"):
