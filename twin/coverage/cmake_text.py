@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 # Patterns of this package use possessive quantifiers: a hostile text takes linear time.
 _COMMAND = re.compile(r'\b([A-Za-z_]\w*+)\s*+\(((?:[^()"]++|"(?:[^"\\]|\\.)*+"|\([^()]*+\))*+)\)')
@@ -96,11 +97,10 @@ def _active_commands(text: str, variables: dict[str, str]) -> Iterator[tuple[str
     left = _MOST_REPLACED
     # For each open `if`: whether its present branch is active, and whether any branch was.
     stack: list[tuple[bool, bool]] = []
-    for found in _COMMAND.finditer(re.sub(r"#[^\n]*", "", text[:_MOST_TEXT])):
-        name = found[1].lower()
+    for name, written in _commands_of(text[:_MOST_TEXT]):
         words: list[str] = []
-        for quoted, plain in _WORD.findall(found[2]):
-            words.append(_replaced(quoted or plain, variables))
+        for word in written:
+            words.append(_replaced(word, variables))
             left -= len(words[-1])
             if left < 0:
                 return
@@ -115,6 +115,13 @@ def _active_commands(text: str, variables: dict[str, str]) -> Iterator[tuple[str
             stack.pop()
         elif all(active for active, _ in stack):
             yield name, [part for word in words for part in word.split()]
+
+
+@lru_cache(maxsize=1)
+def _commands_of(text: str) -> tuple[tuple[str, list[str]], ...]:
+    """Return all commands of a CMakeLists.txt as they are written. Each scenario uses them again."""
+    found = _COMMAND.finditer(re.sub(r"#[^\n]*", "", text))
+    return tuple((match[1].lower(), [quoted or plain for quoted, plain in _WORD.findall(match[2])]) for match in found)
 
 
 def _replaced(text: str, variables: Mapping[str, str]) -> str:
@@ -182,10 +189,7 @@ def read_scenarios(text: str, options: Mapping[str, str], manual: str, code: str
     comparisons of the code. Values for which CMake ends with an error are no scenarios.
     """
     text, manual, code = (part[:_MOST_TEXT] for part in (text, manual, code))
-    commands = [
-        (found[1].lower(), [quoted or plain for quoted, plain in _WORD.findall(found[2])])
-        for found in _COMMAND.finditer(re.sub(r"#[^\n]*", "", text))
-    ]
+    commands = _commands_of(text)
     cached = {words[0]: words[1] for name, words in commands if name == "set" and "CACHE" in words[2:]}
     checks, plain_code = not _is_refused(text, options), _OTHER_CODE.sub("", code)
     found: list[tuple[str, str]] = []
