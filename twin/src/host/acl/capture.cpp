@@ -103,6 +103,11 @@ TaskResult Capture::Run() const
     return {};
 }
 
+std::shared_ptr<Capture> IfActive(std::shared_ptr<Capture> capture)
+{
+    return capture != nullptr && capture->IsActive() ? std::move(capture) : nullptr;
+}
+
 std::vector<std::shared_ptr<Capture>> ActiveCaptures()
 {
     std::vector<std::shared_ptr<Capture>> active;

@@ -66,6 +66,8 @@ private:
     std::shared_ptr<void> running_ = std::make_shared<int>(0);
 };
 
+/// The capture; null if it has ended.
+std::shared_ptr<Capture> IfActive(std::shared_ptr<Capture> capture);
 /// The captures that have not ended.
 std::vector<std::shared_ptr<Capture>> ActiveCaptures();
 

@@ -21,12 +21,10 @@ Stream::~Stream()
 
 std::shared_ptr<Capture> Stream::Captured()
 {
-    std::shared_ptr<Capture> capture;
-    {
-        const std::lock_guard<std::mutex> guard(lock_);
-        capture = capture_.lock();
-    }
-    return capture != nullptr && capture->IsActive() ? capture : nullptr;
+    std::unique_lock<std::mutex> guard(lock_);
+    std::shared_ptr<Capture> capture = capture_.lock();
+    guard.unlock();
+    return IfActive(std::move(capture));
 }
 
 void Stream::SetCapture(const std::shared_ptr<Capture>& capture)
@@ -176,13 +174,13 @@ void Event::Record(Stream& stream)
 
 aclError Event::LetWait(Stream& stream) const
 {
-    const auto [recorded, steps] = state_->Captured();
-    const bool isCaptured = recorded != nullptr && recorded->IsActive();
+    const auto [last, steps] = state_->Captured();
+    const std::shared_ptr<Capture> recorded = IfActive(last);
     const std::shared_ptr<Capture> current = stream.Captured();
-    if (!isCaptured && current != nullptr) {
+    if (recorded == nullptr && current != nullptr) {
         return ACL_ERROR_RT_CAPTURE_DEPENDENCY;
     }
-    if (!isCaptured) {
+    if (recorded == nullptr) {
         stream.SubmitMark([state = state_, ticket = state_->Requested()] { state->WaitFor(ticket); });
         return ACL_SUCCESS;
     }
@@ -195,8 +193,7 @@ aclError Event::LetWait(Stream& stream) const
 
 std::shared_ptr<Capture> Event::Captured() const
 {
-    std::shared_ptr<Capture> capture = state_->Captured().first;
-    return capture != nullptr && capture->IsActive() ? capture : nullptr;
+    return IfActive(state_->Captured().first);
 }
 
 void Event::Wait() const
