@@ -413,26 +413,9 @@ bool MayBeFlag(const Block& block)
     return block.launch.options.strict && !kCachedFlag.Has(block.launch.options.level);
 }
 
-}  // namespace
-
-void CleanCache(const GlobalView& view, bool whole, const Call& call)
-{
-    const Entry block(call);
-    if (MayBeFlag(*block)) {
-        const uint64_t end = whole ? UINT64_MAX : view.address + 1;
-        for (const uint64_t line : block->checks.Cache().DirtyLinesIn(whole ? 0 : view.address, end)) {
-            block->launch.scheduler->StoreUncached(*block, line, [] {}, call);
-        }
-    }
-    block->checks.DropCache(view, whole);
-}
-
-namespace {
-
 /// Equal rounds of a loop of GetValue after which the core waits for a change.
 constexpr uint32_t kMostCachedRounds = 16;
-/// Waits in vain after which the loop is endless.
-constexpr uint32_t kMostVainPolls = 10000;
+/// Waits in vain of such a loop after which it is endless.
 constexpr uint32_t kMostVainCachedPolls = 1000000;
 
 /// Lets other cores run until a read of the loop of the scalar unit would return another value; false if none can
@@ -447,12 +430,24 @@ bool AwaitChange(Block& block, const GlobalView& view, uint64_t address, const C
                     "' until they change, and all other cores have ended or wait: the core would hang; let another "
                     "core write them, or end the loop");
     };
-    const uint32_t polls = view.bypassesScalarCache ? kMostVainPolls : kMostVainCachedPolls;
+    const uint32_t polls = view.bypassesScalarCache ? Scheduler::kMostVainPolls : kMostVainCachedPolls;
     return block.launch.scheduler->Poll(
         block, [&] { return block.checks.Reads().HaveChanged(); }, {"endless_loop", polls, problem}, call);
 }
 
 }  // namespace
+
+void CleanCache(const GlobalView& view, bool whole, const Call& call)
+{
+    const Entry block(call);
+    if (MayBeFlag(*block)) {
+        const uint64_t end = whole ? UINT64_MAX : view.address + 1;
+        for (const uint64_t line : block->checks.Cache().DirtyLinesIn(whole ? 0 : view.address, end)) {
+            block->launch.scheduler->StoreUncached(*block, line, [] {}, call);
+        }
+    }
+    block->checks.DropCache(view, whole);
+}
 
 uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
 {
@@ -471,18 +466,17 @@ uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
     } else {
         block->timeline.RunScalarGmAccess(call);
     }
-    const bool isCachedFlag =
-        !view.bypassesScalarCache && MayBeFlag(*block) && block->checks.Cache().WasDropped(address);
-    if (view.bypassesScalarCache) {
-        block->launch.scheduler->LoadUncached(*block, address, load);
-    } else if (isCachedFlag) {
-        block->launch.scheduler->LoadUncached(*block, RoundDown(address, ScalarCache::kLineBytes), load);
+    const bool isCached = !view.bypassesScalarCache;
+    const bool isFlag = !isCached || (MayBeFlag(*block) && block->checks.Cache().WasDropped(address));
+    if (isFlag) {
+        block->launch.scheduler->LoadUncached(*block, isCached ? RoundDown(address, ScalarCache::kLineBytes) : address,
+                                              load);
     }
-    if (!view.bypassesScalarCache) {
+    if (isCached) {
         block->checks.LoadCached(view, address, call);
     }
     block->checks.Touch({Pipe::kScalar, Memory::kGlobal, AccessKind::kRead, static_cast<int64_t>(address), view.size,
-                         "tensor", call, view.bypassesScalarCache || isCachedFlag});
+                         "tensor", call, isFlag});
     return bits;
 }
 

@@ -23,7 +23,6 @@ namespace {
 constexpr double kQuietSeconds = 20.0;
 constexpr double kBlockSeconds = 600.0;
 constexpr size_t kMostPhases = 10000;  // each takes 7 KB; a kernel with more phases would only synchronize
-constexpr uint32_t kMostVainPolls = 10000;
 constexpr size_t kMostStores = 65536;  // of StoreUncached; each takes up to 2 KB
 constexpr std::chrono::milliseconds kWatchInterval{250};
 

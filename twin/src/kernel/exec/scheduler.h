@@ -84,6 +84,7 @@ public:
         uint32_t polls;
         std::function<std::string()> problem;
     };
+    static constexpr uint32_t kMostVainPolls = 10000;
     /// The same for `isReady` that reads global memory.
     bool Poll(Block& block, const Ready& isReady, const VainPoll& vain, const Call& call);
 
