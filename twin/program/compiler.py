@@ -36,7 +36,6 @@ _PROTECTION = ("-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-p
 # Public kernels copy structures of tiling data as words of 32 bits.
 _KERNEL_FLAGS = (*_PROTECTION, "-fno-strict-aliasing", *LINE_FLAGS)
 _LINKS = ("opforge_twin", "ascendcl", "nnopbase")
-_AUTO_SYNC = "--cce-auto-sync"
 _DEVICE_OPTIONS = ("--npu-arch", "--cce-", "--enable-simt", "--gcc-toolchain", "--run-mode")
 _LINK_OPTIONS = ("-shared", "-l", "-L", "-Wl,", "-fsanitize", "-g", "-O")
 _CHECK = "-fsyntax-only"
@@ -202,8 +201,8 @@ def _link_command(build: _Build, objects: Sequence[Path], made: Path) -> list[st
 
 def _has_auto_sync(options: Sequence[str]) -> bool:
     """Return whether the device compiler inserts synchronization; the last option has priority."""
-    given = [option for option in options if option.startswith(f"{_AUTO_SYNC}=")]
-    return not given or given[-1] != f"{_AUTO_SYNC}=off"
+    given = [option for option in options if option.startswith("--cce-auto-sync=")]
+    return given[-1:] != ["--cce-auto-sync=off"]
 
 
 def _host_options(options: Sequence[str]) -> tuple[str, ...]:
