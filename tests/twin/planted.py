@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,13 @@ class Planted:
     kind: str
     message: str
     blocks: int = 1
+
+    def assert_in(self, findings: list[dict[str, Any]]) -> dict[str, Any]:
+        """Require the expected finding as the first one of its kind; return it."""
+        found = [finding for finding in findings if finding["kind"] == self.kind]
+        assert found, findings
+        assert self.message in found[0]["message"]
+        return found[0]
 
 
 def kernels_of(clean: str, name: str, planted_ones: Iterable[Planted]) -> Iterator[str]:

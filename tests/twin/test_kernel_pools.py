@@ -205,28 +205,19 @@ def test_level_device_accepts_overlaps_without_accesses(kernels):
 def test_planted_given(kernels, record_planted, planted):
     x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
     findings = kernels.launch(planted.name, x, y)["findings"]
-    found = [finding for finding in findings if finding["kind"] == planted.kind]
-    assert found, findings
-    assert planted.message in found[0]["message"]
-    record_planted(planted.name, found[0])
+    record_planted(planted.name, planted.assert_in(findings))
 
 
 @pytest.mark.parametrize("planted", PLANTED_STEPS, ids=lambda planted: planted.name)
 def test_planted_steps(kernels, record_planted, planted):
     findings = kernels.launch(planted.name, *arguments()[:2])["findings"]
-    found = [finding for finding in findings if finding["kind"] == planted.kind]
-    assert found, findings
-    assert planted.message in found[0]["message"]
-    record_planted(planted.name, found[0])
+    record_planted(planted.name, planted.assert_in(findings))
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.name)
 def test_planted(kernels, record_planted, planted):
     findings = kernels.launch(planted.name, *arguments())["findings"]
-    found = [finding for finding in findings if finding["kind"] == planted.kind]
-    assert found, findings
-    assert planted.message in found[0]["message"]
-    record_planted(planted.name, found[0])
+    record_planted(planted.name, planted.assert_in(findings))
 
 
 CUSTOM = """
@@ -328,7 +319,4 @@ def test_a_pool_with_its_own_class(custom):
 def test_a_planted_mistake_of_a_pool_with_its_own_class(custom, record_planted, planted):
     x, y = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
     findings = custom.launch(planted.name, x, y)["findings"]
-    found = [finding for finding in findings if finding["kind"] == planted.kind]
-    assert found, findings
-    assert planted.message in found[0]["message"]
-    record_planted(planted.name, found[0])
+    record_planted(planted.name, planted.assert_in(findings))

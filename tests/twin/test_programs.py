@@ -1276,19 +1276,23 @@ def test_wider_dtype_in_place():
     assert np.array_equal(np.concatenate([y, z]), halves.astype(np.float32))
 
 
-@pytest.mark.parametrize("option", ["-E", "-S", "-MM", "-dumpversion", "--version"])
-def test_options_without_an_object_file(tmp_path, option):
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        *(
+            (option, "an option for a program or an object")
+            for option in ("-E", "-S", "-MM", "-dumpversion", "--version")
+        ),
+        *(
+            (option, "no option that names the output; use -o")
+            for option in ("-o", "-o/tmp/x", "--output=x", "-Wl,-o,x", "-Wl,-s,--output=x")
+        ),
+    ],
+)
+def test_options_that_change_the_output(tmp_path, option, expected):
     source = tmp_path / "program.asc"
     source.write_text("int main() {}\n")
-    with pytest.raises(UserError, match=rf"^options: got '{option}', expected an option for a program or an object"):
-        compile_program([source], tmp_path / "program", options=[option])
-
-
-@pytest.mark.parametrize("option", ["-o", "-o/tmp/x", "--output=x", "-Wl,-o,x", "-Wl,-s,--output=x"])
-def test_options_that_name_the_output(tmp_path, option):
-    source = tmp_path / "program.asc"
-    source.write_text("int main() {}\n")
-    with pytest.raises(UserError, match=rf"^options: got '{option}', expected no option that names the output; use -o"):
+    with pytest.raises(UserError, match=rf"^options: got '{option}', expected {expected}"):
         compile_program([source], tmp_path / "program", options=[option])
 
 
