@@ -74,6 +74,15 @@ def test_output_file_that_cannot_be_written(tmp_path, variable, once):
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_report_and_trace_in_one_file(tmp_path, once):
+    program = once("vector_add", lambda folder: compile_program([VECTOR_ADD], folder / "program")) / "program"
+    trace = f"{tmp_path}/./made.json"
+    ended = run(program, OPFORGE_TWIN_REPORT=str(tmp_path / "made.json"), OPFORGE_TWIN_TRACE=trace)
+    expected = f"OPFORGE_TWIN_TRACE: got '{trace}', expected another file than that of OPFORGE_TWIN_REPORT\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", expected)
+    assert not any(tmp_path.iterdir())
+
+
 # The tiling data are copied as words, also a field of type float, as in public kernels.
 WORDS = """#include <cstdio>
 #include "acl/acl.h"
@@ -873,6 +882,11 @@ def test_output_path_without_a_new_program(tmp_path):
             "namespace a { __global__ void k(int x) {} } void f() { a::k<<<1, nullptr, 0>>>(1, 2); }",
             "launch of k: got 2 arguments",
         ),
+        (
+            "\n__global__ __vector__ int k(void* x) { return 1; }",
+            "program.asc:2: kernel k: got a return value",
+        ),
+        ("template <typename T> void* __global__ k(T x) { return x; }", "kernel k: got a return value, expected the"),
     ],
 )
 def test_hostile_source(tmp_path, text, expected):
@@ -881,6 +895,36 @@ def test_hostile_source(tmp_path, text, expected):
         compiled(tmp_path, text)
     assert expected in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["program.asc"]
+
+
+WRONG_ARGUMENTS = """#include "kernel_operator.h"
+template <typename T> __global__ __vector__ void k(GM_ADDR x, T n, float f) {}
+static void __global__ m(int a, float* b) {}
+template <typename T> void launch(T value) {
+k<int><<<1, nullptr, nullptr>>>(nullptr, value, 1.f); }
+int main() {
+float* x = nullptr;
+k<int><<<1, nullptr, nullptr>>>(x, 1, 1.f);
+m<<<1, nullptr, nullptr>>>(1, 2);
+launch("abc"); }
+"""
+
+
+def test_wrong_types_of_launch_arguments(tmp_path):
+    """Each launch with a wrong type is one line; other errors of the compiler remain."""
+    with pytest.raises(ProgramError) as caught:
+        compiled(tmp_path, WRONG_ARGUMENTS)
+    lines = {line.removeprefix(f"{tmp_path}/") for line in str(caught.value).splitlines()}
+    assert lines == {
+        f"program.asc:{place}: got the type {got}, expected {expected}; correct the argument"
+        for place, got, expected in (
+            ("5: launch of k: argument 2", "const char*", "int"),
+            ("8: launch of k: argument 1", "float*", "volatile uint8_t*"),
+            ("9: launch of m: argument 2", "int", "float*"),
+        )
+    }
+    with pytest.raises(ProgramError, match="'missing' was not declared"):
+        compiled(tmp_path, WRONG_ARGUMENTS + "int value = missing;\n")
 
 
 @pytest.mark.parametrize(
@@ -1305,6 +1349,21 @@ def test_a_missing_folder_of_headers(opforge, tmp_path):
         assert result.returncode == 2
         assert result.stderr == f"-I {given}: got no folder, expected a folder of headers; correct the path\n"
     assert opforge("cc", "-c", source, "-I", tmp_path / "none", "-o", tmp_path / "program.o").returncode == 0
+
+
+def test_a_source_twice_and_a_missing_parent_folder(opforge, tmp_path):
+    source = tmp_path / "program.asc"
+    source.write_text("int main() {}\n")
+    (tmp_path / "link.asc").symlink_to(source)
+    for other in (source, tmp_path / "link.asc"):
+        result = opforge("cc", source, other, "-o", tmp_path / "program")
+        assert result.returncode == 2
+        assert result.stderr == f"{other}: got this source twice, expected each source once; remove it\n"
+    headers = tmp_path / "none" / "headers"
+    result = opforge("cc", source, "--headers", headers, "-o", tmp_path / "program")
+    assert result.returncode == 2
+    assert result.stderr == f"--headers {headers}: the folder {headers.parent} does not exist; create it\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"program.asc", "link.asc"}
 
 
 def test_options_that_make_no_program(opforge, tmp_path):

@@ -25,7 +25,7 @@ from opforge.twin.compiler.runtime_library import runtime_link
 from opforge.twin.compiler.units import CompileError, compiler, cpu_flags, known_flags
 
 from .entries import entry_definitions, write_headers
-from .messages import missing_names
+from .messages import missing_names, wrong_arguments
 from .rewrite import Kernel, Rewritten, rewrite
 
 OBJECTS = (".o", ".a", ".so")
@@ -94,6 +94,8 @@ class _Build:
             raise ProgramError(f"{label}: {error}") from error
         if "undefined reference to `main'" in ended.text:
             raise ProgramError(f"{label}: no source has a function main; add it, or write an object file with -c")
+        if problems := wrong_arguments(ended.text):
+            raise ProgramError("\n".join(problems))
         if ended.status:
             raise ProgramError(f"{label}: the compiler rejected it\n{ended.text}")
 
@@ -146,7 +148,7 @@ def compile_program(
         soc: Chip that the program emulates.
         level: Active checks: `strict`, `device` or `fast`.
         compile_only: Write an object file of one source, and do not link.
-        header_dir: Write the headers `aclrtlaunch_<kernel>.h` of all kernels to this folder.
+        header_dir: Write the headers `aclrtlaunch_<kernel>.h` of all kernels to this folder; its parent exists.
 
     Raises:
         ProgramError: A source does not compile, or the program does not link.
@@ -155,7 +157,7 @@ def compile_program(
     """
     files = [Path(source) for source in sources]
     host_options = _host_options(options)
-    _check(files, output, level, compile_only)
+    _check(files, output, level, compile_only, header_dir)
     _check_defines(defines)
     soc_properties(soc, "--soc")
     build_runtime()
@@ -232,19 +234,26 @@ def _host_options(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _check(files: Sequence[Path], output: Path, level: str, compile_only: bool) -> None:
+def _check(files: Sequence[Path], output: Path, level: str, compile_only: bool, header_dir: Path | None) -> None:
     if not files:
         raise UserError("FILE: got no source, expected at least one .asc or C++ file; add it")
     require_level(level, "--level")
     if compile_only and len(files) != 1:
         raise UserError(f"FILE: got {len(files)} files with -c, expected one; compile each file separately")
+    seen: set[Path] = set()
     for file in files:
         data = read_regular(file, "source", _MOST_BYTES * (64 if file.suffix in OBJECTS else 1), "split it")
         if file.suffix not in OBJECTS and b"\0" in data:
             raise UserError(
                 f"got binary data, expected a C++ source, or a file *{', *'.join(OBJECTS)}; rename it", path_text(file)
             )
+        if file.suffix not in OBJECTS and file.resolve() in seen:
+            raise UserError("got this source twice, expected each source once; remove it", path_text(file))
+        seen.add(file.resolve())
     require_writable(output, files, "program")
+    if header_dir is not None and not header_dir.parent.is_dir():
+        missing = path_text(header_dir.parent)
+        raise UserError(f"--headers {path_text(header_dir)}: the folder {missing} does not exist; create it")
 
 
 def _check_defines(defines: Sequence[str]) -> None:

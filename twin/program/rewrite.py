@@ -283,6 +283,7 @@ class _Rewriting:
         last = self._closing(position)
         if not self._is(last + 1, "{"):
             return
+        self._require_void(index, position - 1)
         cores = cores or self.inferred
         if cores:
             body = self.tokens[last + 1].end
@@ -295,6 +296,17 @@ class _Rewriting:
                 self._is_c_function(index),
             )
         )
+
+    def _require_void(self, index: int, name: int) -> None:
+        """Reject the kernel with the attribute at `index` if it returns a value; `auto` and AI CPUs are exceptions."""
+        first = index
+        while first > 0 and self.tokens[first - 1].text not in {";", "{", "}", ">", ":"}:
+            first -= 1
+        words = [token.text for token in self.tokens[first:name] if token.text not in {_GLOBAL, *_CORES}]
+        if not {"void", "auto", "__aicpu__"}.isdisjoint(words) and words[-1] not in {"*", "&"}:
+            return
+        kernel = self.tokens[name].text
+        raise self._error(name, f"kernel {kernel}: got a return value, expected the return type void; return nothing")
 
     def _cores_before(self, index: int) -> str:
         """Return the cores that an attribute directly before `__global__` selects."""

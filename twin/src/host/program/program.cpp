@@ -65,6 +65,18 @@ void SetOption(const char* name, const char* variable, const char* otherwise, co
     }
 }
 
+/// Ends the program if the report and the trace are one file.
+void RequireTwoFiles()
+{
+    const char* const report = Given("OPFORGE_TWIN_REPORT", nullptr);
+    const char* const trace = Given("OPFORGE_TWIN_TRACE", nullptr);
+    std::error_code error;
+    if (report != nullptr && trace != nullptr &&
+        std::filesystem::weakly_canonical(report, error) == std::filesystem::weakly_canonical(trace, error)) {
+        kernel::RefuseVariable("OPFORGE_TWIN_TRACE", trace, "another file than that of OPFORGE_TWIN_REPORT");
+    }
+}
+
 /// Ends the program before its first launch if the twin cannot write the file of a variable.
 void RequireFile(const char* variable)
 {
@@ -293,6 +305,7 @@ void opforgeTwinStartProgram(const char* soc, const char* level)
     SetOption("seed", "OPFORGE_TWIN_SEED", nullptr, "an integer from 0 to 18446744073709551615");
     RequireFile("OPFORGE_TWIN_REPORT");
     RequireFile("OPFORGE_TWIN_TRACE");
+    RequireTwoFiles();
     DeviceMemory::Instance().MakeReadable();
     opforge::twin::kernel::SetLibraryFaultHandler(OnLibraryFault);
     starter = getpid();
