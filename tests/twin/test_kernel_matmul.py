@@ -983,13 +983,20 @@ def test_wrong_tiling_is_a_finding(planted, fields, word):
 
 
 @pytest.mark.parametrize(
-    ("strict", "depth", "kinds"), [(1, 32, ["matmul_tiling"]), (2, 32, []), (2, 34, ["matmul_tiling"])]
+    ("kernel", "strict", "depth", "bias", "kinds"),
+    [
+        ("right", 1, 32, 0, ["matmul_tiling"]),
+        ("right", 2, 32, 0, []),
+        ("right", 2, 34, 0, ["matmul_tiling"]),
+        ("right", 2, 32, 1, []),  # a bias needs space only if the kernel sets it
+        ("bias_off", 2, 32, 1, ["cube_budget"]),
+    ],
 )
-def test_level_device_has_the_reserved_end_of_l1(planted, strict, depth, kinds):
+def test_level_device_has_the_reserved_end_of_l1(planted, kernel, strict, depth, bias, kinds):
     arrays = matrices(64, 64, 250, "half", "float")
-    fields = {"depthA1": depth, "depthB1": depth, "stepKa": depth // 2, "stepKb": depth // 2}
+    fields = {"depthA1": depth, "depthB1": depth, "stepKa": depth // 2, "stepKb": depth // 2, "isBias": bias}
     given = tiling(64, 64, 250, **fields)
-    report = planted.launch("right", *arrays, tiling=given, task_type="AIC_ONLY", strict=strict)
+    report = planted.launch(kernel, *arrays, tiling=given, task_type="AIC_ONLY", strict=strict)
     assert [finding["kind"] for finding in report["findings"]] == kinds
 
 

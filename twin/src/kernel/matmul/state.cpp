@@ -68,9 +68,7 @@ void MatmulState::Init(const TCubeTiling& tiling, const Call& call)
     }
     RequireTiling(block, job, call);
     if (computesHere_ && block.position.kind == CoreKind::kCube) {
-        MatmulJob reserved = job;
-        reserved.bias.place = tiling.isBias != 0 ? MatmulPlace::kGlobal : MatmulPlace::kNone;
-        ReserveBuffers(block, reserved, call);
+        ReserveBuffers(block, job, call);  // Those of a bias follow with the first product that adds it.
     }
 }
 
