@@ -900,13 +900,22 @@ def test_hostile_source(tmp_path, text, expected):
 WRONG_ARGUMENTS = """#include "kernel_operator.h"
 template <typename T> __global__ __vector__ void k(GM_ADDR x, T n, float f) {}
 static void __global__ m(int a, float* b) {}
+struct Pair { int a; float b; };
+__global__ __vector__ void s(float* x, Pair pair) {}
+template <typename T> __global__ __vector__ void both(T a, T b) {}
 template <typename T> void launch(T value) {
 k<int><<<1, nullptr, nullptr>>>(nullptr, value, 1.f); }
 int main() {
 float* x = nullptr;
 k<int><<<1, nullptr, nullptr>>>(x, 1, 1.f);
 m<<<1, nullptr, nullptr>>>(1, 2);
-launch("abc"); }
+launch("abc");
+Pair pair;
+s<<<1, nullptr, nullptr>>>(x, 1);
+both<<<1, nullptr, nullptr>>>(1, 2.f);
+s<<<"a">>>(nullptr, pair);
+s<<<pair, nullptr>>>(nullptr, pair);
+s<<<uint32_t(1), size_t(0), 5>>>(nullptr, pair); }
 """
 
 
@@ -915,13 +924,21 @@ def test_wrong_types_of_launch_arguments(tmp_path):
     with pytest.raises(ProgramError) as caught:
         compiled(tmp_path, WRONG_ARGUMENTS)
     lines = {line.removeprefix(f"{tmp_path}/") for line in str(caught.value).splitlines()}
-    assert lines == {
-        f"program.asc:{place}: got the type {got}, expected {expected}; correct the argument"
-        for place, got, expected in (
-            ("5: launch of k: argument 2", "const char*", "int"),
-            ("8: launch of k: argument 1", "float*", "volatile uint8_t*"),
-            ("9: launch of m: argument 2", "int", "float*"),
-        )
+    types = {
+        "8: launch of k: argument 2": ("const char*", "int", "argument"),
+        "11: launch of k: argument 1": ("float*", "volatile uint8_t*", "argument"),
+        "12: launch of m: argument 2": ("int", "float*", "argument"),
+        "15: launch: argument 2": ("int", "Pair", "argument"),
+        "17: launch: value 1 between <<< and >>>": ("const char*", "int64_t", "value"),
+        "18: launch: value 1 between <<< and >>>": ("Pair", "int64_t", "value"),
+        "19: launch: value 3 between <<< and >>>": ("int", "void*", "value"),
+    }
+    unknown = (
+        "16: launch of both: got arguments of the types int&, float&, which match no kernel; correct the arguments"
+    )
+    assert lines == {f"program.asc:{unknown}"} | {
+        f"program.asc:{place}: got the type {got}, expected {expected}; correct the {name}"
+        for place, (got, expected, name) in types.items()
     }
     with pytest.raises(ProgramError, match="'missing' was not declared"):
         compiled(tmp_path, WRONG_ARGUMENTS + "int value = missing;\n")

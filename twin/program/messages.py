@@ -20,12 +20,30 @@ _MISSING = (
     re.compile(r"undefined reference to `([^'(]+)"),
 )
 # An error in the call of a kernel that `rewrite` writes for a launch.
-_WRONG_ARGUMENT = re.compile(
+_IN_LAUNCH = (
     r"In instantiation of '[^\n]*<lambda\(auto:\d+ \.\.\.\)>[^\n]*':\n"
     r"(?:(?=[^\n]*required )[^\n]*\n)*(?=[^\n]*program::Prepare<)[^\n]*\n(?:(?=[^\n]*required )[^\n]*\n)*"
-    r"(?P<place>[^\n]+:\d+):\d+: error: (?:invalid conversion from|cannot convert) '(?P<got>[^'\n]+)'[^\n]*? to "
-    r"'(?P<expected>[^'\n]+)'[^\n]*\n(?: [^\n]*\n)*"
-    r"[^\n]*note: +initializing argument (?P<number>\d+) of '[^'\n(]*?(?P<kernel>\w+)(?:<[^'\n(]*>)?\("
+)
+_ERROR = r"(?P<place>[^\n]+:\d+):\d+: error: "
+_TYPES = r"'(?P<got>[^'\n]+)'[^\n]*? to '(?P<expected>[^'\n]+)'"
+_NOTE = r"[^\n]*\n(?:(?![^\n]* error: )[^\n]*\n)*?[^\n]*note: +"
+_OF = r"initializing argument (?P<number>\d+) of '[^'\n(]*?"
+_WRONG = rf"(?:invalid conversion from|cannot convert) {_TYPES}{_NOTE}{_OF}"
+_UNKNOWN = rf"{_NOTE}no known conversion for argument (?P<number>\d+) from {_TYPES}"
+_NO_MATCH = r"no matching function for call to '"
+_ARGUMENT = "argument {number}: got the type {got}, expected {expected}; correct the argument"
+_VALUE = "launch: value {number} between <<< and >>>: got the type {got}, expected {expected}; correct the value"
+_MATCH = "launch of {kernel}: got arguments of the types {got}, which match no kernel; correct the arguments"
+# Errors of launches and their messages.
+_LAUNCH_ERRORS = tuple(
+    (re.compile(pattern), text)
+    for pattern, text in (
+        (rf"{_IN_LAUNCH}{_ERROR}{_WRONG}(?P<kernel>\w+)(?:<[^'\n(]*>)?\(", f"launch of {{kernel}}: {_ARGUMENT}"),
+        (rf"{_IN_LAUNCH}{_ERROR}could not convert '\w+#(?P<index>\d+)' from {_TYPES}", f"launch: {_ARGUMENT}"),
+        (rf"{_IN_LAUNCH}{_ERROR}{_NO_MATCH}(?P<kernel>[^(\n]+)\((?P<got>[^\n]*)\)'", _MATCH),
+        (rf"{_ERROR}{_WRONG}program::Grid::Grid\(", _VALUE),
+        (rf"{_ERROR}{_NO_MATCH}[^\n(]*program::Grid::Grid\({_UNKNOWN}", _VALUE),
+    )
 )
 _MOST_NAMES = 100
 _QUALIFIERS = re.compile(r"^(?:.*::)?([^:<]+)(?:<.*)?$", re.DOTALL)
@@ -39,11 +57,13 @@ def missing_names(text: str) -> list[str]:
 
 def wrong_arguments(text: str) -> list[str]:
     """Return a message for each launch with an argument of a wrong type, if g++ reports no other errors."""
-    found = [
-        f"{match['place']}: launch of {match['kernel']}: argument {match['number']}: got the type {match['got']}, "
-        f"expected {match['expected']}; correct the argument"
-        for match in _WRONG_ARGUMENT.finditer(text)
-    ]
+    found = []
+    for pattern, message in _LAUNCH_ERRORS:
+        for match in pattern.finditer(text):
+            fields = match.groupdict()
+            if index := fields.get("index"):
+                fields["number"] = str(int(index) + 1)
+            found.append(f"{fields['place']}: {message.format(**fields)}")
     return found if len(found) == text.count(" error: ") else []
 
 

@@ -56,16 +56,15 @@ struct Grid {
     int64_t blocks;
     void* stream = nullptr;
 
-    template <typename Blocks>
-    explicit Grid(Blocks count) : blocks(static_cast<int64_t>(count))
-    {
-    }
-    template <typename Blocks, typename Unused>
-    Grid(Blocks count, Unused /*unused*/) : blocks(static_cast<int64_t>(count))
-    {
-    }
-    template <typename Blocks, typename Unused>
-    Grid(Blocks count, Unused /*unused*/, void* queue) : blocks(static_cast<int64_t>(count)), stream(queue)
+    struct Unused {
+        template <typename T>
+        Unused(const T& /*value*/)  // NOLINT: all types are accepted
+        {
+        }
+    };
+
+    explicit Grid(int64_t count, const Unused& /*unused*/ = nullptr, void* queue = nullptr)
+        : blocks(count), stream(queue)
     {
     }
 };
