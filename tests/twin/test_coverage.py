@@ -558,6 +558,15 @@ def test_cmake_conditions_and_variables_are_read():
         (included_names, "\n" * 500_000),
         (lambda code: read_scenarios('set(A 1 CACHE STRING "(1-99)")', {}, "", code), "#if ==3510\n" * 18_000),
         (
+            lambda text: read_scenarios(text, {}, "", ""),
+            "if(1)\n" * 8_000 + 'set(A 1 CACHE STRING "(1-9)")\n' + "a()\n" * 15_000,
+        ),
+        (
+            lambda text: read_scenarios(text, {"M": "1"}, "-DM=1", ""),
+            f"set(L {'1 2 3 4 5 6 7 8 9 ' * 2_000})\n"
+            + "if(M MATCHES 100)\nif(M IN_LIST L)\nm(${M})\nm(${M})\n" * 3_000,
+        ),
+        (
             lambda text: read_scenarios(text, {}, text, text),
             "|" * 99 + "\n" * 99_999 + 'set(A 1 CACHE STRING "(1-99)")\n' * 3_000,
         ),
@@ -575,6 +584,8 @@ def test_cmake_conditions_and_variables_are_read():
         "inputs",
         "lines",
         "branches",
+        "nested",
+        "conditions",
         "scenarios",
     ],
 )
@@ -586,6 +597,7 @@ def test_reading_of_hostile_text_ends(read, text):
 
 
 ERROR = 'message(FATAL_ERROR "x")\nendif()\n'
+STRINGS = 'set(M "{}" CACHE STRING "")\nset_property(CACHE M PROPERTY STRINGS {})'
 # CMakeLists.txt, README and code of an example -> the values of the scenario
 SCENARIOS = {
     "strings": ('set(M A CACHE STRING "")\nset_property(CACHE M PROPERTY STRINGS A B)', "", "", ["A", "B"]),
@@ -599,14 +611,51 @@ SCENARIOS = {
     "other": ('set(M 1 CACHE STRING "(1-3)")', "", "M == 1\n#if A && (ARCH == 3510)\nM == 2\n#endif\nM == 3", [1, 3]),
     "single": ('set(M 1 CACHE STRING "")', "-DM=1", "M == 1", []),
     "chip": ('set(SOC_VERSION "A" CACHE STRING "")\nset(CMAKE_X 1 CACHE STRING "(1-2)")', "SOC_VERSION=B", "", []),
+    "words": (STRINGS.format("fast", "fast slow 128"), "", "", [128, "fast", "slow"]),
+    "unreadable": (STRINGS.format("1", '"1" "(1+1)" "1 + 2" "$(id)" "a;b" "../x"'), "", "", []),
+    "endless": ('set(M "1" CACHE STRING "(1-99999999)")', "", "", range(1, 33)),
+    "default": ("message(${M})\nif (M EQUAL 1)\nendif()", "cmake -DM=0 ..", "", [0, 1]),
+    "option": ('option(M "mode" OFF)\nif(M)\nendif()', "cmake -DM=ON ..", "", ["ON", "OFF"]),
+    "not passed": ('option(M "mode" OFF)\nset(N ON CACHE BOOL "")', "", "", []),
+    "of another": ('set(CHIPS 8 9)\nif(CHIP IN_LIST CHIPS)\nendif()\nset(M 1 CACHE STRING "(1-2)")', "", "", [1, 2]),
 }  # fmt: skip
+LEFT_OUT = {
+    "unreadable": ["M=a;b", "M=../x", "M=$(id)", "M=(1+1)", "M=1 + 2"],
+    "endless": ["M=33 to 99999999"],
+}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_values_of_scenarios_are_read(name):
     text, manual, code, values = SCENARIOS[name]
     options = read_steps(manual, "dav-2201").options
-    assert read_scenarios(text, options, manual, code) == [("M", str(value)) for value in values]
+    found = read_scenarios(text, options, manual, code)
+    assert found.pairs == [("M", str(value)) for value in values]
+    assert found.left_out == LEFT_OUT.get(name, [])
+
+
+def test_an_example_has_at_most_32_scenarios():
+    text = "".join(f'set(M{number} 1 CACHE STRING "(1-10)")\n' for number in range(5))
+    found = read_scenarios(text, {}, "", "")
+    assert found.pairs == [(f"M{number}", str(value)) for number in range(4) for value in range(1, 11)][:32]
+    assert found.left_out == [*(f"M3={value}" for value in range(3, 11)), "10 more"]
+
+
+@pytest.mark.parametrize(
+    ("right", "names", "result"), [(True, ["M=2"], None), (False, ["M=2"], False), (True, [], True)]
+)
+def test_an_example_with_left_out_scenarios_is_not_right(right, names, result):
+    row = Row("a", "example", compiled=True, ran=True, right=right)
+    row.leave_out(names)
+    assert row.right is result
+    assert row.left_out == names
+    assert (result is None) == (row.reason == "stated scenarios did not run: M=2")
+
+
+def test_options_have_their_default_value():
+    text = 'option(FAST "mode" ON)\nif(FAST)\nadd_executable(demo fast.asc)\nendif()'
+    assert [program.sources for program in read_programs(text, {})] == [["fast.asc"]]
+    assert not read_programs(text, {"FAST": "OFF"})
 
 
 def test_scenarios_have_their_own_macros_and_commands(tmp_path):
@@ -637,13 +686,29 @@ def test_the_first_mode_of_a_readme_is_read():
     assert read_steps("./install.run\n" + STEPS, "dav-2201").options == first.options
 
 
+def test_commands_have_the_values_of_a_scenario():
+    first = STEPS.replace("gen_data.py", "gen_data.py -m=4 -n=1")
+    fast = STEPS.replace("LIMIT=4", "FAST=ON").replace("gen_data.py", "gen_data.py --fast")
+    unfinished = "cmake -DLIMIT=6 -DCMAKE_ASC_RUN_MODE=sim ..\n"
+    cases = {
+        ("LIMIT", "4"): ["-m=4", "-n=1"],
+        ("LIMIT", "6"): ["-m=6", "-n=1"],
+        ("FAST", "ON"): ["--fast"],
+        ("FAST", "OFF"): ["-m=4", "-n=1"],
+    }
+    for (name, value), words in cases.items():
+        steps = read_steps(first + fast + unfinished, "dav-2201", {name: value})
+        assert steps.options[name] == value
+        assert steps.before == [["../scripts/gen_data.py", *words]]
+
+
 def test_readme_commands_are_read():
     steps = read_steps("M=1 N=2  # numbers\n" + STEPS.replace("gen_data.py", "gen_data.py -n=$N"), "dav-2201")
     assert steps.options == {"LIMIT": "4"}
     other = read_steps("cmake -DCMAKE_ASC_ARCHITECTURES=dav-3510 -DLIMIT=5 ..  # or dav-2201", "dav-2201")
     assert other.options == {"LIMIT": "5"}
-    assert steps.before == (("../scripts/gen_data.py", "-n=2"),)
-    assert steps.after == (("../scripts/verify_result.py", "output/y.bin"),)
+    assert steps.before == [["../scripts/gen_data.py", "-n=2"]]
+    assert steps.after == [["../scripts/verify_result.py", "output/y.bin"]]
 
 
 def test_tiling_structures_become_cpp_structures():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -18,9 +18,12 @@ _MOST_TEXT = 200_000
 _MOST_REPLACED = 4_000_000
 _MOST_PATTERN = 200
 _MOST_REPEATS = 2
-_MOST_SCENARIOS, _MOST_SCENARIO_NAMES = 32, 4
+_MOST_SCENARIOS, _MOST_SCENARIO_NAMES, _MOST_LEFT_OUT = 32, 16, 8
+# A value has no character with a meaning in a shell, in CMake or in a path.
+_VALUE = re.compile(r"[A-Za-z0-9_.\-]{1,32}")
 # Variables that select a chip or a tool.
 _NO_SCENARIO = {"RUN_MODE", "SOC_VERSION"}
+_RANGE = re.compile(r"\((\d{1,8})(?:-| or )(\d{1,8})\)")
 _OTHER_CODE = re.compile(
     r"^[ \t]*+#[ \t]*+if\b[^\n]*==[ \t]*+3510\b.{0,4000}?^[ \t]*+#[ \t]*+(?:endif|elif|else)\b",
     re.MULTILINE | re.DOTALL,
@@ -38,14 +41,20 @@ class Program:
     include_dirs: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Steps:
     """The commands of a README: options of CMake, scripts before the program, its arguments, scripts after it."""
 
-    options: dict[str, str]
-    before: tuple[tuple[str, ...], ...]
-    arguments: tuple[str, ...]
-    after: tuple[tuple[str, ...], ...]
+    options: dict[str, str] = field(default_factory=dict)
+    before: list[list[str]] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    after: list[list[str]] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether the commands compile and run a program."""
+        return {"cmake", "./"} <= self.seen
 
 
 def read_programs(text: str, options: Mapping[str, str]) -> list[Program]:
@@ -95,7 +104,7 @@ def _active_commands(text: str, variables: dict[str, str]) -> Iterator[tuple[str
     The commands after a very long text of replaced variables are not read.
     """
     left = _MOST_REPLACED
-    # For each open `if`: whether its present branch is active, and whether any branch was.
+    # For each open `if`: whether its present branch and those around it are active, and whether any branch was.
     stack: list[tuple[bool, bool]] = []
     for name, written in _commands_of(text[:_MOST_TEXT]):
         words: list[str] = []
@@ -106,22 +115,31 @@ def _active_commands(text: str, variables: dict[str, str]) -> Iterator[tuple[str
                 return
         if name == "if":
             holds = _holds(words, variables)
-            stack.append((holds, holds))
+            stack.append((holds and _is_active(stack), holds))
         elif name in {"elseif", "else"} and stack:
             _, was_active = stack.pop()
             holds = not was_active and (name == "else" or _holds(words, variables))
-            stack.append((holds, was_active or holds))
+            stack.append((holds and _is_active(stack), was_active or holds))
         elif name == "endif" and stack:
             stack.pop()
-        elif all(active for active, _ in stack):
+        elif _is_active(stack):
             yield name, [part for word in words for part in word.split()]
+
+
+def _is_active(stack: Sequence[tuple[bool, bool]]) -> bool:
+    return not stack or stack[-1][0]
 
 
 @lru_cache(maxsize=1)
 def _commands_of(text: str) -> tuple[tuple[str, list[str]], ...]:
-    """Return all commands of a CMakeLists.txt as they are written. Each scenario uses them again."""
-    found = _COMMAND.finditer(re.sub(r"#[^\n]*", "", text))
-    return tuple((match[1].lower(), [quoted or plain for quoted, plain in _WORD.findall(match[2])]) for match in found)
+    """Return all commands of a CMakeLists.txt as they are written, option() as set(). Each scenario uses them again."""
+    commands = []
+    for found in _COMMAND.finditer(re.sub(r"#[^\n]*", "", text)):
+        name, words = found[1].lower(), [quoted or plain for quoted, plain in _WORD.findall(found[2])]
+        if name == "option" and words:
+            name, words = "set", [words[0], words[2] if len(words) > 2 else "OFF", "CACHE", "BOOL", *words[1:2]]
+        commands.append((name, words))
+    return tuple(commands)
 
 
 def _replaced(text: str, variables: Mapping[str, str]) -> str:
@@ -165,7 +183,7 @@ def _holds_plain(words: list[str], variables: Mapping[str, str]) -> bool:
         left, right = variables.get(words[0], words[0]), variables.get(words[2], words[2])
         return bool(_found(right, left)) if words[1] == "MATCHES" else left == right
     if len(words) == 3 and words[1] == "IN_LIST":
-        return variables.get(words[0], words[0]) in variables.get(words[2], "").split()
+        return f" {variables.get(words[0], words[0])} " in f" {variables.get(words[2], '')} "
     return len(words) == 1 and variables.get(words[0], words[0]).upper() in {"1", "ON", "TRUE", "YES"}
 
 
@@ -181,56 +199,96 @@ def _found(pattern: str, text: str) -> str:
     return found[0] if found else ""
 
 
-def read_scenarios(text: str, options: Mapping[str, str], manual: str, code: str) -> list[tuple[str, str]]:
-    """Return the values of the variables that select the scenario of an example, as (name, value).
+@dataclass
+class Scenarios:
+    """The (name, value) pairs of an example that run, and texts about the stated ones that do not run."""
 
-    The variables are those of the cache, and those of the commands of the README. Their values are in the property
-    STRINGS, conditions, the help text or a row of a table of the README; else in the README as `NAME=value`, and in
-    comparisons of the code. Values for which CMake ends with an error are no scenarios.
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+def read_scenarios(text: str, options: Mapping[str, str], manual: str, code: str) -> Scenarios:
+    """Return the values of the variables that select the scenario of an example.
+
+    The variables are those of the cache, except those of type BOOL, and those that commands of the README pass. Values
+    for which CMake ends with an error, and values that only code for another architecture uses, are no scenarios.
     """
     text, manual, code = (part[:_MOST_TEXT] for part in (text, manual, code))
     commands = _commands_of(text)
-    cached = {words[0]: words[1] for name, words in commands if name == "set" and "CACHE" in words[2:]}
+    cached = {words[0]: words for name, words in commands if name == "set" and "CACHE" in words[2:]}
+    used = set(re.findall(r"\w+", text))
+    passed = [name for name in re.findall(r"(?<![\w-])-D(\w+)=", manual) if name in used]
+    names = dict.fromkeys([*(name for name, words in cached.items() if "BOOL" not in words), *passed])
+    plain = [name for name in names if re.fullmatch(r"(?!CMAKE_)\w{1,32}", name) and name not in _NO_SCENARIO]
     checks, plain_code = not _is_refused(text, options), _OTHER_CODE.sub("", code)
-    found: list[tuple[str, str]] = []
-    names = dict.fromkeys([*cached, *(name for name in options if f"${{{name}}}" in text)])
-    plain = [name for name in names if re.fullmatch(r"(?!CMAKE_)\w+", name) and name not in _NO_SCENARIO]
+    result, left = Scenarios(), _MOST_SCENARIOS
     for name in plain[:_MOST_SCENARIO_NAMES]:
-        word = r"\d{1,2}" if options.get(name, cached.get(name, "")).isdecimal() else r"[A-Z][A-Z0-9_]{0,30}"
-        rows = re.findall(rf"^[ \t]*+\|[ \t]*+`?{name}`?[ \t]*+\|([^|\n]*+)", manual, re.MULTILINE)
-        stated = [value for command in commands for value in _stated_values(*command, name)]
-        stated += re.findall(rf"\b{word}\b", " ".join(rows))
-        stated = stated or re.findall(rf"\b{name}\s?==?\s?({word})\b", f"{manual}\n{code}")
-        values = sorted({value for value in stated if re.fullmatch(word, value)}, key=lambda value: (len(value), value))
+        default = options.get(name, cached[name][1] if name in cached else "")
+        values = _values_of(name, default, commands, manual, code)
+        readable = [value for value in values if _VALUE.fullmatch(value)][:left]
         pairs = [
             (name, value)
-            for value in values[:_MOST_SCENARIOS]
+            for value in readable
             if not (checks and _is_refused(text, {**options, name: value}))
             and not _is_of_other(name, value, code, plain_code)
         ]
-        found += pairs if len(pairs) > 1 else []
-    return found[:_MOST_SCENARIOS]
+        if len(values) > 1:
+            left -= len(readable)
+            result.left_out += [f"{name}={value[:40]}" for value in values if value not in readable]
+        result.pairs += pairs if len(pairs) > 1 else []
+    if more := result.left_out[_MOST_LEFT_OUT:]:
+        result.left_out[_MOST_LEFT_OUT:] = [f"{len(more)} more"]
+    return result
 
 
-def _stated_values(command: str, words: list[str], name: str) -> Iterator[str]:
-    """Yield the values of a variable in the property STRINGS, a list of valid values, a help text, or a condition."""
+def _values_of(name: str, default: str, commands: Iterable[tuple[str, list[str]]], manual: str, code: str) -> list[str]:
+    """Return the default value of a variable, and those in a CMakeLists.txt and in a row of a table of the README.
+
+    Without them, the values are those in `NAME=value` of the README and in comparisons of the code.
+    """
+    word = r"\d{1,2}" if default.isdecimal() else r"[A-Z][A-Z0-9_]{0,30}"
+    rows = re.findall(rf"^[ \t]*+\|[ \t]*+`?{name}`?[ \t]*+\|([^|\n]*+)", manual, re.MULTILINE)
+    stated = re.findall(rf"\b{word}\b", " ".join(rows))
+    conditions = {
+        (operator, right)
+        for command, words in commands
+        if command in {"if", "elseif"}
+        for left, operator, right in zip(words, words[1:], words[2:], strict=False)
+        if left.strip("${}") == name
+    }
+    lists = {right for operator, right in conditions if operator == "IN_LIST"}
+    for command, words in commands:
+        stated += _stated_values(command, words, name, lists)
+    for operator, right in conditions:
+        if operator in {"STREQUAL", "EQUAL"} and "$" not in right:
+            stated.append(right)
+        elif operator == "MATCHES":
+            stated += [value for value in map(str, range(100)) if _found(right, value)]
+    stated = stated or re.findall(rf"\b{name}\s?==?\s?({word})\b", f"{manual}\n{code}")
+    if "$" not in default:
+        stated.append(default)
+    return sorted(set(stated) - {""}, key=lambda value: (len(value), value))
+
+
+def _stated_values(command: str, words: list[str], name: str, lists: Collection[str]) -> Iterator[str]:
+    """Yield the values of a variable in the property STRINGS, its type, its help text, or one of its lists."""
     if command == "set_property" and words[:4] == ["CACHE", name, "PROPERTY", "STRINGS"]:
         yield from words[4:]
-    elif command == "set" and words[:1] == [name] and (span := re.search(r"\((\d+)(?:-| or )(\d+)\)", words[-1])):
-        yield from map(str, range(int(span[1]), min(int(span[2]), int(span[1]) + _MOST_SCENARIOS) + 1))
-    elif command == "set" and words and words[0].startswith("VALID_"):
+    elif command == "set" and words and words[0] in lists:
         yield from words[1:]
-    elif command in {"if", "elseif"}:
-        for left, operator, right in zip(words, words[1:], words[2:], strict=False):
-            if left.strip("${}") == name and operator in {"STREQUAL", "EQUAL"}:
-                yield right
-            elif left.strip("${}") == name and operator == "MATCHES":
-                yield from (value for value in map(str, range(_MOST_SCENARIOS)) if _found(right, value))
+    elif command == "set" and words[:1] == [name] and "BOOL" in words:
+        yield from ("OFF", "ON")
+    elif command == "set" and words[:1] == [name] and (span := _RANGE.search(words[-1])):
+        first, last = int(span[1]), int(span[2])
+        end = min(last, first + _MOST_SCENARIOS - 1)
+        yield from map(str, range(first, end + 1))
+        if end < last:
+            yield f"{end + 1} to {last}"
 
 
 def _is_of_other(name: str, value: str, code: str, plain_code: str) -> bool:
     """Return whether only code for another architecture compares the variable with the value."""
-    compared = re.compile(rf"\b{name}\s?==\s?{value}\b")
+    compared = re.compile(rf"\b{name}\s?==\s?{re.escape(value)}\b")
     return bool(compared.search(code)) and not compared.search(plain_code)
 
 
@@ -248,45 +306,51 @@ def _is_refused(text: str, options: Mapping[str, str]) -> bool:
 def read_steps(text: str, architecture: str, given: Mapping[str, str] | None = None) -> Steps:
     """Return the commands of a README for an architecture, such as `dav-2201`; the first of each kind is used.
 
-    `given`: values of variables, which replace those of the README.
+    `given`: values of variables, which replace those of the README. The commands are those of the first mode of the
+    README that passes these values to CMake; if there is none, those of the first mode.
     """
-    variables: dict[str, str] = dict(given or {})
-    options: dict[str, str] = dict(given or {})
-    before: list[tuple[str, ...]] = []
-    after: list[tuple[str, ...]] = []
-    arguments: tuple[str, ...] = ()
-    seen: set[str] = set()
-    for line in text[:_MOST_TEXT].splitlines():
+    given = dict(given or {})
+    modes = _modes(text[:_MOST_TEXT], architecture, given)
+    steps = next((mode for mode in modes if mode.is_complete and given.items() <= mode.options.items()), modes[0])
+    # Scripts have the value that the README passes to CMake, as in `-m=0`.
+    stated = {steps.options[name]: value for name, value in given.items() if name in steps.options}
+    for words in (*steps.before, *steps.after):
+        words[:] = [_with_value(word, stated) for word in words]
+    steps.options.update(given)
+    for name in ("CMAKE_ASC_RUN_MODE", "CMAKE_ASC_ARCHITECTURES"):  # a comment may name the other values
+        steps.options.pop(name, None)
+    return steps
+
+
+def _with_value(word: str, values: Mapping[str, str]) -> str:
+    """Return an option of a script such as `-m=0` with another value."""
+    name, equal, value = word.partition("=")
+    return f"{name}={values.get(value, value)}" if equal and name.startswith("-") else word
+
+
+def _modes(text: str, architecture: str, given: Mapping[str, str]) -> list[Steps]:
+    """Return the commands of each mode of a README; a mode ends before the next `cmake` after its program."""
+    variables, modes = dict(given), [steps := Steps()]
+    for line in text.splitlines():
         words = re.split("[#;]", line.strip().removeprefix("export "))[0].split()
         if words and all(_ASSIGNED.fullmatch(word) for word in words):
             for name, _, value in (word.partition("=") for word in words):
                 variables.setdefault(name, value)
         for words in _commands(line, variables):
             program = words[0].rpartition("/")[2]
-            if program == "cmake" and {"cmake", "./"} <= seen:
-                return _steps(options, before, arguments, after)  # the commands of another mode
+            if program == "cmake" and steps.is_complete:
+                modes.append(steps := Steps())
             if program == "cmake" and ("-DCMAKE_ASC_ARCHITECTURES" not in line or architecture in line):
                 for name, value in re.findall(r"-D(\w+)=(\S+)", " ".join(words)):
-                    options.setdefault(name, value)
-                seen.add("cmake")
-            elif program in {"python", "python3"} and len(words) > 1 and words[1] not in seen:
-                seen.add(words[1])
-                (after if arguments or "./" in seen else before).append(tuple(words[1:]))
-            elif words[0].startswith("./") and "./" not in seen:
-                seen.add("./")
-                arguments = tuple(words[1:])
-    return _steps(options, before, arguments, after)
-
-
-def _steps(
-    options: dict[str, str],
-    before: Sequence[tuple[str, ...]],
-    arguments: tuple[str, ...],
-    after: Sequence[tuple[str, ...]],
-) -> Steps:
-    for name in ("CMAKE_ASC_RUN_MODE", "CMAKE_ASC_ARCHITECTURES"):  # a comment may name the other values
-        options.pop(name, None)
-    return Steps(options, tuple(before), arguments, tuple(after))
+                    steps.options.setdefault(name, value)
+                steps.seen.add("cmake")
+            elif program in {"python", "python3"} and len(words) > 1 and words[1] not in steps.seen:
+                steps.seen.add(words[1])
+                (steps.after if steps.arguments or "./" in steps.seen else steps.before).append(words[1:])
+            elif words[0].startswith("./") and "./" not in steps.seen:
+                steps.seen.add("./")
+                steps.arguments = words[1:]
+    return modes
 
 
 def _commands(line: str, variables: Mapping[str, str]) -> Iterator[list[str]]:

@@ -56,6 +56,7 @@ class Source:
         has_lists: The operator has lists of tensors.
         has_auto_sync: The compiler inserts synchronization into the kernel (`--cce-auto-sync`).
         scenarios: The fields that differ in each scenario, by name (`SCENARIO_NUM=2`); none: one scenario.
+        left_out: Stated scenarios that do not run.
         before, arguments, after: Scripts before the program, its arguments, scripts after it.
         reason: The reason why it is not compiled; empty if it is.
         is_other: It is for another architecture, or not for a kernel: no row of the result.
@@ -78,6 +79,7 @@ class Source:
     has_lists: bool = False
     has_auto_sync: bool = True
     scenarios: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
     before: list[list[str]] = field(default_factory=list)
     arguments: list[str] = field(default_factory=list)
     after: list[list[str]] = field(default_factory=list)
@@ -123,7 +125,10 @@ def _from_cmake(tree: Tree, path: str) -> Iterator[Source]:
     found = list(_targets(tree, path, manual, steps))
     if any(not source.is_other for source in found):
         code = "\n".join(tree.text(name) for name in tree.below(folder) if name.endswith(_CODE))
-        for name, value in read_scenarios(tree.text(path), {**_DEFAULT_OPTIONS, **steps.options}, manual, code):
+        scenarios = read_scenarios(tree.text(path), {**_DEFAULT_OPTIONS, **steps.options}, manual, code)
+        for source in found:
+            source.left_out = scenarios.left_out
+        for name, value in scenarios.pairs:
             others = _targets(tree, path, manual, read_steps(manual, ARCHITECTURE, {name: value}))
             for source, other in zip(found, others, strict=False):
                 source.scenarios[f"{name}={value}"] = {field: getattr(other, field) for field in _OF_SCENARIO}

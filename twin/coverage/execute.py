@@ -29,6 +29,7 @@ class Row:
 
     `launches` counts the launches of kernels by an example.
     `scenarios` has a row for each scenario; its path is the name, as in `SCENARIO_NUM=2`.
+    `left_out` has the names of stated scenarios that did not run; the row is not right then.
     `tests` counts the unit tests that ran a kernel, and `clean_tests` those without a finding or a failed comparison.
     """
 
@@ -45,6 +46,13 @@ class Row:
     tests: int = 0
     clean_tests: int = 0
     scenarios: list[Row] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def leave_out(self, names: list[str]) -> None:
+        """Add the stated scenarios that did not run; the row is not right then."""
+        self.left_out = names
+        if names and self.right:
+            self.right, self.reason = None, f"stated scenarios did not run: {', '.join(names)}"
 
     def join_scenarios(self) -> None:
         """Set the result of an example to that of all its scenarios together."""
@@ -74,8 +82,10 @@ def run_one(given: tuple[Source, Settings]) -> Row:
         "OPFORGE_COMPILE_MEMORY_MB": str(settings["memory_mb"]),
     }
     seconds = settings["seconds"] * _STEPS * max(1, len(source.scenarios)) + _PYTHON_SECONDS
-    row = run_module("opforge.twin.coverage.worker", job, _ROW, seconds, limits)
-    return Row(source.path, source.kind, reason=row) if isinstance(row, str) else row
+    answer = run_module("opforge.twin.coverage.worker", job, _ROW, seconds, limits)
+    row = Row(source.path, source.kind, reason=answer) if isinstance(answer, str) else answer
+    row.leave_out(source.left_out)
+    return row
 
 
 def keys_of(tree: Tree, sources: Iterable[Source], settings: Settings, version: str) -> Iterator[str]:
