@@ -33,8 +33,8 @@ _MOST_BYTES = 16 << 20
 _MOST_TEXT = 4 << 20
 # Kernels check their arrays and stack frames (overruns.h).
 _PROTECTION = ("-fsanitize=bounds", "-fstack-protector-strong", "-fstack-clash-protection")
-# Public kernels copy structures of tiling data as words of 32 bits.
-_KERNEL_FLAGS = (*_PROTECTION, "-fno-strict-aliasing", *LINE_FLAGS)
+# Public kernels copy structures of tiling data as words of 32 bits. The first byte of an on-chip memory has address 0.
+_KERNEL_FLAGS = (*_PROTECTION, "-fno-strict-aliasing", "-fno-delete-null-pointer-checks", *LINE_FLAGS)
 _LINKS = ("opforge_twin", "ascendcl", "nnopbase")
 _DEVICE_OPTIONS = ("--npu-arch", "--cce-", "--enable-simt", "--gcc-toolchain", "--run-mode")
 _LINK_OPTIONS = ("-shared", "-l", "-L", "-Wl,", "-fsanitize", "-g", "-O")

@@ -16,6 +16,7 @@ LocalView ViewAt(const T* address, const Call& call)
 }
 
 /// The array of a declaration with __ubuf__, __cbuf__ or similar; `opforge cc` initializes a reference with it.
+/// 0 is a valid address: kernels are compiled with -fno-delete-null-pointer-checks.
 template <typename R, AscendC::TPosition position>
 OPFORGE_API R OnChipArray()
 {

@@ -5,6 +5,7 @@
 #include "kernel/dma/dma.h"
 #include "kernel/exec/levels.h"
 #include "kernel/exec/scheduler.h"
+#include "kernel/memory/shared_elements.h"
 #include "opforge_twin/arithmetic.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/timing/time_model.h"
@@ -456,9 +457,8 @@ uint64_t ReadGlobal(const GlobalView& view, uint64_t index, const Call& call)
     const uint64_t address = view.address + index * size;
     const uint8_t* const host =
         block->checks.Resolve(view, address, size, Pipe::kScalar, AccessKind::kRead, "tensor", call);
-    uint64_t bits = 0;
-    const auto load = [&] { std::memcpy(&bits, host, size); };
-    load();
+    uint64_t bits = LoadElement(host, size);
+    const auto load = [&] { bits = LoadElement(host, size); };
     const uint32_t rounds = view.bypassesScalarCache ? 1 : kMostCachedRounds;
     if (block->checks.Reads().Add({host, size, bits}, block->execution.Now(), rounds) &&
         AwaitChange(*block, view, address, call)) {
@@ -487,7 +487,7 @@ void WriteGlobal(const GlobalView& view, uint64_t index, uint64_t value, const C
     const auto size = static_cast<uint64_t>(view.size);
     const uint64_t address = view.address + index * size;
     uint8_t* const host = block->checks.Resolve(view, address, size, Pipe::kScalar, AccessKind::kWrite, "tensor", call);
-    const auto store = [&] { std::memcpy(host, &value, size); };
+    const auto store = [&] { StoreElement(host, size, value); };
     const bool isFlag = view.bypassesScalarCache || MayBeFlag(*block);
     const Access access{
         Pipe::kScalar, Memory::kGlobal, AccessKind::kWrite, static_cast<int64_t>(address), view.size, "tensor",

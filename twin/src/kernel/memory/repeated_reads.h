@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <vector>
+
+#include "kernel/memory/shared_elements.h"
 
 namespace opforge::twin::kernel {
 
@@ -87,9 +88,8 @@ inline bool RepeatedReads::AddRepeated(const Read& read, uint32_t now, uint32_t 
 
 inline bool RepeatedReads::HaveChanged() const
 {
-    return std::any_of(round_.begin(), round_.end(), [](const Read& read) {
-        return std::memcmp(read.host, &read.bits, static_cast<size_t>(read.bytes)) != 0;
-    });
+    return std::any_of(round_.begin(), round_.end(),
+                       [](const Read& read) { return LoadElement(read.host, read.bytes) != read.bits; });
 }
 
 }  // namespace opforge::twin::kernel
