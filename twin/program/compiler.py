@@ -94,10 +94,9 @@ class _Build:
             raise ProgramError(f"{label}: {error}") from error
         if "undefined reference to `main'" in ended.text:
             raise ProgramError(f"{label}: no source has a function main; add it, or write an object file with -c")
-        if problems := wrong_arguments(ended.text):
-            raise ProgramError("\n".join(problems))
         if ended.status:
-            raise ProgramError(f"{label}: the compiler rejected it\n{ended.text}")
+            problems = wrong_arguments(ended.text) or [f"{label}: the compiler rejected it", ended.text]
+            raise ProgramError("\n".join(problems))
 
     def preprocess(self, source: Path, headers: Path) -> str:
         made = self.folder / f"{abs(hash(source))}.ii"
@@ -242,12 +241,13 @@ def _check(files: Sequence[Path], output: Path, level: str, compile_only: bool, 
         raise UserError(f"FILE: got {len(files)} files with -c, expected one; compile each file separately")
     seen: set[Path] = set()
     for file in files:
-        data = read_regular(file, "source", _MOST_BYTES * (64 if file.suffix in OBJECTS else 1), "split it")
-        if file.suffix not in OBJECTS and b"\0" in data:
+        is_source = file.suffix not in OBJECTS
+        data = read_regular(file, "source", _MOST_BYTES * (1 if is_source else 64), "split it")
+        if is_source and b"\0" in data:
             raise UserError(
                 f"got binary data, expected a C++ source, or a file *{', *'.join(OBJECTS)}; rename it", path_text(file)
             )
-        if file.suffix not in OBJECTS and file.resolve() in seen:
+        if is_source and file.resolve() in seen:
             raise UserError("got this source twice, expected each source once; remove it", path_text(file))
         seen.add(file.resolve())
     require_writable(output, files, "program")

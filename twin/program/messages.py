@@ -19,12 +19,12 @@ _MISSING = (
     re.compile(r"fatal error: ([^:\n]+): No such file or directory"),
     re.compile(r"undefined reference to `([^'(]+)"),
 )
-# An error in the call of a kernel that `rewrite` writes for a launch.
+# An error in the call of a kernel that `rewrite` writes for a launch. The patterns take linear time for a long line.
 _IN_LAUNCH = (
-    r"In instantiation of '[^\n]*<lambda\(auto:\d+ \.\.\.\)>[^\n]*':\n"
+    r"In instantiation of '(?=[^\n]*<lambda\(auto:\d+ \.\.\.\)>)[^\n]*':\n"
     r"(?:(?=[^\n]*required )[^\n]*\n)*(?=[^\n]*program::Prepare<)[^\n]*\n(?:(?=[^\n]*required )[^\n]*\n)*"
 )
-_ERROR = r"(?P<place>[^\n]+:\d+):\d+: error: "
+_ERROR = r"(?m:^)(?P<place>[^\n]+:\d+):\d+: error: "
 _TYPES = r"'(?P<got>[^'\n]+)'[^\n]*? to '(?P<expected>[^'\n]+)'"
 _NOTE = r"[^\n]*\n(?:(?![^\n]* error: )[^\n]*\n)*?[^\n]*note: +"
 _OF = r"initializing argument (?P<number>\d+) of '[^'\n(]*?"
