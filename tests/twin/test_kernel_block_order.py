@@ -173,11 +173,7 @@ def test_each_block_begins_after_the_previous_one_and_the_flag(kernels, name):
 @pytest.mark.parametrize("planted", [*PLANTED_FLAGS, *PLANTED_ORDER], ids=lambda planted: planted.name)
 def test_planted_mistakes(kernels, record_planted, planted):
     findings, _ = _launch(kernels, planted.name)
-    found = [
-        finding for finding in findings if finding["kind"] == planted.kind and planted.message in finding["message"]
-    ]
-    assert found, findings
-    record_planted(planted.name, found[0])
+    record_planted(planted.name, planted.assert_in(findings))
 
 
 def _launch_groups(kernels, name):
@@ -217,8 +213,4 @@ def test_only_ascend_910b_has_groups(kernels):
 @pytest.mark.parametrize("planted", PLANTED_GROUPS, ids=lambda planted: planted.name)
 def test_planted_mistakes_of_groups(kernels, record_planted, planted):
     findings = _launch_groups(kernels, planted.name)[0]["findings"]
-    found = [
-        finding for finding in findings if finding["kind"] == planted.kind and planted.message in finding["message"]
-    ]
-    assert found, findings
-    record_planted(planted.name, found[0])
+    record_planted(planted.name, planted.assert_in(findings))

@@ -167,9 +167,9 @@ def _example(tree: Tree, folder: str, program: Program, names: list[str], steps:
         sources=names,
         include_dirs=list(dict.fromkeys(name for name in (folder, *dirs) if name is not None)),
         defines=[word for word in program.defines if re.fullmatch(r'\w+(?:=(?:[\w.\-]*|"[\w.\-]*"))?', word)],
-        before=[list(words) for words in steps.before],
-        arguments=list(steps.arguments),
-        after=[list(words) for words in steps.after],
+        before=steps.before,
+        arguments=steps.arguments,
+        after=steps.after,
         reason=reason,
         is_other=bool(reason),
     )
