@@ -53,7 +53,8 @@ std::string ContentOf(const std::string& path)
 SourceLine LineOf(const Location& at)
 {
     static std::mutex mutex;
-    static std::map<std::pair<std::string, uintptr_t>, LineTable> tables;
+    // Never destroyed: launches of a stream can still run when the process destroys its objects.
+    static auto& tables = *new std::map<std::pair<std::string, uintptr_t>, LineTable>;
     if (at.address == nullptr) {
         return {};
     }

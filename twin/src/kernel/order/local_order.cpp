@@ -10,10 +10,12 @@ namespace {
 
 const LocalOrder::UserPipes& PipesOf(CoreKind kind)
 {
-    static const LocalOrder::UserPipes vector{Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3};
-    static const LocalOrder::UserPipes cube{Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kFix};
-    static const LocalOrder::UserPipes coupled{Pipe::kScalar, Pipe::kVector, Pipe::kCube,
-                                               Pipe::kMte1,   Pipe::kMte2,   Pipe::kMte3};
+    // Never destroyed: launches of a stream can still run when the process destroys its objects.
+    using UserPipes = LocalOrder::UserPipes;
+    static const auto& vector = *new UserPipes{Pipe::kScalar, Pipe::kVector, Pipe::kMte2, Pipe::kMte3};
+    static const auto& cube = *new UserPipes{Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kFix};
+    static const auto& coupled =
+        *new UserPipes{Pipe::kScalar, Pipe::kVector, Pipe::kCube, Pipe::kMte1, Pipe::kMte2, Pipe::kMte3};
     return kind == CoreKind::kCube ? cube : kind == CoreKind::kVector ? vector : coupled;
 }
 
