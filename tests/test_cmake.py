@@ -23,7 +23,6 @@ def test_folder_without_a_toolkit_is_rejected(tmp_path):
     assert f"(or ASCEND_HOME_PATH): got '{tmp_path}'," in " ".join(result.stderr.split())
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_host_libraries_build(tmp_path):
     settings = {

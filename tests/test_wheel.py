@@ -21,8 +21,6 @@ from opforge.twin.compiler.runtime_library import prebuild
 
 ROOT = Path(__file__).resolve().parent.parent
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.long
 def test_conversion_and_run_outside_the_repository(installed, tmp_path):

@@ -50,7 +50,6 @@ def numbers(*shape):
 # --- on the twin -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("starters", ["project", "others"])
 def test_every_starter_passes_its_own_tests(starters, request):

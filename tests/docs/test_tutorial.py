@@ -10,7 +10,6 @@ from shown import fences, follow
 TUTORIALS = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_tutorial_commands_print_the_stated_output(installed, tmp_path):
     _, *steps = fences(TUTORIALS / "first-operator.md")  # the first fence is in the fixture `installed`
