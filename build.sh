@@ -11,9 +11,9 @@ usage: bash build.sh [--install-deps] [COMMAND] [options]
 commands:
   --run_example          run the sample: generate, build, pack, install, convert and run a model
   -u [--slow | --all] [--cov]
-                         run the tests; --slow adds the other tests of CI; --all adds all tests, also those with
-                         other versions of PyTorch (OPFORGE_TORCH_VERSIONS, default "2.6.0 2.13.0") and onnxruntime
-                         (OPFORGE_ONNXRUNTIME_VERSIONS); --cov prints the coverage of Python lines
+                         run the tests that are not slow; --slow also runs the slow tests, as CI does; --all runs all
+                         tests, also with other versions of PyTorch (OPFORGE_TORCH_VERSIONS, default "2.6.0 2.13.0")
+                         and onnxruntime (OPFORGE_ONNXRUNTIME_VERSIONS); --cov prints the coverage of Python lines
   --pkg                  write the package custom_opp_<os>_<arch>.run to build_out/
   --wheel                write the wheel of this platform, with the CPU twin compiled, to build_out/
   --docs                 build the documentation site in build/site/
