@@ -61,7 +61,11 @@ SCALED = "    mm.SetQuantScalar(0x3F800000ull);\n    mm.IterateAll(cGm);\n    mm
 CASES = {
     "whole": (
         ("MIX_AIC_1_1", "half", "float", "VECIN", TO_UB),
-        [Planted("no_workspace", "GetSysWorkSpacePtr()", "(__gm__ uint8_t*)nullptr", "matmul_workspace", "GetSysWork")],
+        [],
+    ),
+    "messages": (
+        ("MIX_AIC_1_1", "half", "float", "GM", "    mm.IterateAll(cGm);\n    mm.End();\n}\n"),
+        [Planted("no_workspace", "GetSysWorkSpacePtr()", "(__gm__ uint8_t*)nullptr", "matmul_workspace", "messages")],
     ),
     "tiles": (
         ("MIX_AIC_1_1", "half", "float", "VECIN", TILES),

@@ -887,6 +887,14 @@ def test_output_path_without_a_new_program(tmp_path):
             "program.asc:2: kernel k: got a return value",
         ),
         ("template <typename T> void* __global__ k(T x) { return x; }", "kernel k: got a return value, expected the"),
+        (
+            "\n__vector__ __global__ __cube__ void k(int n) {}",
+            "program.asc:2: kernel k: got attributes of the types AIV_ONLY and AIC_ONLY, expected one; remove the",
+        ),
+        ("__cube__ __mix__(1, 2) __global__ void k() {}", "kernel k: got attributes of the types MIX_AIC_1_2 and AIC_"),
+        ("__global__ void k(int n,\nint& s) {}", "program.asc:2: kernel k: parameter int& s: got a reference"),
+        ("#include <string>\n__global__ void k(std::string) {}", "program.asc:2: kernel k: parameter std::string: got"),
+        ("struct V { virtual int f(); };__global__ void k(V v) {}", "program.asc:1: kernel k: parameter V v: got a"),
     ],
 )
 def test_hostile_source(tmp_path, text, expected):
@@ -895,6 +903,37 @@ def test_hostile_source(tmp_path, text, expected):
         compiled(tmp_path, text)
     assert expected in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["program.asc"]
+
+
+ARGUMENTS = """#include "acl/acl.h"
+#include "kernel_operator.h"
+enum class E { a };
+struct T { int v[2] = {3, 4}; half h{}; };
+template <typename... A>
+__cube__ __cube__ __global__ void pack(A... values) { AscendC::printf("%d\\n", (0 + ... + static_cast<int>(values))); }
+template <typename A>
+__global__ __vector__ void mixed(const A t, E, half, bool less = (3 <= 4),
+                                 const volatile __gm__ int* __restrict__ = nullptr)
+{
+    AscendC::printf("%d %d\\n", t.v[1], less);
+}
+int main()
+{
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    pack<<<1, nullptr, nullptr>>>(3, 4.0f, bfloat16_t(2.0f), uint8_t(1));
+    mixed<<<1, nullptr, nullptr>>>(T{}, E::a, half(1.0f), true, nullptr);
+    aclrtSynchronizeDevice();
+    aclFinalize();
+    return 0;
+}
+"""
+
+
+def test_types_of_kernel_parameters(tmp_path):
+    """A launch copies scalars, enumerators, structs and pointers, also of templates and without a name."""
+    ended = run(compiled(tmp_path, ARGUMENTS).path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "10\n4 1\n", "")
 
 
 WRONG_ARGUMENTS = """#include "kernel_operator.h"

@@ -43,6 +43,7 @@ _LAUNCH_ERRORS = tuple(
         (rf"{_IN_LAUNCH}{_ERROR}{_NO_MATCH}(?P<kernel>[^(\n]+)\((?P<got>[^\n]*)\)'", _MATCH),
         (rf"{_ERROR}{_WRONG}program::Grid::Grid\(", _VALUE),
         (rf"{_ERROR}{_NO_MATCH}[^\n(]*program::Grid::Grid\({_UNKNOWN}", _VALUE),
+        (rf"{_ERROR}static assertion failed: (?P<kernel>kernel [^\n]*)", "{kernel}"),
     )
 )
 _MOST_NAMES = 100

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from opforge.codegen.errors import UserError
 
+from .kernel_parameters import parameter_checks
 from .tokens import Token, place_of, tokens_of
 
 _OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
@@ -266,13 +267,11 @@ class _Rewriting:
         """Add the kernel with the attribute at `index`, and insert the declaration of its cores into its body."""
         token = self.tokens[index]
         self._replace(token.begin, token.end, '__attribute__((visibility("default")))')
-        cores = self._cores_before(index)
+        given = self._cores_before(index)
         position = index + 1
         while position < len(self.tokens) and not self._is(position, "("):
             word = self.tokens[position].text
-            cores = _CORES.get(word, cores)
-            if word == _MIX:
-                cores = self._mix(position)
+            given += [_CORES[word]] if word in _CORES else [self._mix(position)] if word == _MIX else []
             if word in {_MIX, "__attribute__", "__launch_bounds__", "alignas"}:
                 position = self._closing(position + 1)
             elif word in {";", "{", "}", _GLOBAL}:
@@ -284,18 +283,19 @@ class _Rewriting:
         if not self._is(last + 1, "{"):
             return
         self._require_void(index, position - 1)
-        cores = cores or self.inferred
-        if cores:
-            body = self.tokens[last + 1].end
-            declare = f'::opforge::twin::kernel::DeclareTaskType(::KERNEL_TYPE_{cores}, "__global__")'
-            self.edits.append((body, body, f" {declare};"))
-        self.kernels.append(
-            Kernel(
-                self.tokens[position - 1].text,
-                tuple(text for parameter in self._arguments(position) if (text := _one_line(parameter)) != "void"),
-                self._is_c_function(index),
+        name = self.tokens[position - 1].text
+        if len(set(given)) > 1:
+            problem = (
+                f"kernel {name}: got attributes of the types {' and '.join(given)}, expected one; remove the others"
             )
-        )
+            raise self._error(position - 1, problem)
+        parameters = tuple(text for one in self._arguments(position) if (text := _one_line(one)) != "void")
+        added = parameter_checks(name, parameters)
+        if cores := given[0] if given else self.inferred:
+            added += f' ::opforge::twin::kernel::DeclareTaskType(::KERNEL_TYPE_{cores}, "__global__");'
+        body = self.tokens[last + 1].end
+        self.edits.append((body, body, added))
+        self.kernels.append(Kernel(name, parameters, self._is_c_function(index)))
 
     def _require_void(self, index: int, name: int) -> None:
         """Reject the kernel with the attribute at `index` if it returns a value; `auto` and AI CPUs are exceptions."""
@@ -308,13 +308,16 @@ class _Rewriting:
         kernel = self.tokens[name].text
         raise self._error(name, f"kernel {kernel}: got a return value, expected the return type void; return nothing")
 
-    def _cores_before(self, index: int) -> str:
-        """Return the cores that an attribute directly before `__global__` selects."""
-        before = self.tokens[index - 1].text if index > 0 else ""
-        if before == ")":
-            opening = self._opening(index - 1)
-            return self._mix(opening - 1) if self._is(opening - 1, _MIX) else ""
-        return _CORES.get(before, "")
+    def _cores_before(self, index: int) -> list[str]:
+        """Return the cores that the attributes directly before `__global__` select."""
+        found = []
+        while index > 0:
+            index = self._opening(index - 1) - 1 if self._is(index - 1, ")") else index - 1
+            word = self.tokens[index].text
+            if word not in {_MIX, *_CORES}:
+                break
+            found.append(self._mix(index) if word == _MIX else _CORES[word])
+        return found
 
     def _mix(self, index: int) -> str:
         counts = tuple(_one_line(count) for count in self._arguments(index + 1))

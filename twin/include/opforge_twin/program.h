@@ -93,6 +93,13 @@ auto Prepare(const char* kernel, const char* argumentNames, const Grid& grid, Ca
     };
 }
 
+/// Whether a launch can copy the parameters of a function as bytes.
+template <typename Function>
+constexpr bool kIsCopied = false;
+template <typename... Parameters>
+constexpr bool kIsCopied<void(Parameters...)> =
+    ((std::is_trivially_copyable_v<Parameters> && !std::is_reference_v<Parameters>) && ...);
+
 /// A kernel that host code launches by its name, with a pointer to each argument.
 struct KernelEntry {
     const char* kernel;

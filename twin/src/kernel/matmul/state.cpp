@@ -43,6 +43,11 @@ void MatmulState::Register(uint64_t number, uint64_t workspace, bool isDirect, c
     workspace_ = workspace;
     computesHere_ = isDirect || !isMixed;
     if (!computesHere_) {
+        if (workspace == 0 && !job.config.enableMixDualMaster) {
+            block.Fail("matmul_workspace", Pipe::kScalar, call,
+                       "the workspace is null, but the cores of a mixed kernel exchange messages in the system "
+                       "workspace; expected GetSysWorkSpacePtr(); pass it to REGIST_MATMUL_OBJ");
+        }
         block.UseCubes(Block::CubeUse::kMatmul, call);
     }
     isIdle_ = !computesHere_ && block.position.kind == CoreKind::kCube;

@@ -1,0 +1,26 @@
+"""Write the checks of the parameters of a kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_DEFAULT = re.compile(r"(?<![=<>!])=(?!=).*", re.DOTALL)
+_QUOTES = re.compile(r'["\\]')
+_PROBLEM = (
+    "got a reference or a type with a constructor, destructor or virtual function, expected a scalar, a pointer or a "
+    "struct that a launch copies as bytes; pass the value, or a pointer to device memory"
+)
+
+
+def parameter_checks(kernel: str, parameters: Sequence[str]) -> str:
+    """Return C++ assertions that the parameters have types that a launch can copy; pointers need none."""
+    checks = []
+    for parameter in parameters:
+        declared = _DEFAULT.sub("", parameter).strip()
+        if declared in {"", "void", "..."} or ("*" in declared and "&" not in declared):
+            continue
+        text = f"kernel {kernel}: parameter {declared}: {_PROBLEM}"
+        condition = f"::opforge::twin::program::kIsCopied<void({declared})>"
+        checks.append(f' static_assert({condition}, "{_QUOTES.sub("", text)}");')
+    return "".join(checks)
