@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from os.path import lexists
+from os.path import isdir, lexists
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +124,7 @@ def with_json_values(arguments: Sequence[str], parameters: Iterable[Any]) -> lis
     The next word is the value if it is `-`, ends in `.json`, or cannot be an argument.
 
     Raises:
-        UserError: The next word can be the value and the path of an argument that does not exist.
+        UserError: The next word can be the value, or the path of an argument that does not exist or is no folder.
     """
     names = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
     words: list[str] = []
@@ -139,7 +139,8 @@ def with_json_values(arguments: Sequence[str], parameters: Iterable[Any]) -> lis
                 continue
             words.append("-")
             is_path = bool(names) and getattr(names[0].type, "func", None) is path_argument
-            if is_path and not value.startswith("-") and not lexists(value):
+            exists = isdir if is_path and names[0].metavar == "DIR" else lexists
+            if is_path and not value.startswith("-") and not exists(value):
                 raise UserError(
                     f"--json: got {shown(value)}, expected a name that ends in .json, or an existing"
                     f" {names[0].metavar}; write {shown(f'--json={value}')} for a file with this name"

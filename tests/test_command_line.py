@@ -153,6 +153,15 @@ def test_a_json_file_needs_its_suffix_or_an_equals_sign(words, name, argument, t
     )
 
 
+def test_a_source_is_no_folder_of_coverage(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("v.asc").touch()
+    result = CliRunner().invoke(app, ["coverage", ".", "--json", "v.asc"])
+    assert str(result.exception).startswith(
+        "--json: got 'v.asc', expected a name that ends in .json, or an existing DIR"
+    )
+
+
 def test_the_type_of_an_operator_after_json_is_the_argument():
     assert with_json_values(["profile", "--json", "Clip"], typer.main.get_command(app).commands["profile"].params) == [
         *("profile", "--json", "-", "Clip")

@@ -1387,12 +1387,15 @@ def test_wider_dtype_in_place():
             (option, "no option that names the output; use -o")
             for option in ("-o", "-o/tmp/x", "--output=x", "-Wl,-o,x", "-Wl,-s,--output=x")
         ),
+        ("", "an option of the C"),
     ],
 )
 def test_options_that_change_the_output(tmp_path, option, expected):
     source = tmp_path / "program.asc"
     source.write_text("int main() {}\n")
-    with pytest.raises(UserError, match=rf"^options: got '{option}', expected {expected}"):
+    with pytest.raises(
+        UserError, match=rf"^options: got {repr(option) if option else 'an empty text'}, expected {expected}"
+    ):
         compile_program([source], tmp_path / "program", options=[option])
 
 

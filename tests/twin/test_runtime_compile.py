@@ -204,6 +204,62 @@ def test_planted_mistakes(program, number):
     assert ended.returncode == code
 
 
+# Two instructions of the vector unit without a barrier between them.
+UNORDERED = """
+#include <vector>
+#include "acl/acl.h"
+#include "acl/acl_rt_compile.h"
+int main(int count, char** words)
+{
+    const char* source = R"(#include "kernel_operator.h"
+        extern "C" __global__ __vector__ void kernel(GM_ADDR x)
+        {
+            AscendC::TPipe pipe;
+            AscendC::TBuf<> buffer;
+            pipe.InitBuffer(buffer, 256);
+            AscendC::LocalTensor<float> a = buffer.Get<float>();
+            AscendC::Duplicate(a, 1.0f, 64);
+            AscendC::Muls(a, a, 3.0f, 64);
+        })";
+    aclrtcProg program = nullptr;
+    size_t size = 0;
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    aclrtcCreateProg(&program, source, "kernel.asc", 0, nullptr, nullptr);
+    aclrtcCompileProg(program, count - 1, const_cast<const char**>(words + 1));
+    aclrtcGetBinDataSize(program, &size);
+    std::vector<char> binary(size);
+    aclrtcGetBinData(program, binary.data());
+    aclrtcDestroyProg(&program);
+    aclrtBinHandle loaded = nullptr;
+    aclrtFuncHandle function = nullptr;
+    void* x = nullptr;
+    void* values[] = {&x};
+    aclrtBinaryLoadFromData(binary.data(), size, nullptr, &loaded);
+    aclrtBinaryGetFunction(loaded, "kernel", &function);
+    const int status = aclrtLaunchKernelWithArgsArray(function, 1, nullptr, nullptr, values);
+    aclrtSynchronizeStream(nullptr);
+    aclrtBinaryUnLoad(loaded);
+    aclFinalize();
+    return status;
+}
+"""
+
+
+def test_order_by_the_compiler(tmp_path, place):
+    """In level device, it applies if the options of the compilation do not disable it, also in the sandbox."""
+    (tmp_path / "program.cpp").write_text(UNORDERED)
+    program = compile_program([tmp_path / "program.cpp"], tmp_path / "program", level="device").path
+    clean = _run(program, "--cce-auto-sync=on")
+    assert (clean.returncode, clean.stderr) == (0, "")
+    disabled = _run(program, "--cce-auto-sync=off")
+    assert (disabled.returncode, "kernel.asc:9: error: race (block 0, pipe V)" in disabled.stderr) == (1, True)
+    shutil.copy(program, place.programs)
+    with compiling(place.scratch, place.answers, SETTINGS):
+        result = place.run([str(place.programs / "program"), "--cce-auto-sync=off"], place.scratch)
+    assert "kernel.asc:9: error: race (block 0, pipe V)" in result.output
+
+
 def test_without_opforge_in_path(program, tmp_path):
     ended = _run(program, path=str(tmp_path))
     assert (ended.returncode, "expected the command in PATH" in ended.stdout) == (8, True)

@@ -18,7 +18,9 @@ _MOST_REQUESTS, _MOST_BYTES, _MOST_HEADERS = 16, 4 << 20, 64
 _REQUEST = re.compile(r"opforge-rtc-\w{6}")
 _NAME = re.compile(r"[\w.-]{1,80}\.asc")
 # Options that neither name a file to write nor start a program.
-_OPTION = re.compile(r"-(?:[DUI].+|std=[\w+]+|O[0-3]?|g|w|W[\w-]+|fPIC|shared)|--(?:npu-arch|cce-aicore-arch)=.*")
+_OPTION = re.compile(
+    r"-(?:[DUI].+|std=[\w+]+|O[0-3]?|g|w|W[\w-]+|fPIC|shared)|--(?:npu-arch|cce-aicore-arch|cce-auto-sync)=.*"
+)
 
 
 @contextmanager

@@ -214,6 +214,8 @@ def _host_options(options: Sequence[str]) -> tuple[str, ...]:
     """
     kept = []
     for option in options:
+        if not option:
+            raise UserError("options: got an empty text, expected an option of the C++ compiler; remove it")
         name, _, value = option.partition("=")
         known = {str(DEFAULT_ARCH), ARCHITECTURES[DEFAULT_ARCH].device}
         if name in {"--npu-arch", "--cce-aicore-arch"} and value.removeprefix("dav-") not in known:

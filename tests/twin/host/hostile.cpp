@@ -111,6 +111,7 @@ void Nulls()
     REFUSED(aclrtDestroyEvent(nullptr));
     REFUSED(aclrtRecordEvent(nullptr, stream));
     REFUSED(aclrtStreamWaitEvent(stream, nullptr));
+    REFUSED(aclrtLaunchHostFunc(stream, nullptr, nullptr));
     REFUSED(aclrtSynchronizeEvent(nullptr));
     REFUSED(aclrtQueryEventStatus(nullptr, nullptr));
     REFUSED(aclrtEventElapsedTime(nullptr, nullptr, nullptr));

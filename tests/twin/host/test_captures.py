@@ -354,7 +354,7 @@ __vector__ __global__ void twice(__gm__ float* x, __gm__ float* y)
     AscendC::PipeBarrier<PIPE_ALL>();
     AscendC::DataCopy(to, rows, 64);
 }
-int main()
+int main(int count, char**)
 {
     aclInit(nullptr);
     aclrtSetDevice(0);
@@ -386,13 +386,17 @@ int main()
         std::printf(" %g", host[63]);
         host[63] += i;
     }
+    std::printf(" %d", aclrtFree(y));
+    if (count > 1) {
+        aclmdlRIExecuteAsync(model, main);
+        std::printf(" %d", aclrtSynchronizeStream(main));
+    }
     aclmdlRIDestroy(model);
     aclrtDestroyEvent(ready);
     aclrtDestroyEvent(done);
     aclrtDestroyStream(main);
     aclrtDestroyStream(other);
     aclrtFree(x);
-    aclrtFree(y);
     aclrtFreeHost(host);
     aclrtResetDevice(0);
     return aclFinalize();
@@ -404,4 +408,7 @@ def test_a_captured_kernel(tmp_path):
     (tmp_path / "program.asc").write_text(PROGRAM)
     program = compile_program([tmp_path / "program.asc"], tmp_path / "program").path
     ended = subprocess.run([program], capture_output=True, text=True, timeout=120, check=False)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "5 10 20 42", "")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "5 10 20 42 0", "")
+    freed = subprocess.run([program, "execute"], capture_output=True, text=True, timeout=120, check=False)
+    assert (freed.returncode, freed.stdout) == (1, "5 10 20 42 0 107000")
+    assert freed.stderr.startswith("error: launch: twice: y points to memory that was freed after the capture")

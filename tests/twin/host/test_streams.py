@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from ctypes import byref, c_float, c_int32, c_size_t, c_uint32, c_void_p
+from ctypes import CFUNCTYPE, byref, c_float, c_int32, c_size_t, c_uint32, c_void_p
 
 import numpy as np
 import pytest
@@ -46,6 +46,45 @@ def test_event_orders_two_streams(device, acl):
     assert (back == 5).all()
     acl.call("aclrtDestroyEvent", event)
     assert acl.library.aclrtDestroyEvent(event) == 107000
+
+
+def test_host_functions_run_in_the_order_of_the_stream(device, acl):
+    stream, memory = device.stream(), device.memory(4)
+    pinned, seen = c_void_p(), []
+    acl.call("aclrtMallocHost", byref(pinned), c_size_t(4))
+    value = c_uint32.from_address(pinned.value)
+
+    @CFUNCTYPE(None, c_void_p)
+    def note(argument):
+        seen.append((argument, value.value))
+
+    for number in range(1, 20):
+        byte = c_int32(number)
+        assert acl.library.aclrtMemsetAsync(memory, c_size_t(4), byte, c_size_t(4), stream) == 0
+        assert copy_async(acl, pinned, memory, 4, TO_HOST, stream) == 0
+        acl.call("aclrtLaunchHostFunc", stream, note, c_void_p(number))
+    acl.call("aclrtSynchronizeStream", stream)
+    assert seen == [(number, 0x01010101 * number) for number in range(1, 20)]
+    acl.call("aclrtFreeHost", pinned)
+
+
+def test_a_host_function_cannot_wait_for_its_stream(device, acl):
+    stream, statuses = device.stream(), []
+
+    @CFUNCTYPE(None, c_void_p)
+    def wait(_):
+        acl.call("aclrtSetDevice", 0)
+        for name, handles in (
+            ("aclrtSynchronizeStream", [stream]),
+            ("aclrtDestroyStream", [stream]),
+            ("aclrtSynchronizeDevice", []),
+        ):
+            status = getattr(acl.library, name)(*handles)
+            statuses.append((status, "in another thread" in acl.message()))
+
+    acl.call("aclrtLaunchHostFunc", stream, wait, None)
+    acl.call("aclrtSynchronizeStream", stream)
+    assert statuses == [(107000, True)] * 3
 
 
 def test_the_last_error_of_a_thread(device, acl):

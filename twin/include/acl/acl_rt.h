@@ -130,6 +130,10 @@ aclError aclrtSynchronizeEvent(aclrtEvent event);
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status);
 aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent);
 
+/* Calls `fn` after the earlier tasks of the stream; later tasks wait for it. `fn` must not wait for streams. */
+typedef void (*aclrtHostFunc)(void* args);
+aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args);
+
 aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy);
 aclError aclrtFree(void* devPtr);
 aclError aclrtMallocHost(void** hostPtr, size_t size);

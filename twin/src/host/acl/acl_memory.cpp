@@ -222,7 +222,7 @@ aclError aclrtFree(void* devPtr)
         return Fail(ACL_ERROR_INVALID_PARAM, "aclrtFree: devPtr is null");
     }
     std::string problem;
-    if (!DeviceMemory::Instance().Free(devPtr, problem)) {
+    if (!DeviceMemory::Instance().Free(devPtr, AreStreamsIdle(), problem)) {
         return Fail(ACL_ERROR_RT_PARAM_INVALID, Text("aclrtFree: ", problem));
     }
     return ACL_SUCCESS;

@@ -1,6 +1,7 @@
 // aclInit, aclFinalize, devices and contexts.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -145,6 +146,14 @@ void FinishStreams()
     for (const std::shared_ptr<StreamHandle>& handle : Streams::Instance().Live()) {
         handle->stream.Wait(std::nullopt);
     }
+}
+
+bool AreStreamsIdle()
+{
+    const auto contexts = Contexts::Instance().Live();
+    const auto streams = Streams::Instance().Live();
+    return std::all_of(contexts.begin(), contexts.end(), [](const auto& one) { return one->defaultStream.IsIdle(); }) &&
+           std::all_of(streams.begin(), streams.end(), [](const auto& one) { return one->stream.IsIdle(); });
 }
 
 size_t StreamThreads()

@@ -109,9 +109,31 @@ aclError aclrtDestroyStream(aclrtStream stream)
     if (status != ACL_SUCCESS) {
         return status;
     }
+    if (queue->IsOwnTask()) {
+        return Fail(ACL_ERROR_RT_PARAM_INVALID,
+                    "aclrtDestroyStream: a function of aclrtLaunchHostFunc destroys its stream; destroy it in another "
+                    "thread");
+    }
     queue->Wait(std::nullopt);
     Streams::Instance().Destroy(static_cast<StreamHandle*>(stream));
     return ACL_SUCCESS;
+}
+
+aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args)
+{
+    aclError status = ACL_SUCCESS;
+    const std::shared_ptr<Stream> queue = RequireStream("aclrtLaunchHostFunc", stream, status);
+    if (queue == nullptr) {
+        return status;
+    }
+    if (fn == nullptr) {
+        return Fail(ACL_ERROR_INVALID_PARAM, "aclrtLaunchHostFunc: fn is null");
+    }
+    queue->Submit("aclrtLaunchHostFunc", [fn, args] {
+        fn(args);
+        return TaskResult{};
+    });
+    return status;
 }
 
 aclError aclrtSynchronizeStream(aclrtStream stream)

@@ -176,7 +176,7 @@ void* DeviceMemory::Allocate(size_t bytes)
     return reinterpret_cast<void*>(address);
 }
 
-bool DeviceMemory::Free(void* address, std::string& problem)
+bool DeviceMemory::Free(void* address, bool isIdle, std::string& problem)
 {
     const std::lock_guard<std::mutex> guard(lock_);
     const auto found = live_.find(reinterpret_cast<uintptr_t>(address));
@@ -187,7 +187,7 @@ bool DeviceMemory::Free(void* address, std::string& problem)
         }
         return false;
     }
-    if (found->second.use_count() > 1) {
+    if (found->second.use_count() > 1 && !isIdle) {
         problem = Text(Hex(found->first), " is used by a task that runs; synchronise its stream before freeing");
         return false;
     }
@@ -197,6 +197,7 @@ bool DeviceMemory::Free(void* address, std::string& problem)
         freed_.pop_front();
     }
     used_ -= found->second->bytes;
+    found->second->isFreed = true;
     Forget(*found->second);
     live_.erase(found);
     return true;
@@ -286,6 +287,7 @@ void DeviceMemory::Clear()
 {
     const std::lock_guard<std::mutex> guard(lock_);
     for (const auto& [begin, allocation] : live_) {
+        allocation->isFreed = true;
         Forget(*allocation);
     }
     live_.clear();

@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_HOST_ACL_DEVICE_MEMORY_H
 #define OPFORGE_TWIN_HOST_ACL_DEVICE_MEMORY_H
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -34,9 +35,10 @@ struct DeviceAllocation {
     std::unique_ptr<uint8_t, Release> content{nullptr, Release(0)};
     /// The bytes that host code or a kernel has written; null if they are not checked.
     std::shared_ptr<kernel::WrittenBytes> written;
+    std::atomic<bool> isFreed{false};
 };
 
-/// Device memory in use. An allocation cannot be freed while a span of it exists.
+/// Device memory in use. A span keeps the bytes of its allocation.
 struct DeviceSpan {
     uint8_t* data = nullptr;
     std::shared_ptr<DeviceAllocation> allocation;
@@ -60,8 +62,9 @@ public:
 
     /// Allocates memory filled with a pattern of huge finite values. Returns null if the device memory is full.
     void* Allocate(size_t bytes);
-    /// Returns false and the reason if `address` is not the start of a live allocation or a task uses it.
-    bool Free(void* address, std::string& problem);
+    /// Returns false and the reason if `address` is not the start of a live allocation, or a task that waits or runs
+    /// uses it. Without such tasks (`isIdle`), its users are the tasks of captures, which fail later.
+    bool Free(void* address, bool isIdle, std::string& problem);
     /// Finds the bytes of [address, address + bytes). Returns false and the reason if one allocation does not contain
     /// them all.
     bool Resolve(const void* address, uint64_t bytes, DeviceSpan& span, std::string& problem);

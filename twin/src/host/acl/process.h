@@ -37,6 +37,9 @@ std::shared_ptr<Stream> RequireStream(const char* function, aclrtStream stream, 
 /// Waits for the tasks of all streams.
 void FinishStreams();
 
+/// Whether no stream has a task that waits or runs.
+bool AreStreamsIdle();
+
 /// The number of threads of all streams.
 size_t StreamThreads();
 

@@ -57,6 +57,10 @@ void Stream::SubmitMark(std::function<void()> mark)
 
 std::optional<TaskResult> Stream::Wait(std::optional<std::chrono::milliseconds> timeout)
 {
+    if (IsOwnTask()) {
+        return TaskResult{ACL_ERROR_RT_PARAM_INVALID,
+                          "a function of aclrtLaunchHostFunc waits for its stream; wait for it in another thread"};
+    }
     std::unique_lock<std::mutex> guard(lock_);
     const auto isIdle = [this] { return queue_.empty() && !busy_; };
     if (!timeout) {
@@ -65,6 +69,12 @@ std::optional<TaskResult> Stream::Wait(std::optional<std::chrono::milliseconds> 
         return std::nullopt;
     }
     return failure_;
+}
+
+bool Stream::IsIdle()
+{
+    const std::lock_guard<std::mutex> guard(lock_);
+    return queue_.empty() && !busy_;
 }
 
 void Stream::Work()

@@ -41,6 +41,9 @@ public:
     void SubmitMark(std::function<void()> mark);
     /// Waits for all tasks; returns no value on timeout. The stream keeps its first failure.
     std::optional<TaskResult> Wait(std::optional<std::chrono::milliseconds> timeout);
+    /// Whether a task of the stream makes this call: a function of aclrtLaunchHostFunc.
+    bool IsOwnTask() const { return std::this_thread::get_id() == thread_.get_id(); }
+    bool IsIdle();
     /// Returns the capture that records the tasks; null if the stream executes them.
     std::shared_ptr<Capture> Captured();
     void SetCapture(const std::shared_ptr<Capture>& capture);

@@ -85,7 +85,7 @@ void* AllocateShared(size_t bytes)
 void FreeShared(void* memory)
 {
     std::string problem;
-    if (!Share(memory, false, problem) || !DeviceMemory::Instance().Free(memory, problem)) {
+    if (!Share(memory, false, problem) || !DeviceMemory::Instance().Free(memory, false, problem)) {
         Refuse("GmFree", kernel::Text("GmFree: ", problem, "; pass a pointer of GmAlloc once"));
         return;
     }

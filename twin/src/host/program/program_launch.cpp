@@ -123,6 +123,15 @@ std::vector<uint8_t>& SystemArea()
 TaskResult Run(const std::string& kernel, uint32_t blocks, const LaunchMode& mode, Reachable reachable,
                const std::function<void()>& body)
 {
+    for (const auto& [begin, reached] : reachable) {
+        if (reached.span.allocation->isFreed) {  // a capture has recorded the launch
+            const std::string problem = Text(kernel, ": ", reached.name,
+                                             " points to memory that was freed after the capture of the launch; "
+                                             "expected allocated memory; call aclmdlRIDestroy before aclrtFree");
+            Refuse(kernel, problem);
+            return {ACL_ERROR_RT_PARAM_INVALID, problem};
+        }
+    }
     FollowPointers(reachable);
     LaunchRequest request;
     request.opType = kernel;
