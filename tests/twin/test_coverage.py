@@ -40,7 +40,7 @@ from opforge.twin.coverage.op_sources import read_definition, tiling_header
 from opforge.twin.coverage.program_text import first_error, reported_result
 from opforge.twin.coverage.report import print_totals, status_of
 from opforge.twin.coverage.walk import MOST_DEPTH, list_files
-from opforge.twin.program.messages import missing_names, wrong_arguments
+from opforge.twin.program.messages import missing_names, wrong_launches
 
 pytestmark = pytest.mark.slow
 
@@ -556,8 +556,8 @@ def test_cmake_conditions_and_variables_are_read():
         (read_definition, "OP_ADD(x)\n" + "a" * 500_000),
         (read_definition, "OP_ADD(x)\n" + 'this->Input("x")' * 30_000),
         (included_names, "\n" * 500_000),
-        (wrong_arguments, "a:1:2: error: b\n" + "a:1" * 60_000),
-        (wrong_arguments, "In instantiation of '" + "<lambda(auto:1 ...)>" * 10_000),
+        (wrong_launches, "a:1:2: error: b\n" + "a:1" * 60_000),
+        (wrong_launches, "a:1:2: error: no matching function for call to '" + "program::Grid::Grid(" * 10_000),
         (lambda code: read_scenarios('set(A 1 CACHE STRING "(1-99)")', {}, "", code), "#if ==3510\n" * 18_000),
         (
             lambda text: read_scenarios(text, {}, "", ""),

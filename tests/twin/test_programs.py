@@ -289,7 +289,7 @@ def test_example(tmp_path, name, output):
             "vector_add",
             "const uint32_t begin = static_cast<uint32_t>(AscendC::GetBlockIdx())",
             "const int64_t begin = (AscendC::GetBlockIdx() - 1)",
-            "DataCopy: src reads bytes [-16384, -12288) of '(uint8_t*)device[0]', which has 65536 bytes",
+            "DataCopy: src reads bytes [-16384, -12288) of 'x', which has 65536 bytes",
         ),
         ("vector_add", "outZ_.template EnQue<T>(z);", "", "missing_enque"),
         ("softmax", "sums_, kTileRows * 32", "sums_, kTileRows * 4", "ub_out_of_range"),
@@ -318,7 +318,7 @@ SECOND_LAUNCH = """vector_add<<<kBlocks, nullptr, stream>>>(
         (uint8_t*)device[2], (uint8_t*)device[1], (uint8_t*)device[0], tiling);
     aclrtSynchronizeStream(stream);
     """
-NEVER_WRITTEN = "DataCopy at {}:48 copied it from bytes that no instruction has written, of '(uint8_t*)device[1]'"
+NEVER_WRITTEN = "DataCopy at {}:48 copied it from bytes that no instruction has written, of 'y'"
 NO_TAIL = "warning: uninitialised_read: aclrtMemcpy: src: bytes [49152, 65536) of an allocation of 65536 bytes"
 NO_VALUE = "aclrtMemcpy: src: bytes [0, 65536) of an allocation of 65536 bytes have no value"
 
@@ -643,6 +643,51 @@ def test_launches_that_the_parameters_accept(tmp_path):
     assert run(tmp_path / "program").returncode == 4
 
 
+LAUNCH_ARGUMENTS = """#include "acl/acl.h"
+#include "kernel_operator.h"
+struct Pair { int a; int b; };
+template <int a, int b> int sum(int c) { return a + b + c; }
+int nested();
+__global__ __vector__ void k(GM_ADDR x, int64_t, Pair pair = {5, 6}, int last = 7)
+{
+    AscendC::printf("%d %d %d %d\\n", x == nullptr, pair.a, pair.b, last++);
+}
+template <typename T> __global__ __vector__ void only(T x) noexcept { AscendC::printf("template\\n"); }
+template <> __global__ __vector__ void only<int>(int x) noexcept { AscendC::printf("int %d\\n", x); }
+int nested() { only<<<1, nullptr, nullptr>>>(2.0); return 3; }
+void no_kernel(int x) {}
+int main(int count, char**)
+{
+    aclInit(nullptr); aclrtSetDevice(0);
+    int a = 1, b = 2, v[3] = {4, 5, 6};
+    int* host = v;
+    k<<<1, nullptr, nullptr>>>(NULL, a << 2, {a < b, b > a}, v[1] < v[2]);
+    k<<<2, nullptr, nullptr>>>(0, sizeof(int) << 2);
+    only<<<1, nullptr, nullptr>>>(sum<1, 2>(nested()));
+    aclrtSynchronizeStream(nullptr);
+    if (count > 1) {
+        only<<<1, nullptr, nullptr>>>(host);
+        no_kernel<<<1, nullptr, nullptr>>>(1);
+    }
+    aclrtResetDevice(0); aclFinalize();
+}
+"""
+
+
+def test_arguments_of_launches(tmp_path):
+    """Arguments convert as in a call, and each block has copies; host memory and other functions are findings."""
+    program = compiled(tmp_path, LAUNCH_ARGUMENTS).path
+    ended = run(program)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    lines = ["1 1 1 1", "1 5 6 7", "1 5 6 7", "template", "int 6"]
+    assert ended.stdout.splitlines() == lines
+    ended = run(program, "wrong")
+    assert (ended.returncode, ended.stdout.splitlines()) == (1, lines)
+    host = "error: launch: only: x: got an address of host memory, expected one of aclrtMalloc; copy the values to "
+    function = "error: launch: no_kernel: got a function without __global__, expected a kernel; add __global__ to its "
+    assert ended.stderr.splitlines() == [f"{host}memory of the device with aclrtMemcpy", f"{function}definition"]
+
+
 def test_architecture_of_the_device_compiler(tmp_path):
     """The option of the device compiler selects the only architecture of programs; others are one message."""
     command = [sys.executable, "-m", "opforge.cli", "cc", VECTOR_ADD, "-o", tmp_path / "program"]
@@ -875,13 +920,11 @@ def test_output_path_without_a_new_program(tmp_path):
         ("", "no source has a function main"),
         (
             "__global__ void k(int a, float b) {}\nint main() {\nk<<<1, nullptr, 0>>>(1); }",
-            "program.asc:3: launch of k: got 1 arguments, expected 2: int a, float b",
+            "program.asc:3:21: error: too few arguments to function 'void k(int, float)'",
         ),
-        ("template <int n> __global__ void k(void) {} void f() { k<2><<<1, nullptr, 0>>>(1); }", "expected 0: none"),
-        (
-            "namespace a { __global__ void k(int x) {} } void f() { a::k<<<1, nullptr, 0>>>(1, 2); }",
-            "launch of k: got 2 arguments",
-        ),
+        ("template <int n> __global__ void k(void) {} void f() { k<2><<<1, nullptr, 0>>>(1); }", "provided"),
+        ("void f() {\n  vec_ad\n  <<<1, nullptr, 0>>>(1); }", "program.asc:2:3: error: 'vec_ad' was not declared in"),
+        ("__global__ void k(int a) {} void f() {\nk<<<b, nullptr, 0>>>(1); }", "program.asc:2:5: error: 'b' was not"),
         (
             "\n__global__ __vector__ int k(void* x) { return 1; }",
             "program.asc:2: kernel k: got a return value",
@@ -938,49 +981,50 @@ def test_types_of_kernel_parameters(tmp_path):
 
 WRONG_ARGUMENTS = """#include "kernel_operator.h"
 template <typename T> __global__ __vector__ void k(GM_ADDR x, T n, float f) {}
-static void __global__ m(int a, float* b) {}
 struct Pair { int a; float b; };
 __global__ __vector__ void s(float* x, Pair pair) {}
 template <typename T> __global__ __vector__ void both(T a, T b) {}
 template <typename T> void launch(T value) {
-k<int><<<1, nullptr, nullptr>>>(nullptr, value, 1.f); }
+    k<int><<<1, nullptr, nullptr>>>(nullptr, value, 1.f); }
 int main() {
-float* x = nullptr;
-k<int><<<1, nullptr, nullptr>>>(x, 1, 1.f);
-m<<<1, nullptr, nullptr>>>(1, 2);
-launch("abc");
-Pair pair;
-s<<<1, nullptr, nullptr>>>(x, 1);
-both<<<1, nullptr, nullptr>>>(1, 2.f);
-s<<<"a">>>(nullptr, pair);
-s<<<pair, nullptr>>>(nullptr, pair);
-s<<<uint32_t(1), size_t(0), 5>>>(nullptr, pair); }
+    float* x = nullptr;
+    k<int><<<1, nullptr, nullptr>>>(x, 1, 1.f);
+    launch("abc");
+    s<<<1, nullptr, nullptr>>>(x, 1);
+    both<<<1, nullptr, nullptr>>>(1, 2.f);
+"""
+WRONG_VALUES = """
+    Pair pair;
+    s<<<"a">>>(nullptr, pair);
+    s<<<pair, nullptr>>>(nullptr, pair);
+    s<<<uint32_t(1), size_t(0), 5>>>(nullptr, pair);
+}
 """
 
 
-def test_wrong_types_of_launch_arguments(tmp_path):
-    """Each launch with a wrong type is one line; other errors of the compiler remain."""
+def test_wrong_types_of_launches(tmp_path):
+    """A launch has the error messages of a call, with the line and column of the source; wrong grids are one line."""
     with pytest.raises(ProgramError) as caught:
-        compiled(tmp_path, WRONG_ARGUMENTS)
-    lines = {line.removeprefix(f"{tmp_path}/") for line in str(caught.value).splitlines()}
-    types = {
-        "8: launch of k: argument 2": ("const char*", "int", "argument"),
-        "11: launch of k: argument 1": ("float*", "volatile uint8_t*", "argument"),
-        "12: launch of m: argument 2": ("int", "float*", "argument"),
-        "15: launch: argument 2": ("int", "Pair", "argument"),
-        "17: launch: value 1 between <<< and >>>": ("const char*", "int64_t", "value"),
-        "18: launch: value 1 between <<< and >>>": ("Pair", "int64_t", "value"),
-        "19: launch: value 3 between <<< and >>>": ("int", "void*", "value"),
+        compiled(tmp_path, WRONG_ARGUMENTS + "}\n")
+    text = str(caught.value)
+    assert re.findall(r"program\.asc:(\d+:\d+): error: (\w+ \w+)", text) == [
+        ("10:37", "cannot convert"),
+        ("12:35", "could not"),
+        ("13:34", "no matching"),
+        ("7:46", "invalid conversion"),
+    ]
+    assert "opforge" not in text.replace(str(tmp_path), "")
+    with pytest.raises(ProgramError) as caught:
+        compiled(tmp_path, WRONG_ARGUMENTS.partition("    k<int><<<1, nullptr, nullptr>>>(x")[0] + WRONG_VALUES)
+    lines = {line.removeprefix(f"{tmp_path}/program.asc:") for line in str(caught.value).splitlines()}
+    assert lines == {
+        f"{line}: launch: value {number} between <<< and >>>: got the type {got}, expected {wanted}; correct the value"
+        for line, number, got, wanted in (
+            (12, 1, "const char*", "int64_t"),
+            (13, 1, "Pair", "int64_t"),
+            (14, 3, "int", "void*"),
+        )
     }
-    unknown = (
-        "16: launch of both: got arguments of the types int&, float&, which match no kernel; correct the arguments"
-    )
-    assert lines == {f"program.asc:{unknown}"} | {
-        f"program.asc:{place}: got the type {got}, expected {expected}; correct the {name}"
-        for place, (got, expected, name) in types.items()
-    }
-    with pytest.raises(ProgramError, match="'missing' was not declared"):
-        compiled(tmp_path, WRONG_ARGUMENTS + "int value = missing;\n")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from opforge.twin.compiler.runtime_library import runtime_link
 from opforge.twin.compiler.units import CompileError, compiler, cpu_flags, known_flags
 
 from .entries import entry_definitions, write_headers
-from .messages import missing_names, wrong_arguments
+from .messages import missing_names, wrong_launches
 from .rewrite import Kernel, Rewritten, rewrite
 
 OBJECTS = (".o", ".a", ".so")
@@ -95,7 +95,7 @@ class _Build:
         if "undefined reference to `main'" in ended.text:
             raise ProgramError(f"{label}: no source has a function main; add it, or write an object file with -c")
         if ended.status:
-            problems = wrong_arguments(ended.text) or [f"{label}: the compiler rejected it", ended.text]
+            problems = wrong_launches(ended.text) or [f"{label}: the compiler rejected it", ended.text]
             raise ProgramError("\n".join(problems))
 
     def preprocess(self, source: Path, headers: Path) -> str:

@@ -10,7 +10,6 @@ from opforge.twin.cpp_text import printed
 
 from .rewrite import Kernel
 
-_NAME = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 _GM_POINTER = re.compile(r"\bvolatile\b[^*]*\*|\b\w[\w:]*\s+volatile\s*\*")
 
 
@@ -27,25 +26,11 @@ def entry_definitions(kernels: Sequence[Kernel], *, has_handles: bool) -> str:
 
     With `has_handles`, host code can also launch the kernels by handles (aclrtBinaryGetFunction).
     """
-    rows = [
-        {"name": kernel.name, "parameters": kernel.parameters, "names": [*map(_parameter_name, kernel.parameters)]}
-        for kernel in _callable(kernels)
-    ]
+    rows = _callable(kernels)
     return printed("aclrtlaunch.cpp.j2", kernels=rows, has_handles=has_handles) if rows else ""
 
 
 def _callable(kernels: Sequence[Kernel]) -> list[Kernel]:
     """Return the kernels that have an entry: C functions with named parameters."""
     found = {kernel.name: kernel for kernel in kernels}
-    return [
-        kernel
-        for kernel in found.values()
-        if kernel.is_c_function and all(_NAME.search(parameter) for parameter in kernel.parameters)
-    ]
-
-
-def _parameter_name(parameter: str) -> str:
-    match = _NAME.search(parameter)
-    if match is None:
-        raise ValueError("unreachable: kernels without parameter names have no entry")
-    return match[1]
+    return [kernel for kernel in found.values() if kernel.is_c_function and all(kernel.names)]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from opforge.codegen.errors import UserError
 
-from .kernel_parameters import parameter_checks
-from .tokens import Token, place_of, tokens_of
+from .kernel_parameters import name_of, parameter_checks
+from .tokens import Places, Token, tokens_of
 
 _OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 _GLOBAL = "opforgeGlobal"
@@ -36,7 +36,7 @@ _MIXED = {
 _CUBE_NAMES = {"Mmad", "LoadData", "LoadDataWithTranspose", "Fixpipe"}
 _MIXED_NAMES = {"IsCubeCore", "Matmul", "MatmulImpl", "CrossCoreSetFlag", "CrossCoreWaitFlag"}
 _DECLARING = "DeclareTaskType"  # of KERNEL_TASK_TYPE_DEFAULT
-_PREPARE = "::opforge::twin::program::Prepare"
+_PROGRAM = "::opforge::twin::program::"
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,14 @@ class Kernel:
     Attributes:
         name: Of the function.
         parameters: The text of each parameter.
+        names: The name of each parameter; empty if it has none.
         is_c_function: Whether it is declared `extern "C"`: an `aclrtlaunch_` function can call it.
     """
 
     name: str
     parameters: tuple[str, ...]
+    names: tuple[str, ...]
     is_c_function: bool
-
-    def accepts(self, count: int) -> bool:
-        """Return whether a call may have `count` arguments."""
-        needed = sum("=" not in parameter for parameter in self.parameters)
-        return any("..." in parameter for parameter in self.parameters) or needed <= count <= len(self.parameters)
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,8 @@ class _Rewriting:
         self.tokens = tokens
         self.edits: list[tuple[int, int, str]] = []
         self.kernels: list[Kernel] = []
-        self.launches: list[tuple[int, str, int]] = []  # token, name of the kernel, number of arguments
+        self.launches = 0
+        self.places = Places(text)
         self.inferred = self._inferred_cores()
         self.closing = _bracket_pairs(tokens)
         self.opening = {close: begin for begin, close in self.closing.items()}
@@ -120,14 +118,13 @@ class _Rewriting:
                 self._remove_second(index)
             elif token.text == "<<" and self._is_launch(index):
                 self._launch(index)
-        self._check_launches()
         parts, position = [], 0
         for begin, end, new in sorted(self.edits):
             parts += [self.text[position:begin], new]
             position = max(end, position)
         text = "".join([*parts, self.text[position:]])
         # Headers that are not rewritten may use these words for pointers.
-        return Rewritten(_MEMORY.sub("", text), tuple(self.kernels), len(self.launches))
+        return Rewritten(_MEMORY.sub("", text), tuple(self.kernels), self.launches)
 
     def _remove_second(self, index: int) -> None:
         """Remove another `volatile` of a type: `__gm__` is one, and C++ permits one only."""
@@ -138,26 +135,16 @@ class _Rewriting:
             if token.text == "volatile" or (token.kind != "name" and token.text != "::"):
                 return
 
-    def _check_launches(self) -> None:
-        """Reject a launch whose number of arguments no kernel of this name has; other errors are of the compiler."""
-        by_name: dict[str, list[Kernel]] = {}
-        for kernel in self.kernels:
-            by_name.setdefault(kernel.name, []).append(kernel)
-        for index, name, count in self.launches:
-            named = by_name.get(name, [])
-            if not named or any(kernel.accepts(count) for kernel in named):
-                continue
-            expected = ", ".join(named[0].parameters) or "none"
-            problem = f"launch of {name}: got {count} arguments, expected {len(named[0].parameters)}: {expected}"
-            raise self._error(index, problem)
-
     def _replace(self, begin: int, end: int, new: str) -> None:
         """Replace text; its line breaks and line markers are kept."""
         lines = self.text[begin:end].split("\n")
         self.edits.append((begin, end, new + "\n".join(line if line.startswith("#") else "" for line in lines)))
 
+    def _insert(self, position: int, text: str) -> None:
+        self.edits.append((position, position, text))
+
     def _error(self, index: int, problem: str) -> UserError:
-        return UserError(problem, place_of(self.text, self.tokens[index].begin))
+        return UserError(problem, self.places.of(self.tokens[index].begin))
 
     def _is(self, index: int, text: str) -> bool:
         return 0 <= index < len(self.tokens) and self.tokens[index].text == text
@@ -175,19 +162,19 @@ class _Rewriting:
         return self._is(index + 1, "<") and not self._is(index - 1, "operator")
 
     def _launch(self, index: int) -> None:
+        """Replace a launch by a call of the kernel behind a `Pending`; the other text keeps its lines and columns."""
         begin = self._callee(index)
         end = self._configuration_end(index)
-        name = _one_line(self.text[self.tokens[begin].begin : self.tokens[index].begin])
         if not self._is(end + 1, "("):
             raise self._error(end, "no argument list behind `>>>`; expected kernel<<<blocks, nullptr, stream>>>(...)")
-        arguments = self._arguments(end + 1)
-        names = "\n".join(_one_line(argument) for argument in arguments)
-        head = f"{_PREPARE}({_quoted(name)}, {_quoted(names)}, ::opforge::twin::program::Grid("
-        self._replace(self.tokens[begin].begin, self.tokens[index + 1].end, head)
-        call = f"), [=](auto... opforgeArguments) {{ {name}(opforgeArguments...); }})"
-        self._replace(self.tokens[end - 2].begin, self.tokens[end].end, call)
-        called = re.sub(r"<.*", "", name, flags=re.DOTALL).rpartition("::")[2].strip()
-        self.launches.append((begin, called, len(arguments)))
+        first, last = self.tokens[begin].begin, self.tokens[index].begin
+        kernel, grid = self.text[first:last], self.text[self.tokens[index + 1].end : self.tokens[end - 2].begin]
+        head = f"({_PROGRAM}Pending({_quoted(_one_line(kernel))}, {_PROGRAM}Grid("
+        head += f"{self.places.marker(self.tokens[index + 1].end)}{grid})),"
+        behind = self.tokens[end].end
+        self.edits.append((first, behind, f"{head}{self.places.marker(first)}{kernel}{self.places.marker(behind)}"))
+        self._insert(self.tokens[self._closing(end + 1)].end, ")")
+        self.launches += 1
 
     def _callee(self, index: int) -> int:
         """Return the first token of the expression that ends before the launch at `index`."""
@@ -244,8 +231,8 @@ class _Rewriting:
             position += 1
         raise self._error(index, "`<<<` has no `>>>`; expected kernel<<<blocks, nullptr, stream>>>(arguments)")
 
-    def _arguments(self, index: int) -> list[str]:
-        """Return the texts between the commas of the list at `index`."""
+    def _parameters(self, index: int) -> list[str]:
+        """Return the texts between the commas of the parameters at `index`."""
         last = self._closing(index)
         found: list[str] = []
         begin, position = self.tokens[index].end, index + 1
@@ -277,25 +264,37 @@ class _Rewriting:
             elif word in {";", "{", "}", _GLOBAL}:
                 return
             position += 1
-        if position >= len(self.tokens) or self.tokens[position - 1].kind != "name":
-            return  # a declaration of a function pointer or of a template instance
-        last = self._closing(position)
-        if not self._is(last + 1, "{"):
+        name = self._template_open(position - 1) - 1 if self._is(position - 1, ">") else position - 1
+        if position >= len(self.tokens) or self.tokens[name].kind != "name":
+            return  # a declaration of a function pointer
+        body = self._closing(position) + 1
+        while body < len(self.tokens) and self.tokens[body].text in {"noexcept", "->", "void"}:
+            body += 1
+        if not self._is(body, "{"):
             return
-        self._require_void(index, position - 1)
-        name = self.tokens[position - 1].text
+        self._require_void(index, name)
         if len(set(given)) > 1:
-            problem = (
-                f"kernel {name}: got attributes of the types {' and '.join(given)}, expected one; remove the others"
-            )
-            raise self._error(position - 1, problem)
-        parameters = tuple(text for one in self._arguments(position) if (text := _one_line(one)) != "void")
-        added = parameter_checks(name, parameters)
-        if cores := given[0] if given else self.inferred:
-            added += f' ::opforge::twin::kernel::DeclareTaskType(::KERNEL_TYPE_{cores}, "__global__");'
-        body = self.tokens[last + 1].end
-        self.edits.append((body, body, added))
-        self.kernels.append(Kernel(name, parameters, self._is_c_function(index)))
+            types = " and ".join(given)
+            problem = f"kernel {self.tokens[name].text}: got attributes of the types {types}, expected one; "
+            raise self._error(name, f"{problem}remove the others")
+        texts = tuple(text for parameter in self._parameters(position) if (text := _one_line(parameter)) != "void")
+        kernel = Kernel(self.tokens[name].text, texts, tuple(map(name_of, texts)), self._is_c_function(index))
+        self._wrap_body(body, kernel, given[0] if given else self.inferred)
+        self.kernels.append(kernel)
+
+    def _wrap_body(self, index: int, kernel: Kernel, cores: str) -> None:
+        """Make a function object of the body that begins at `index`: Enter queues or calls it."""
+        named = [
+            (name, f"{name}..." if "..." in text else name)
+            for text, name in zip(kernel.parameters, kernel.names, strict=True)
+            if name
+        ]
+        names = _quoted("\n".join(name for name, _ in named))
+        checks = parameter_checks(kernel.name, kernel.parameters)
+        declare = f'::opforge::twin::kernel::DeclareTaskType(::KERNEL_TYPE_{cores}, "__global__");' if cores else ""
+        begin = self.tokens[index].end
+        self._insert(begin, f"{checks} {_PROGRAM}Enter({names}, [=]() mutable {{ {declare}{self.places.marker(begin)}")
+        self._insert(self.tokens[self._closing(index)].end, f"{''.join(f', {value}' for _, value in named)}); }}")
 
     def _require_void(self, index: int, name: int) -> None:
         """Reject the kernel with the attribute at `index` if it returns a value; `auto` and AI CPUs are exceptions."""
@@ -320,7 +319,7 @@ class _Rewriting:
         return found
 
     def _mix(self, index: int) -> str:
-        counts = tuple(_one_line(count) for count in self._arguments(index + 1))
+        counts = tuple(_one_line(count) for count in self._parameters(index + 1))
         if counts not in _MIXED:
             raise self._error(
                 index, f"__mix__({', '.join(counts)}): expected one of {', '.join(f'({a}, {b})' for a, b in _MIXED)}"
@@ -347,11 +346,10 @@ class _Rewriting:
         memory = _POSITIONS[self.tokens[index - 1].text]
         for name, last in found:
             token = self.tokens[name]
-            self.edits.append((token.begin, token.begin, "(&"))
-            self.edits.append((token.end, token.end, ")"))
-            end = self.tokens[last].end
+            self._insert(token.begin, "(&")
+            self._insert(token.end, ")")
             types = f"decltype({token.text}), ::AscendC::TPosition::{memory}"
-            self.edits.append((end, end, f" = ::opforge::twin::kernel::OnChipArray<{types}>()"))
+            self._insert(self.tokens[last].end, f" = ::opforge::twin::kernel::OnChipArray<{types}>()")
 
     def _is_c_function(self, index: int) -> bool:
         """Return whether `extern "C"` is directly before the attributes at `index`, or before the block around them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ _TOKEN = re.compile(
 _MARKER = re.compile(r'^#(?:line)?[ \t]+(\d+)(?:[ \t]+"((?:\\.|[^"\\\n])*)"([ \t\d]*))?[^\n]*(?:\n|\Z)', re.MULTILINE)
 _DIRECTIVE = re.compile(r"#[^\n]*(?:\n|\Z)")
 _SYSTEM = "3"
+_MOST_COLUMNS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +83,28 @@ def _section_tokens(text: str, section: Section) -> Iterator[Token]:
         position = match.end()
 
 
-def place_of(text: str, position: int) -> str:
-    """Return file:line of a position."""
-    for section in sections(text):
-        if section.begin <= position < section.end:
-            return f"{section.file}:{section.line + text.count(chr(10), section.begin, position)}"
-    return "?"
+class Places:
+    """The files, lines and columns of positions in preprocessed text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._sections = list(sections(text))
+        self._begins = [section.begin for section in self._sections]
+        self._ends_of_lines = [match.start() for match in re.finditer("\n", text)]
+
+    def of(self, position: int) -> str:
+        """Return file:line of a position."""
+        file, line = self._found(position)
+        return f"{file}:{line}"
+
+    def marker(self, position: int) -> str:
+        """Return a line marker, and space up to the column of the position: text after it has the same place."""
+        file, line = self._found(position)
+        begin = self._text.rfind("\n", 0, position) + 1
+        before = self._text[begin : min(position, begin + _MOST_COLUMNS)]
+        return f'\n# {line} "{file}"\n' + re.sub(r"\S", " ", before)
+
+    def _found(self, position: int) -> tuple[str, int]:
+        section = self._sections[bisect_right(self._begins, position) - 1]
+        lines = bisect_left(self._ends_of_lines, position) - bisect_left(self._ends_of_lines, section.begin)
+        return section.file, section.line + lines

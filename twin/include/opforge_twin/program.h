@@ -1,12 +1,13 @@
 // The launch of kernels by programs that `opforge cc` compiles. The command includes this header in front of each
-// source and replaces `kernel<<<blocks, nullptr, stream>>>(arguments)` by calls of Prepare.
+// source. It replaces `kernel<<<blocks, nullptr, stream>>>(arguments)` by a Pending and a call of the kernel, and the
+// body of each kernel by a call of Enter.
 #ifndef OPFORGE_TWIN_PROGRAM_H
 #define OPFORGE_TWIN_PROGRAM_H
 
 // Every source includes these headers: each one is a part of every compile time.
 #include <cstddef>
 #include <cstdint>
-#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "opforge_twin/kernel/language.h"
@@ -21,25 +22,20 @@ void opforgeTwinDisableAutoSync();
 
 namespace opforge::twin::program {
 
-struct Bytes {
+struct Argument {
     const void* data;
     size_t size;
+    bool isPointer;
 };
 
-struct KernelLaunch {
-    const char* kernel;
-    const char* argumentNames;  ///< one per line
-    int64_t blocks;
-    void* stream;
-    const Bytes* arguments;
+struct KernelCall {
+    const char* parameterNames;  ///< one per line
+    const Argument* arguments;
     size_t count;
-    void* call;  ///< for `run` and `release`
-    void (*run)(void* call);
-    void (*release)(void* call);
+    void* body;  ///< for `run` and `release`
+    void (*run)(void* body);
+    void (*release)(void* body);
 };
-
-/// Queues the launch on its stream, and releases its call after it.
-void Launch(const KernelLaunch& launch);
 
 /// Memory for host code and kernels, as GmAlloc returns it; `FreeShared` reports other addresses.
 void* AllocateShared(size_t bytes);
@@ -69,28 +65,49 @@ struct Grid {
     }
 };
 
-/// Returns a function that launches `call` with its arguments.
-template <typename Call>
-auto Prepare(const char* kernel, const char* argumentNames, const Grid& grid, Call call)
+/// A launch whose kernel this thread calls next: the first Enter takes it.
+class Pending {
+public:
+    Pending(const char* kernel, const Grid& grid);
+    /// Reports a function that is no kernel.
+    ~Pending();
+    Pending(const Pending&) = delete;
+    Pending& operator=(const Pending&) = delete;
+
+    /// The last launch of this thread that is not taken, or null.
+    static Pending* Take();
+    /// Queues the call on the stream, and releases its body after it.
+    void Launch(const KernelCall& call) const;
+
+private:
+    const char* const kernel_;
+    const Grid grid_;
+    Pending* outer_;
+    bool isTaken_ = false;
+};
+
+template <typename T>
+Argument ArgumentOf(const volatile T& value)
 {
-    return [=](auto... values) {
-        struct Kept {
-            Call call;
-            std::tuple<decltype(values)...> arguments;
-        };
-        auto* const kept = new Kept{call, {values...}};
-        std::apply(
-            [&](const auto&... each) {
-                const Bytes bytes[] = {Bytes{&each, sizeof(each)}..., {}};
-                Launch({kernel, argumentNames, grid.blocks, grid.stream, bytes, sizeof...(each), kept,
-                        [](void* state) {
-                            auto& made = *static_cast<Kept*>(state);
-                            std::apply(made.call, made.arguments);
-                        },
-                        [](void* state) { delete static_cast<Kept*>(state); }});
-            },
-            kept->arguments);
-    };
+    return {const_cast<const T*>(__builtin_addressof(value)), sizeof(T), std::is_pointer_v<T>};
+}
+
+/// The body of a kernel: queues it for a launch, or runs it.
+template <typename Body, typename... Parameters>
+void Enter(const char* parameterNames, Body body, const Parameters&... parameters)
+{
+    const Pending* const pending = Pending::Take();
+    if (pending == nullptr) {
+        body();
+        return;
+    }
+    const Argument arguments[] = {ArgumentOf(parameters)..., {}};
+    pending->Launch({parameterNames, arguments, sizeof...(parameters), new Body(std::move(body)),
+                     [](void* kept) {
+                         Body copy = *static_cast<Body*>(kept);  // each block has its own parameters
+                         copy();
+                     },
+                     [](void* kept) { delete static_cast<Body*>(kept); }});
 }
 
 /// Whether a launch can copy the parameters of a function as bytes.
@@ -103,7 +120,6 @@ constexpr bool kIsCopied<void(Parameters...)> =
 /// A kernel that host code launches by its name, with a pointer to each argument.
 struct KernelEntry {
     const char* kernel;
-    const char* argumentNames;
     void (*launch)(const KernelEntry& entry, const Grid& grid, void** arguments);
     const size_t* sizes;  ///< of the parameters
     size_t count;
@@ -114,10 +130,7 @@ struct EntryOf;
 
 template <typename... Parameters, void (*call)(Parameters...)>
 struct EntryOf<call> {
-    static constexpr KernelEntry Named(const char* kernel, const char* argumentNames)
-    {
-        return {kernel, argumentNames, &Launch, kSizes, sizeof...(Parameters)};
-    }
+    static constexpr KernelEntry Named(const char* kernel) { return {kernel, &Launch, kSizes, sizeof...(Parameters)}; }
 
 private:
     static constexpr size_t kSizes[] = {sizeof(Parameters)..., 0};
@@ -132,7 +145,8 @@ private:
                            std::index_sequence<index...> /*count*/)
     {
         (void)arguments;
-        Prepare(entry.kernel, entry.argumentNames, grid, call)(*static_cast<Parameters*>(arguments[index])...);
+        const Pending pending(entry.kernel, grid);
+        call(*static_cast<Parameters*>(arguments[index])...);
     }
 };
 

@@ -1,4 +1,6 @@
 // Kernel launches of programs: the arguments become the device allocations that they point into.
+#include <sys/mman.h>
+
 #include <cstring>
 #include <map>
 #include <memory>
@@ -25,12 +27,13 @@ namespace opforge::twin::host {
 namespace {
 
 using kernel::Text;
-using program::Bytes;
-using program::KernelLaunch;
+using program::Argument;
+using program::KernelCall;
 
 constexpr size_t kMostRegions = 56;
 /// Longer allocations are not searched for device addresses.
 constexpr size_t kMostPointerBytes = size_t{64} << 10;
+constexpr uintptr_t kPage = 4096;
 constexpr uint32_t kMostBlocks = 65535;
 
 struct Reached {
@@ -54,7 +57,7 @@ void AddAllocation(const void* address, const std::string& name, Reachable& foun
 }
 
 /// Adds the allocations of all device addresses in some bytes; `problem` is set if an address is in none.
-void AddPointers(const Bytes& bytes, const std::string& name, Reachable& found, std::string& problem)
+void AddPointers(const Argument& bytes, const std::string& name, Reachable& found, std::string& problem)
 {
     for (size_t offset = 0; offset + sizeof(void*) <= bytes.size; offset += sizeof(void*)) {
         const void* word = nullptr;
@@ -63,6 +66,19 @@ void AddPointers(const Bytes& bytes, const std::string& name, Reachable& found, 
             AddAllocation(word, name, found, problem);
         }
     }
+}
+
+/// Whether an argument is a pointer to memory of this process that is no device memory.
+bool IsHostPointer(const Argument& argument)
+{
+    const void* address = nullptr;
+    if (!argument.isPointer) {
+        return false;
+    }
+    std::memcpy(&address, argument.data, sizeof(address));
+    const auto page = reinterpret_cast<uintptr_t>(address) / kPage * kPage;
+    unsigned char isResident = 0;
+    return !DeviceMemory::Instance().IsDevice(address) && mincore(reinterpret_cast<void*>(page), 1, &isResident) == 0;
 }
 
 /// Adds the allocations whose addresses are in the bytes of short allocations: lists of tensors.
@@ -76,7 +92,7 @@ void FollowPointers(Reachable& found)
             const DeviceAllocation& allocation = *reached.span.allocation;
             if (searched.insert(begin).second && allocation.bytes <= kMostPointerBytes) {
                 std::string ignored = "no problem: the bytes are data";
-                AddPointers({allocation.content.get(), allocation.bytes}, reached.name + "[]", found, ignored);
+                AddPointers({allocation.content.get(), allocation.bytes, false}, reached.name + "[]", found, ignored);
                 isNew = true;
             }
         }
@@ -188,34 +204,70 @@ namespace opforge::twin::program {
 
 using namespace opforge::twin::host;  // NOLINT: the function is defined for the host side
 
-void Launch(const KernelLaunch& launch)
+namespace {
+
+thread_local Pending* innermost = nullptr;
+
+}  // namespace
+
+Pending::Pending(const char* kernel, const Grid& grid) : kernel_(kernel), grid_(grid), outer_(innermost)
 {
-    const std::string kernel = launch.kernel;
-    const std::shared_ptr<void> call(launch.call, launch.release);
-    if (launch.blocks < 1 || launch.blocks > kMostBlocks) {
-        Refuse(kernel, kernel::Text(kernel, ": got ", launch.blocks, " blocks, expected 1 to ", kMostBlocks));
+    innermost = this;
+}
+
+Pending::~Pending()
+{
+    if (!isTaken_) {
+        innermost = outer_;
+        Refuse(kernel_, kernel::Text(kernel_,
+                                     ": got a function without __global__, expected a kernel; add __global__ "
+                                     "to its definition"));
+    }
+}
+
+Pending* Pending::Take()
+{
+    Pending* const taken = innermost;
+    if (taken != nullptr) {
+        innermost = taken->outer_;
+        taken->isTaken_ = true;
+    }
+    return taken;
+}
+
+void Pending::Launch(const KernelCall& call) const
+{
+    const std::string kernel = kernel_;
+    const std::shared_ptr<void> body(call.body, call.release);
+    if (grid_.blocks < 1 || grid_.blocks > kMostBlocks) {
+        Refuse(kernel, kernel::Text(kernel, ": got ", grid_.blocks, " blocks, expected 1 to ", kMostBlocks));
         return;
     }
     aclError status = ACL_SUCCESS;
-    const std::shared_ptr<Stream> stream = RequireStream("kernel launch", launch.stream, status);
+    const std::shared_ptr<Stream> stream = RequireStream("kernel launch", grid_.stream, status);
     if (stream == nullptr) {
         Refuse(kernel, kernel::Text(kernel, ": ", TakeErrorsBehind(0)));
         return;
     }
-    const std::vector<std::string> names = Lines(launch.argumentNames);
+    const std::vector<std::string> names = Lines(call.parameterNames);
     Reachable reachable;
     std::string problem;
-    for (size_t index = 0; index < launch.count; ++index) {
+    for (size_t index = 0; index < call.count; ++index) {
         const std::string name = index < names.size() ? names[index] : kernel::Text("argument ", index);
-        AddPointers(launch.arguments[index], name, reachable, problem);
+        AddPointers(call.arguments[index], name, reachable, problem);
+        if (problem.empty() && IsHostPointer(call.arguments[index])) {
+            problem = name +
+                      ": got an address of host memory, expected one of aclrtMalloc; copy the values to memory "
+                      "of the device with aclrtMemcpy";
+        }
     }
     if (!problem.empty()) {
         Refuse(kernel, kernel::Text(kernel, ": ", problem));
         return;
     }
     stream->Submit(kernel,
-                   [kernel, blocks = static_cast<uint32_t>(launch.blocks), mode = CurrentLaunchMode(), reachable, call,
-                    run = launch.run] { return Run(kernel, blocks, mode, reachable, [=] { run(call.get()); }); });
+                   [kernel, blocks = static_cast<uint32_t>(grid_.blocks), mode = CurrentLaunchMode(), reachable, body,
+                    run = call.run] { return Run(kernel, blocks, mode, reachable, [=] { run(body.get()); }); });
 }
 
 }  // namespace opforge::twin::program

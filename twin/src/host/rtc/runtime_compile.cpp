@@ -160,7 +160,7 @@ std::string WithEntries(const Program& program)
             Text("# 1 \"aclrtcAddNameExpr\"\n",
                  "extern \"C\" __attribute__((visibility(\"default\"))) const ::opforge::twin::program::KernelEntry "
                  "opforgeKernel_",
-                 name, " = ::opforge::twin::program::EntryOf<&", expression, ">::Named(\"", name, "\", \"\");\n");
+                 name, " = ::opforge::twin::program::EntryOf<&", expression, ">::Named(\"", name, "\");\n");
     }
     return text;
 }
