@@ -688,6 +688,37 @@ def test_arguments_of_launches(tmp_path):
     assert ended.stderr.splitlines() == [f"{host}memory of the device with aclrtMemcpy", f"{function}definition"]
 
 
+WORKSPACE = """#include <cstdlib>
+#include "acl/acl.h"
+#include "kernel_operator.h"
+__global__ __mix__(1, 2) void k(GM_ADDR workspace)
+{
+    AscendC::SetSysWorkspace(workspace);
+    AscendC::printf("%d\\n", static_cast<int>(AscendC::GetUserWorkspace(workspace) - workspace));
+}
+int main(int, char** words)
+{
+    aclInit(nullptr); aclrtSetDevice(0);
+    void* memory = nullptr;
+    aclrtMalloc(&memory, std::atoi(words[1]), ACL_MEM_MALLOC_HUGE_FIRST);
+    k<<<1, nullptr, nullptr>>>(static_cast<uint8_t*>(memory));
+    aclrtSynchronizeStream(nullptr);
+    aclrtFree(memory); aclrtResetDevice(0); aclFinalize();
+}
+"""
+
+
+def test_system_workspace_of_a_program(tmp_path):
+    """A program may give its own memory to the system: at least 16 MiB."""
+    program = compiled(tmp_path, WORKSPACE).path
+    ended = run(program, str(20 << 20))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{16 << 20}\n" * 3, "")
+    ended = run(program, str((16 << 20) - 32))
+    assert ended.returncode == 1
+    assert "workspace_argument" in ended.stderr
+    assert f"SetSysWorkspace: the memory behind the pointer has {(16 << 20) - 32} bytes, expected at" in ended.stderr
+
+
 def test_architecture_of_the_device_compiler(tmp_path):
     """The option of the device compiler selects the only architecture of programs; others are one message."""
     command = [sys.executable, "-m", "opforge.cli", "cc", VECTOR_ADD, "-o", tmp_path / "program"]

@@ -88,6 +88,7 @@ struct Registers {
     ImageRepeats imageRepeats;                   ///< SetLoadDataRepeat
     std::vector<uint8_t> sparseIndices;          ///< of LoadDataWithSparse: a quarter of L0B; empty until it is used
     std::vector<bool> hasSparseIndices;          ///< a bit for each fractal
+    std::optional<uint64_t> systemWorkspace;     ///< SetSysWorkspace with memory of the program
     bool isSaturating = false;                   ///< bit 48 of CTRL is 0
     std::array<uint64_t, static_cast<size_t>(Word::kCount)> words{};
     std::array<std::optional<BlockAddresses>, kAddressRegisters> blockAddresses;  ///< asc_set_va_reg

@@ -121,12 +121,25 @@ void SetWorkspace(volatile const uint8_t* workspace, const Call& call)
 {
     const Entry block(call);
     const auto address = reinterpret_cast<uintptr_t>(workspace);
-    const LaunchState& launch = block->launch;
-    if (address != launch.memory.AddressOf(launch.workspaceRegion)) {
-        block->Fail("workspace_argument", Pipe::kScalar, call,
-                    "the pointer is not the workspace of the kernel, expected its workspace argument; pass that "
-                    "argument unchanged");
+    LaunchState& launch = block->launch;
+    if (launch.request.passWorkspace) {
+        if (address != launch.memory.AddressOf(launch.workspaceRegion)) {
+            block->Fail("workspace_argument", Pipe::kScalar, call,
+                        "the pointer is not the workspace of the kernel, expected its workspace argument; pass that "
+                        "argument unchanged");
+        }
+        return;
     }
+    const Region* const region = launch.memory.Find(address);
+    const uint64_t offset = region == nullptr ? 0 : address - region->base;
+    const uint64_t bytes = region == nullptr || offset > region->bytes ? 0 : region->bytes - offset;
+    const uint64_t needed = launch.soc.SystemWorkspaceBytes();
+    if (bytes < needed) {
+        block->Fail("workspace_argument", Pipe::kScalar, call,
+                    Text("the memory behind the pointer has ", bytes, " bytes, expected at least ", needed,
+                         " for the system; allocate more with aclrtMalloc"));
+    }
+    block->registers.systemWorkspace = address;
 }
 
 void ReadGlobalBytes(void* destination, uint64_t address, uint64_t bytes, const Call& call)

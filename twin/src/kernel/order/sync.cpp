@@ -369,7 +369,8 @@ volatile uint8_t* SystemWorkspace()
 {
     const Entry block({"GetSysWorkSpacePtr", Here()});
     const LaunchState& launch = block->launch;
-    return reinterpret_cast<volatile uint8_t*>(static_cast<uintptr_t>(launch.memory.AddressOf(launch.workspaceRegion)));
+    const uint64_t address = block->registers.systemWorkspace.value_or(launch.memory.AddressOf(launch.workspaceRegion));
+    return reinterpret_cast<volatile uint8_t*>(static_cast<uintptr_t>(address));
 }
 
 void DeclareTaskType(KernelMetaType type, const Call& call)
