@@ -87,7 +87,6 @@ class _Rewriting:
         self.edits: list[tuple[int, int, str]] = []
         self.kernels: list[Kernel] = []
         self.launches = 0
-        self.body_end = 0  # the token that ends the last kernel
         self.places = Places(text)
         self.inferred = self._inferred_cores()
         self.closing = _bracket_pairs(tokens)
@@ -117,8 +116,6 @@ class _Rewriting:
                 self._replace(self.tokens[index - 1].begin, self.tokens[index + 1].end, "")
             elif token.text == "volatile":
                 self._remove_second(index)
-            elif token.text in {"__func__", "__FUNCTION__"} and index < self.body_end:
-                self._replace(token.begin, token.end, _quoted(self.kernels[-1].name))
             elif token.text == "<<" and self._is_launch(index):
                 self._launch(index)
         parts, position = [], 0
@@ -298,9 +295,12 @@ class _Rewriting:
         checks = parameter_checks(kernel.name, kernel.parameters)
         declare = f'::opforge::twin::kernel::DeclareTaskType(::KERNEL_TYPE_{cores}, "__global__");' if cores else ""
         begin = self.tokens[index].end
-        self.body_end = self._closing(index)
+        last = self._closing(index)
+        for token in self.tokens[index:last]:
+            if token.text in {"__func__", "__FUNCTION__"}:
+                self._replace(token.begin, token.end, _quoted(kernel.name))
         self._insert(begin, f"{checks} {_PROGRAM}Enter({names}, [=]() mutable {{ {declare}{self.places.marker(begin)}")
-        self._insert(self.tokens[self.body_end].end, f"{''.join(f', {value}' for _, value in named)}); }}")
+        self._insert(self.tokens[last].end, f"{''.join(f', {value}' for _, value in named)}); }}")
 
     def _require_void(self, index: int, name: int) -> None:
         """Reject the kernel with the attribute at `index` if it returns a value; `auto` and AI CPUs are exceptions."""
