@@ -151,7 +151,7 @@ class StepTime:
         reasons = [reason for entry in self.ours for call in entry.calls for reason in call.report.outside_range]
         if count := len(self.others):
             nodes = "1 other node has" if count == 1 else f"{count} other nodes have"
-            reasons.append(f"{nodes} a roofline estimate")
+            reasons.append(f"{nodes} a roofline estimate, which has no error range")
         return list(dict.fromkeys(reasons))
 
     @property

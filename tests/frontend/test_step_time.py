@@ -245,7 +245,7 @@ def test_calls_of_a_node_in_a_loop_are_one_row(calls):
     ]
     assert [entry.name for entry in step.others] == ["loop"]
     assert [node["calls"] for node in step.report()["nodes"]] == [1, 4]
-    assert step.report()["step"]["outside_range"] == ["short", "1 other node has a roofline estimate"]
+    assert step.report()["step"]["outside_range"] == ["short", "1 other node has a roofline estimate, which has no error range"]
     assert step.report()["step"]["error_range"] is None
     assert {kind["type"]: kind["is_roofline"] for kind in step.report()["types"]} == {
         "GroupedBiasAddGrad": False,
@@ -359,7 +359,7 @@ def test_step_without_custom_nodes_has_an_estimate(tmp_path):
         r"estimated step time \d+\.\d us: 0\.0 us in custom operators \(twin\), \d+\.\d us in 2 other nodes",
         words,
     )
-    assert "outside of the calibrated range: 2 other nodes have a roofline estimate" in words
+    assert "outside of the calibrated range: 2 other nodes have a roofline estimate, which has no error range" in words
     assert not re.search(r"[+-]\d+ %", printed)  # the range belongs to the time model
     assert printed.count(", roofline") == 2
     assert re.search(r"Neg\s+│ 1 ", printed)

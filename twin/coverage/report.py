@@ -117,7 +117,7 @@ def print_totals(rows: Sequence[Row], excluded: Sequence[Source], names: Mapping
         )
         say("", f"{escaped(label)}: {words}{escaped(missing)}")
     if excluded:
-        say("", f"{len(excluded)} sources are for other architectures or no kernels; --json lists the reasons")
+        say("", f"{len(excluded)} sources are for other architectures, or contain no kernel; --json lists the reasons")
 
 
 def page_of(rows: Sequence[Row], excluded: Sequence[Source], settings: dict[str, Any], titles: Sequence[str]) -> str:

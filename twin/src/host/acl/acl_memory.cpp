@@ -92,8 +92,8 @@ void ReportUnwritten(const char* function, const DeviceSpan& from, uint64_t coun
     report.findings.push_back(
         {"uninitialised_read", -1, "", "",
          Text(function, ": src: bytes [", run.begin, ", ", run.end, ") of an allocation of ", from.allocation->bytes,
-              " bytes have no value, because no kernel, copy or fill has written them; expected written bytes; ",
-              isWhole ? "pass the address of the copy's source to the kernel as its output"
+              " bytes have no value: no kernel, copy or fill wrote them; expected bytes with a value; ",
+              isWhole ? "pass src to a kernel as its output, before the copy"
                       : "write the last tile of each core too, or copy fewer bytes"),
          !isWhole});
     KeepReport(report, 0);

@@ -404,7 +404,7 @@ LocalView DequeueFor(uint32_t queue, const QueueEnds* ends, const Call& call)
     if (from.filled.empty()) {
         block->Fail(
             "missing_enque", Pipe::kScalar, call,
-            "the queue is empty; call EnQue with the filled tensor first, because the consumer must wait for the data");
+            "the queue is empty, expected a filled tensor; call EnQue with the tensor before DeQue");
     }
     const uint32_t index = from.filled.front();
     from.filled.pop_front();
