@@ -245,7 +245,10 @@ def test_calls_of_a_node_in_a_loop_are_one_row(calls):
     ]
     assert [entry.name for entry in step.others] == ["loop"]
     assert [node["calls"] for node in step.report()["nodes"]] == [1, 4]
-    assert step.report()["step"]["outside_range"] == ["short", "1 other node has a roofline estimate, which has no error range"]
+    assert step.report()["step"]["outside_range"] == [
+        "short",
+        "1 other node has a roofline estimate, which has no error range",
+    ]
     assert step.report()["step"]["error_range"] is None
     assert {kind["type"]: kind["is_roofline"] for kind in step.report()["types"]} == {
         "GroupedBiasAddGrad": False,

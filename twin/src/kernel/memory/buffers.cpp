@@ -402,9 +402,8 @@ LocalView DequeueFor(uint32_t queue, const QueueEnds* ends, const Call& call)
     const Entry block(call);
     Queue& from = QueueOf(*block, queue, call);
     if (from.filled.empty()) {
-        block->Fail(
-            "missing_enque", Pipe::kScalar, call,
-            "the queue is empty, expected a filled tensor; call EnQue with the tensor before DeQue");
+        block->Fail("missing_enque", Pipe::kScalar, call,
+                    "the queue is empty, expected a filled tensor; call EnQue with the tensor before DeQue");
     }
     const uint32_t index = from.filled.front();
     from.filled.pop_front();
