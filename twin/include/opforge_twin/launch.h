@@ -41,6 +41,15 @@ struct GmArgument {
 /// Size of the system part at the start of the workspace; the user part of a kernel follows.
 inline constexpr uint64_t kSystemWorkspaceBytes = uint64_t{16} << 20;
 
+enum class ByteUse : uint8_t { kRead, kWrite, kAtomic };
+struct ByteRange {
+    uint64_t begin;
+    uint64_t end;
+};
+
+/// For each ByteUse, sorted bytes with this use: not necessarily all of them.
+using AccessedBytes = std::array<std::vector<ByteRange>, 3>;
+
 struct LaunchRequest {
     std::string opType;
     void* function = nullptr;           ///< address of the `extern "C" __global__` kernel function
@@ -54,10 +63,11 @@ struct LaunchRequest {
     bool passTiling = true;
     std::vector<uint8_t> tiling;
     uint64_t tilingKey = 0;
-    uint32_t blockNum = 0;  ///< number of AI cores if both core types are used
-    std::string taskType;   ///< "AIV_ONLY", "MIX_AIC_1_2", ...; the kernel's KERNEL_TASK_TYPE_DEFAULT wins
-    std::string soc;        ///< "Ascend910B1", ...
-    int64_t arch = 0;       ///< architecture that the kernel is compiled for; 0: that of the default SoC
+    uint32_t blockNum = 0;      ///< number of AI cores if both core types are used
+    std::string taskType;       ///< "AIV_ONLY", "MIX_AIC_1_2", ...; the kernel's KERNEL_TASK_TYPE_DEFAULT wins
+    std::string soc;            ///< "Ascend910B1", ...
+    int64_t arch = 0;           ///< architecture that the kernel is compiled for; 0: that of the default SoC
+    bool reportsBytes = false;  ///< fill LaunchReport::accessed
 };
 
 /// A finding kind that is not a kernel error: the process has too little memory, address space or threads.
@@ -176,7 +186,8 @@ struct LaunchReport {
     std::vector<CoreTime> cores;         ///< all cores of the SoC of the used types; cube cores first
     std::optional<LineTimes> lineTimes;  ///< if OPFORGE_TWIN_LINES is set
     std::vector<Finding> findings;
-    bool isComplete = true;  ///< every block ran to its end
+    bool isComplete = true;               ///< every block ran to its end
+    std::vector<AccessedBytes> accessed;  ///< of each argument
 };
 
 /// Levels of checks: more than the device checks; what fails on the device; what needs no shadow state.

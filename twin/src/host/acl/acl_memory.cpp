@@ -10,11 +10,13 @@
 #include "host/acl/errors.h"
 #include "host/acl/pinned_memory.h"
 #include "host/acl/process.h"
+#include "host/acl/stream_order.h"
 #include "host/aclnn/reports.h"
 #include "host/program/program.h"
 #include "kernel/exec/text.h"
 
 using namespace opforge::twin::host;  // NOLINT: definitions of the C API follow
+using opforge::twin::ByteUse;
 using opforge::twin::LaunchReport;
 using opforge::twin::kernel::Text;
 using opforge::twin::kernel::WrittenBytes;
@@ -148,6 +150,13 @@ TaskResult Copy(const char* function, void* dst, const void* src, size_t count, 
     if (!Open("dst", dstSide, dst, count, to, problem) || !Open("src", srcSide, src, count, from, problem)) {
         return {ACL_ERROR_RT_PARAM_INVALID, Text(function, ": ", problem)};
     }
+    const auto note = [&](const DeviceSpan& span, ByteUse use) {
+        if (span.allocation != nullptr && count != 0) {
+            StreamOrder::Instance().Use(function, *span.allocation, use, {{span.Offset(), span.Offset() + count}});
+        }
+    };
+    note(from.span, ByteUse::kRead);
+    note(to.span, ByteUse::kWrite);
     std::memmove(to.data, from.data, count);
     CopyWritten(function, to.span, from.span, count);
     return {};
@@ -168,10 +177,18 @@ TaskResult Fill(const char* function, void* target, int32_t value, size_t count)
     } else if (!DeviceMemory::Instance().Resolve(target, count, span, problem)) {
         return {ACL_ERROR_RT_PARAM_INVALID, Text(function, ": devPtr: ", problem)};
     } else {
+        StreamOrder::Instance().Use(function, *span.allocation, ByteUse::kWrite,
+                                    {{span.Offset(), span.Offset() + count}});
         std::memset(span.data, value, count);
         span.MarkWritten(count);
     }
     return {};
+}
+
+/// A call of the host that accesses device memory until it returns.
+StreamOrder::Handle HostCall(const void* caller)
+{
+    return StreamOrder::Instance().Begin(StreamOrder::kHost, caller);
 }
 
 aclError Finish(const TaskResult& result)
@@ -259,6 +276,7 @@ aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, a
     }
     status = CheckCopy("aclrtMemcpy", dst, destMax, src, count);
     status = status == ACL_SUCCESS ? CheckUnsafe("aclrtMemcpy") : status;
+    const StreamOrder::Running call(HostCall(__builtin_return_address(0)));
     return status == ACL_SUCCESS ? Finish(Copy("aclrtMemcpy", dst, src, count, kind)) : status;
 }
 
@@ -302,6 +320,7 @@ aclError aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch,
                                                     dpitch, " and ", spitch, "; expected at least the width"));
     }
     status = status == ACL_SUCCESS ? CheckUnsafe("aclrtMemcpy2d") : status;
+    const StreamOrder::Running call(HostCall(__builtin_return_address(0)));
     for (size_t row = 0; status == ACL_SUCCESS && row < height; ++row) {
         status = Finish(Copy("aclrtMemcpy2d", static_cast<uint8_t*>(dst) + row * dpitch,
                              static_cast<const uint8_t*>(src) + row * spitch, width, kind));
@@ -317,6 +336,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
     }
     status = CheckFill("aclrtMemset", devPtr, maxCount, count);
     status = status == ACL_SUCCESS ? CheckUnsafe("aclrtMemset") : status;
+    const StreamOrder::Running call(HostCall(__builtin_return_address(0)));
     return status == ACL_SUCCESS ? Finish(Fill("aclrtMemset", devPtr, value, count)) : status;
 }
 

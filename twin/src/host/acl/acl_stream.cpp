@@ -130,6 +130,7 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args)
         return Fail(ACL_ERROR_INVALID_PARAM, "aclrtLaunchHostFunc: fn is null");
     }
     queue->Submit("aclrtLaunchHostFunc", [fn, args] {
+        StreamOrder::Instance().JoinHost();  // the function may tell another thread
         fn(args);
         return TaskResult{};
     });

@@ -14,6 +14,7 @@
 #include <new>
 
 #include "opforge_twin/arithmetic.h"
+#include "host/acl/stream_order.h"
 #include "kernel/exec/levels.h"
 #include "kernel/exec/text.h"
 #include "opforge_twin/options.h"
@@ -198,6 +199,7 @@ bool DeviceMemory::Free(void* address, bool isIdle, std::string& problem)
     }
     used_ -= found->second->bytes;
     found->second->isFreed = true;
+    StreamOrder::Instance().Forget(found->first);
     Forget(*found->second);
     live_.erase(found);
     return true;
@@ -288,6 +290,7 @@ void DeviceMemory::Clear()
     const std::lock_guard<std::mutex> guard(lock_);
     for (const auto& [begin, allocation] : live_) {
         allocation->isFreed = true;
+        StreamOrder::Instance().Forget(begin);
         Forget(*allocation);
     }
     live_.clear();

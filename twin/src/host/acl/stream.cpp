@@ -17,6 +17,8 @@ Stream::~Stream()
     }
     changed_.notify_all();
     thread_.join();
+    StreamOrder& order = StreamOrder::Instance();
+    order.Join(StreamOrder::kHost, order.Of(number_));
 }
 
 std::shared_ptr<Capture> Stream::Captured()
@@ -41,7 +43,7 @@ void Stream::Submit(const std::string& name, Task task)
     }
     {
         const std::lock_guard<std::mutex> guard(lock_);
-        queue_.push_back({std::move(task), nullptr});
+        queue_.push_back({std::move(task), nullptr, StreamOrder::Instance().Begin(number_)});
     }
     changed_.notify_all();
 }
@@ -68,6 +70,8 @@ std::optional<TaskResult> Stream::Wait(std::optional<std::chrono::milliseconds> 
     } else if (!changed_.wait_for(guard, *timeout, isIdle)) {
         return std::nullopt;
     }
+    StreamOrder& order = StreamOrder::Instance();
+    order.Join(StreamOrder::kHost, order.Of(number_));
     return failure_;
 }
 
@@ -91,10 +95,13 @@ void Stream::Work()
         const bool isDropped = entry.work != nullptr && failure_.code != 0;
         guard.unlock();
         TaskResult result;
-        if (entry.mark) {
-            entry.mark();
-        } else if (!isDropped) {
-            result = entry.work();
+        {
+            const StreamOrder::Running running(std::move(entry.order));
+            if (entry.mark) {
+                entry.mark();
+            } else if (!isDropped) {
+                result = entry.work();
+            }
         }
         entry = {};  // release the task's resources before the stream counts as idle
         guard.lock();
@@ -146,6 +153,19 @@ public:
         return time_;
     }
 
+    void SetOrder(StreamOrder::Clock order)
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        order_ = std::move(order);
+    }
+
+    /// The tasks before the last record.
+    StreamOrder::Clock Order() const
+    {
+        const std::lock_guard<std::mutex> guard(lock_);
+        return order_;
+    }
+
     void SetCapture(const std::shared_ptr<Capture>& capture, Steps steps)
     {
         const std::lock_guard<std::mutex> guard(lock_);
@@ -168,6 +188,7 @@ private:
     std::chrono::steady_clock::time_point time_;
     std::weak_ptr<Capture> capture_;
     Steps steps_;
+    StreamOrder::Clock order_;
 };
 
 Event::Event() : state_(std::make_shared<EventState>()) {}
@@ -179,6 +200,7 @@ void Event::Record(Stream& stream)
     if (capture != nullptr) {
         return;
     }
+    state_->SetOrder(StreamOrder::Instance().Of(stream.Number()));
     stream.SubmitMark([state = state_, ticket = state_->Request()] { state->Reach(ticket); });
 }
 
@@ -191,6 +213,7 @@ aclError Event::LetWait(Stream& stream) const
         return ACL_ERROR_RT_CAPTURE_DEPENDENCY;
     }
     if (recorded == nullptr) {
+        StreamOrder::Instance().Join(stream.Number(), state_->Order());
         stream.SubmitMark([state = state_, ticket = state_->Requested()] { state->WaitFor(ticket); });
         return ACL_SUCCESS;
     }
@@ -208,7 +231,9 @@ std::shared_ptr<Capture> Event::Captured() const
 
 void Event::Wait() const
 {
+    const StreamOrder::Clock order = state_->Order();
     state_->WaitFor(state_->Requested());
+    StreamOrder::Instance().Join(StreamOrder::kHost, order);
 }
 
 bool Event::WasRecorded() const
@@ -218,7 +243,12 @@ bool Event::WasRecorded() const
 
 bool Event::IsComplete() const
 {
-    return state_->IsComplete();
+    const StreamOrder::Clock order = state_->Order();
+    const bool isComplete = state_->IsComplete();
+    if (isComplete) {
+        StreamOrder::Instance().Join(StreamOrder::kHost, order);
+    }
+    return isComplete;
 }
 
 std::chrono::steady_clock::time_point Event::Time() const

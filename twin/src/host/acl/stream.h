@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "acl/acl_base.h"
+#include "host/acl/stream_order.h"
 
 namespace opforge::twin::host {
 
@@ -41,6 +42,7 @@ public:
     void SubmitMark(std::function<void()> mark);
     /// Waits for all tasks; returns no value on timeout. The stream keeps its first failure.
     std::optional<TaskResult> Wait(std::optional<std::chrono::milliseconds> timeout);
+    uint64_t Number() const { return number_; }
     /// Whether a task of the stream makes this call: a function of aclrtLaunchHostFunc.
     bool IsOwnTask() const { return std::this_thread::get_id() == thread_.get_id(); }
     bool IsIdle();
@@ -52,10 +54,12 @@ private:
     struct Entry {
         Task work;
         std::function<void()> mark;
+        StreamOrder::Handle order{};
     };
 
     void Work();
 
+    const uint64_t number_ = StreamOrder::Instance().NewStream();
     std::mutex lock_;
     std::condition_variable changed_;
     std::deque<Entry> queue_;

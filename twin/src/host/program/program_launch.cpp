@@ -157,6 +157,7 @@ TaskResult Run(const std::string& kernel, uint32_t blocks, const LaunchMode& mod
     request.tilingKey = mode.tilingKey;
     request.soc = CurrentSoc().name;
     request.passWorkspace = request.passTiling = false;
+    request.reportsBytes = true;
     request.workspace = SystemArea().data();
     request.workspaceBytes = SystemArea().size();
     uint64_t bytes = 0;
@@ -177,6 +178,14 @@ TaskResult Run(const std::string& kernel, uint32_t blocks, const LaunchMode& mod
     const Opened opened(reachable, !kernel::kRawStore.Has(options.level));
     const LaunchReport report = Launch(request, options);
     KeepReport(report, bytes);
+    auto used = reachable.begin();
+    for (const AccessedBytes& accessed : report.accessed) {
+        for (const ByteUse use : {ByteUse::kRead, ByteUse::kWrite, ByteUse::kAtomic}) {
+            StreamOrder::Instance().Use("kernel " + kernel, *used->second.span.allocation, use,
+                                        accessed[static_cast<size_t>(use)]);
+        }
+        ++used;
+    }
     if (report.isComplete) {
         return {};
     }

@@ -303,6 +303,10 @@ LaunchReport LaunchChecked(const LaunchRequest& request, const Options& options)
         launch.scheduler = &scheduler;
         scheduler.Run(report);
         if (launch.declared == nullptr) {
+            for (size_t index = 0; request.reportsBytes && index < request.arguments.size(); ++index) {
+                const auto& order = launch.memory.Regions()[index].order;
+                report.accessed.push_back(order == nullptr ? AccessedBytes{} : order->Accessed());
+            }
             return report;
         }
         type = launch.declared;

@@ -15,6 +15,26 @@ namespace opforge::twin::kernel {
 namespace {
 
 static_assert(Sites::kMost < (1U << 12));
+static_assert(static_cast<int>(AccessKind::kAtomic) == static_cast<int>(ByteUse::kAtomic));
+
+/// Adds the bytes of a block at `begin` to ranges before it.
+void AddRanges(uint32_t bytes, uint64_t begin, std::vector<ByteRange>& ranges)
+{
+    constexpr size_t kMost = 1 << 16;
+    for (uint64_t bits = bytes; bits != 0;) {
+        const int unused = __builtin_ctzll(bits);
+        const int count = __builtin_ctzll(~(bits >> unused));
+        begin += static_cast<uint64_t>(unused);
+        const uint64_t end = begin + static_cast<uint64_t>(count);
+        if (!ranges.empty() && ranges.back().end == begin) {
+            ranges.back().end = end;
+        } else if (ranges.size() < kMost) {
+            ranges.push_back({begin, end});
+        }
+        begin = end;
+        bits >>= unused + count;
+    }
+}
 
 /// A lock that is held for a few hundred blocks at most.
 class SpinLock {
@@ -38,7 +58,10 @@ private:
 
 }  // namespace
 
-GlobalOrder::GlobalOrder(uint64_t bytes) : bytes_(bytes), mapped_((bytes / kBlockBytes + 1) * sizeof(Uses))
+GlobalOrder::GlobalOrder(uint64_t bytes)
+    : bytes_(bytes),
+      mapped_((bytes / (kBlockBytes * kBlocksPerLock) + 1) * kBlocksPerLock * sizeof(Uses)),
+      isUsed_(bytes / (kBlockBytes * kBlocksPerLock) + 1)
 {
     for (Lock& lock : locks_) {
         lock.flag.clear();
@@ -69,6 +92,24 @@ std::vector<GlobalOrder::Writer> GlobalOrder::WritersOf(uint64_t begin, uint64_t
         }
     }
     return writers;
+}
+
+AccessedBytes GlobalOrder::Accessed() const
+{
+    AccessedBytes accessed;
+    const auto groups = static_cast<int64_t>(isUsed_.size());
+    for (int64_t group = 0; group < groups; ++group) {
+        if (isUsed_[static_cast<size_t>(group)] == 0) {
+            continue;
+        }
+        for (int64_t block = group * kBlocksPerLock; block < (group + 1) * kBlocksPerLock; ++block) {
+            const Uses& uses = uses_[block];
+            const auto begin = static_cast<uint64_t>(block * kBlockBytes);
+            AddRanges(uses.reads[0].bytes | uses.reads[1].bytes, begin, accessed[static_cast<size_t>(ByteUse::kRead)]);
+            AddRanges(uses.write.bytes, begin, accessed[static_cast<size_t>(KindOf(uses.write))]);
+        }
+    }
+    return accessed;
 }
 
 AccessKind GlobalOrder::KindOf(const Use& write)
@@ -144,6 +185,7 @@ std::optional<Conflict> GlobalOrder::Note(const Access& access, int64_t offset, 
     for (int64_t block = offset / kBlockBytes; block <= last;) {
         const int64_t group = block / kBlocksPerLock;
         const SpinLock lock(locks_[static_cast<size_t>(group) % locks_.size()].flag);
+        isUsed_[static_cast<size_t>(group)] = 1;
         for (; block <= last && block / kBlocksPerLock == group; ++block) {
             Uses& uses = uses_[block];
             use.bytes = BytesIn(block, offset, end);

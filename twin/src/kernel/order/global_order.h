@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "opforge_twin/launch.h"
 #include "kernel/order/local_order.h"
 
 namespace opforge::twin::kernel {
@@ -37,6 +38,8 @@ public:
     };
     /// Checks the written blocks of [begin, end).
     std::vector<Writer> WritersOf(uint64_t begin, uint64_t end);
+    /// The bytes with recorded accesses, up to a limit. No other thread uses this object.
+    AccessedBytes Accessed() const;
 
 private:
     /// 12 bytes: an access of a pipe of a core to some bytes of a block.
@@ -63,6 +66,7 @@ private:
     uint64_t bytes_;
     uint64_t mapped_ = 0;
     Uses* uses_ = nullptr;
+    std::vector<uint8_t> isUsed_;  ///< by group of kBlocksPerLock blocks
     /// In a cache line each: cores that lock different blocks do not wait for each other.
     struct alignas(64) Lock {
         std::atomic_flag flag;
