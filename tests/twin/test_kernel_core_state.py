@@ -106,9 +106,10 @@ extern "C" __global__ __aicore__ void mixed(GM_ADDR a, GM_ADDR, GM_ADDR)
 
 @pytest.fixture(scope="module")
 def kernels(compile_kernels):
-    pipes = PIPES.replace("NAME", "pipes").replace("ORDER", BACK) + PIPES.replace("NAME", "unordered").replace(
-        "ORDER", ""
-    )
+    pipes = PIPES.replace("NAME", "pipes").replace("ORDER", BACK)
+    pipes += PIPES.replace("NAME", "unordered").replace("ORDER", "")
+    for name, end in (("ended", ""), ("destroyed", "pipe.Destroy();")):
+        pipes += PIPES.replace("NAME", name).replace("ORDER", "").replace("pipe.DestroyWithoutPipeAll();", end)
     return compile_kernels(source_of(ROWS) + pipes + MIXED)
 
 
@@ -131,7 +132,8 @@ def test_the_numbers_of_the_atomic_mode(kernels):
 
 def test_a_tpipe_ends_without_order(kernels):
     a, b = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    kernels.run("pipes", a, b)
+    for name in ("pipes", "ended", "destroyed"):
+        kernels.run(name, a, b)
     np.testing.assert_array_equal(b, a)
     assert [finding["kind"] for finding in kernels.launch("unordered", a, b)["findings"]] == ["race"]
 

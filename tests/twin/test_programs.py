@@ -654,7 +654,9 @@ __global__ __vector__ void k(GM_ADDR x, int64_t, Pair pair = {5, 6}, int last = 
 }
 template <typename T> __global__ __vector__ void only(T x) noexcept { AscendC::printf("%s\\n", __func__); }
 template <> __global__ __vector__ void only<int>(int x) noexcept { AscendC::printf("int %d\\n", x); }
-int nested() { decltype(&only<double>) table[] = {only<double>}; table[0]<<<1, nullptr, nullptr>>>(2.0); return 3; }
+using Only = void (*)(double);
+Only chosen(int) { return only<double>; }
+int nested() { Only table[] = {chosen(0)}; table[0]<<<1, nullptr, nullptr>>>(2.0); return 3; }
 void no_kernel(int x) {}
 int main(int count, char**)
 {
@@ -664,6 +666,8 @@ int main(int count, char**)
     k<<<1, nullptr, nullptr>>>(NULL, a << 2, {a < b, b > a}, v[1] < v[2]);
     k<<<2, nullptr, nullptr>>>(0, sizeof(int) << 2);
     only<<<1, nullptr, nullptr>>>(sum<1, 2>(nested()));
+    if (a) chosen(1)<<<1, nullptr, nullptr>>>(2.0);
+    chosen(2)<<<1, nullptr, nullptr>>>(2.0);
     aclrtSynchronizeStream(nullptr);
     if (count > 1) {
         only<<<1, nullptr, nullptr>>>(host);
@@ -679,7 +683,7 @@ def test_arguments_of_launches(tmp_path):
     program = compiled(tmp_path, LAUNCH_ARGUMENTS).path
     ended = run(program)
     assert (ended.returncode, ended.stderr) == (0, "")
-    lines = ["1 1 1 1", "1 5 6 7", "1 5 6 7", "only", "int 6"]
+    lines = ["1 1 1 1", "1 5 6 7", "1 5 6 7", "only", "int 6", "only", "only"]
     assert ended.stdout.splitlines() == lines
     ended = run(program, "wrong")
     assert (ended.returncode, ended.stdout.splitlines()) == (1, lines)

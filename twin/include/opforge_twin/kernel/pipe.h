@@ -334,7 +334,8 @@ private:
 class TPipe : public twin::BufferSource<TPipe> {
 public:
     OPFORGE_API explicit TPipe() : pool_(twin::OpenPipe(this, {"TPipe", twin::Here()})) {}
-    ~TPipe() { twin::ClosePipe(this, {"TPipe", {}}); }
+    /// Waits for all pipes, as Destroy.
+    ~TPipe() { twin::ClosePipe(this, true, {"TPipe", {}}); }
     TPipe(const TPipe&) = delete;
     /// Replaces `other`, which is the TPipe so far: this one has its buffers and event ids.
     OPFORGE_API TPipe& operator=(const TPipe& other)
@@ -365,9 +366,12 @@ public:
     {
         return static_cast<TEventID>(twin::FetchEvent(evt, {"TPipe::FetchEventID", twin::Here()}));
     }
-    OPFORGE_API void Destroy() { twin::ClosePipe(this, {"TPipe::Destroy", twin::Here()}); }
-    /// Neither function orders the pipes in the twin: the kernel must order accesses to the same addresses later.
-    OPFORGE_API void DestroyWithoutPipeAll() { twin::ClosePipe(this, {"TPipe::DestroyWithoutPipeAll", twin::Here()}); }
+    OPFORGE_API void Destroy() { twin::ClosePipe(this, true, {"TPipe::Destroy", twin::Here()}); }
+    /// The kernel must order later accesses to the same addresses.
+    OPFORGE_API void DestroyWithoutPipeAll()
+    {
+        twin::ClosePipe(this, false, {"TPipe::DestroyWithoutPipeAll", twin::Here()});
+    }
     OPFORGE_API void Reset() { twin::ResetPipe({"TPipe::Reset", twin::Here()}); }
 
     /// Returns address 0 of the memory of a position: only differences of addresses have a meaning.

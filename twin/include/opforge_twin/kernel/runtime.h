@@ -477,7 +477,7 @@ void WriteLocal(const LocalView& view, int64_t index, uint64_t value, const Call
 // --- buffers and queues ---
 uint32_t OpenPipe(void* pipe, const Call& call);
 void ReplacePipe(void* pipe, const void* other, const Call& call);
-void ClosePipe(void* pipe, const Call& call);
+void ClosePipe(void* pipe, bool waits, const Call& call);
 void ResetPipe(const Call& call);
 void* LivePipe(const Call& call);
 /// `pool` is a TBufPool, or kNoBuffer for the TPipe.

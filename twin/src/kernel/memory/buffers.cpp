@@ -269,7 +269,7 @@ void ReplacePipe(void* pipe, const void* other, const Call& call)
     block->local.pipe = pipe;
 }
 
-void ClosePipe(void* pipe, const Call& call)
+void ClosePipe(void* pipe, bool waits, const Call& call)
 {
     Block* current = CurrentBlock();
     if (current == nullptr || current->local.pipe != pipe) {
@@ -277,6 +277,9 @@ void ClosePipe(void* pipe, const Call& call)
     }
     ReleaseAll(*current, call, !current->execution.IsStopped());
     current->local.pipe = nullptr;
+    if (waits && !current->execution.IsStopped()) {
+        current->ordering.PassBarrier(Pipe::kAll);
+    }
 }
 
 void ResetPipe(const Call& call)
