@@ -186,8 +186,8 @@ class _Rewriting:
                 position = self._opening(position) - 1
             if self._is(position, ")"):
                 position = self._opening(position)
-                before = self.tokens[position - 1] if position > 0 else self.tokens[position]
-                if before.kind == "name" and before.text not in {"return", "else", "do", "case"}:
+                caller = self.tokens[max(position - 1, 0)]
+                if caller.kind == "name" and caller.text not in {"return", "else", "do", "case"}:
                     position -= 1  # a call that returns the kernel
             elif position < 0 or self.tokens[position].kind != "name":
                 raise self._error(index, "no kernel before `<<<`; expected kernel<<<blocks, nullptr, stream>>>(...)")

@@ -112,6 +112,10 @@ aclError aclrtDestroyContext(aclrtContext context);
 aclError aclrtSetCurrentContext(aclrtContext context);
 aclError aclrtGetCurrentContext(aclrtContext* context);
 
+/// Flags of aclrtCreateStreamWithConfig. They have no effect on the twin.
+#define ACL_STREAM_FAST_LAUNCH 0x00000001U
+#define ACL_STREAM_FAST_SYNC 0x00000002U
+
 aclError aclrtCreateStream(aclrtStream* stream);
 aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uint32_t flag);
 aclError aclrtDestroyStream(aclrtStream stream);
