@@ -66,7 +66,7 @@ class Rewritten:
 
 
 def rewrite(text: str, is_wanted: Callable[[str], bool]) -> Rewritten:
-    """Replace kernel attributes and launch expressions; the number of lines stays the same.
+    """Replace kernel attributes and launch expressions; line markers keep the places of the other text.
 
     Args:
         text: Preprocessed C++ with line markers.

@@ -64,7 +64,7 @@ std::optional<TaskResult> Stream::Wait(std::optional<std::chrono::milliseconds> 
                           "a function of aclrtLaunchHostFunc waits for its stream; wait for it in another thread"};
     }
     std::unique_lock<std::mutex> guard(lock_);
-    const auto isIdle = [this] { return queue_.empty() && !busy_; };
+    const auto isIdle = [this] { return HasNoTask(); };
     if (!timeout) {
         changed_.wait(guard, isIdle);
     } else if (!changed_.wait_for(guard, *timeout, isIdle)) {
@@ -78,7 +78,7 @@ std::optional<TaskResult> Stream::Wait(std::optional<std::chrono::milliseconds> 
 bool Stream::IsIdle()
 {
     const std::lock_guard<std::mutex> guard(lock_);
-    return queue_.empty() && !busy_;
+    return HasNoTask();
 }
 
 void Stream::Work()

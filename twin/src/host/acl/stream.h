@@ -57,6 +57,8 @@ private:
         StreamOrder::Handle order{};
     };
 
+    /// Call it with the lock.
+    bool HasNoTask() const { return queue_.empty() && !busy_; }
     void Work();
 
     const uint64_t number_ = StreamOrder::Instance().NewStream();

@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <string>
 
+#include "opforge_twin/launch.h"
 #include "kernel/exec/source_lines.h"
 
 namespace opforge::twin::kernel {
 
 enum class Pipe : uint8_t { kScalar, kVector, kCube, kMte1, kMte2, kMte3, kFix, kAll };
 enum class Memory : uint8_t { kGlobal, kOnChip };
-enum class AccessKind : uint8_t { kRead, kWrite, kAtomic };
+using AccessKind = ByteUse;
 
 const char* Name(Pipe pipe);
 

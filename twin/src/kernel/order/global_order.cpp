@@ -15,7 +15,6 @@ namespace opforge::twin::kernel {
 namespace {
 
 static_assert(Sites::kMost < (1U << 12));
-static_assert(static_cast<int>(AccessKind::kAtomic) == static_cast<int>(ByteUse::kAtomic));
 
 /// Adds the bytes of a block at `begin` to ranges before it.
 void AddRanges(uint32_t bytes, uint64_t begin, std::vector<ByteRange>& ranges)
