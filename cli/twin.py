@@ -193,9 +193,13 @@ def profile(
     ] = None,
     trace: Annotated[Path | None, path_option(metavar="T.json", text="Write a trace for Chrome or Perfetto.")] = None,
     html: Annotated[Path | None, path_option(metavar="P.html", text="Write an HTML page with charts.")] = None,
+    details: Annotated[
+        bool,
+        typer.Option("--details", help="Also print the times of phases and pipes, and all steps of the critical path."),
+    ] = False,
     json_out: Annotated[Path | None, JSON] = None,
 ) -> None:
-    """Estimate the time of an operator by phase, pipe and line."""
+    """Estimate the time of an operator and of its lines."""
     from opforge.frontend.io.arrays import load_within
     from opforge.twin.profile import profile_command
 
@@ -213,6 +217,7 @@ def profile(
             old=compare,
             trace=trace,
             html=html,
+            details=details,
             json_out=answer,
         )
     raise typer.Exit(code)

@@ -95,6 +95,16 @@ def test_each_case_is_a_row(tmp_path):
     assert alone["estimate_us"] == data["cases"][1]["estimate_us"]
     for name in ("small", "equal"):
         assert f"{name}: critical path by line" in output
+    assert "Busy, us" not in output
+    full = invoke(OP, *cases, "--details").output
+    for title in (
+        ": phases, us",
+        "Busy, us",
+        "Lines by busy time",
+        "Lines by waiting time",
+        "Critical path of phase 1",
+    ):
+        assert full.count(title) == len(data["cases"]), title
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     page = WebPage(text)
     assert page.loaded == page.open == []

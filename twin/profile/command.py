@@ -34,7 +34,6 @@ TRACE_VARIABLE = "OPFORGE_TWIN_TRACE"
 LINES_VARIABLE = "OPFORGE_TWIN_LINES"
 SCHEMA = 1
 _NO_EVENTS = b'{"traceEvents": []}\n'
-LINES_PER_CASE = 5
 _WIDTH = 120  # of tables in a file or pipe
 LAUNCH_FIGURES = (
     "op_type",
@@ -190,6 +189,7 @@ def profile_command(
     trace: Path | None,
     html: Path | None,
     json_out: Path | None,
+    details: bool = False,
 ) -> int:
     """`opforge profile`.
 
@@ -207,6 +207,7 @@ def profile_command(
         trace: The trace to write.
         html: The page to write.
         json_out: The JSON file to write.
+        details: Print all tables.
     """
     from .compare import compare, read_old
 
@@ -244,7 +245,7 @@ def profile_command(
         facts = _json_facts(list(figures.values()), dtype, is_single=not cases)
         files.append(json_file(json_out, facts if compared is None else {**facts, "compare": compared}))
     write_files(files)
-    _print([case.facts for case in done], compared, {"trace for ui.perfetto.dev": trace, "page": html})
+    _print([case.facts for case in done], compared, {"trace for ui.perfetto.dev": trace, "page": html}, details=details)
     return 0
 
 
@@ -262,18 +263,12 @@ def _print(
     cases: Sequence[Mapping[str, Any]],
     compared: Sequence[Mapping[str, Any]] | None,
     written: Mapping[str, Path | None],
+    *,
+    details: bool,
 ) -> None:
     from rich.console import Console
 
-    from .tables import (
-        compare_tables,
-        estimate_table,
-        launch_tables,
-        line_tables,
-        path_table,
-        path_texts,
-        range_texts,
-    )
+    from .tables import case_tables, compare_tables, estimate_table, range_texts
 
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
@@ -281,16 +276,8 @@ def _print(
     console.print(estimate_table(cases))
     console.print("\n".join(range_texts(cases)), highlight=False, markup=False)
     for case in cases:
-        for launch in case["launches"]:
-            launch_us = case["launch_us"] / len(case["launches"])
-            if len(cases) > 1:
-                title = f"{case['name']}: critical path by line, us"
-                console.print(path_table(launch, launch_us, LINES_PER_CASE, title, console.width))
-                continue
-            for table in (*launch_tables(launch), *line_tables(launch, launch_us, console.width)):
-                console.print(table)
-            for text in path_texts(launch):
-                console.print(text, highlight=False, markup=False)
+        for table in case_tables(case, console.width, details=details):
+            console.print(table, highlight=False, markup=False)
     for table in compare_tables(compared, console.width) if compared else ():
         console.print(table)
     for what, path in written.items():

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 MOST_LINES = 10
+_LINES_PER_CASE = 5  # without details
 _MOST_PHASES = 3
 _MOST_STEPS = 16
 _LEAST_TEXT = 20
@@ -46,6 +47,20 @@ def range_texts(cases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield f"Range of the estimates by the errors of published times: {range_text()}"
     for case in cases:
         yield from outside_texts(case["outside_range"], case["name"])
+
+
+def case_tables(case: Mapping[str, Any], width: int, *, details: bool) -> Iterator[Table | str]:
+    """Yield the critical path by line of each launch, with `details` also the other tables and texts."""
+    title = f"{case['name']}: critical path by line, us" if case["name"] else "Critical path by line, us"
+    if details and case["name"]:
+        yield f"case {case['name']}"
+    for launch in case["launches"]:
+        if details:
+            yield from (*launch_tables(launch), *line_tables(launch, width))
+        launch_us = case["launch_us"] / len(case["launches"])
+        yield path_table(launch, launch_us, MOST_LINES if details else _LINES_PER_CASE, title, width)
+        if details:
+            yield from path_texts(launch)
 
 
 def launch_tables(launch: Mapping[str, Any]) -> Iterator[Table]:
@@ -104,8 +119,8 @@ def _cells(*cells: str) -> list[Text]:
     return [Text(cell) for cell in cells]
 
 
-def line_tables(launch: Mapping[str, Any], launch_us: float, width: int) -> Iterator[Table]:
-    """Busy time, waiting time and critical path by line."""
+def line_tables(launch: Mapping[str, Any], width: int) -> Iterator[Table]:
+    """Busy time and waiting time by line."""
     rows = launch["lines"]
     names = _short_names([*rows, *launch["waits"], *launch["path"]])
     cells: list[tuple[str, ...]] = [
@@ -126,7 +141,6 @@ def line_tables(launch: Mapping[str, Any], launch_us: float, width: int) -> Iter
         cells.append((f"{len(rest)} more", "", *_times(_sum(rest, WAITS), WAITS), ""))
     title = "Lines by waiting time of a pipe, us, slowest core of each phase"
     yield _line_table(title, ("line", "pipe", "us", *WAITS), cells, width)
-    yield path_table(launch, launch_us, MOST_LINES, "Critical path by line, us", width)
 
 
 def path_table(launch: Mapping[str, Any], launch_us: float, most: int, title: str, width: int) -> Table:
