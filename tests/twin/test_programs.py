@@ -540,13 +540,40 @@ __global__ __vector__ void tensors(GM_ADDR x, int which)
     AscendC::Duplicate(a, 1.0f, 64);
     AscendC::Muls(a, a, 3.0f, 64);
 }
+__global__ __vector__ void padding(GM_ADDR x)
+{
+    AscendC::InitSocState();
+    AscendC::LocalMemAllocator<AscendC::Hardware::UB> memory;
+    auto a = memory.Alloc<float>(64);
+    auto sum = memory.Alloc<float>(8);
+    AscendC::GlobalTensor<float> to;
+    to.SetGlobalBuffer((__gm__ float*)x);
+    AscendC::Duplicate(a, 1.0f, 64);
+    AscendC::PipeBarrier<PIPE_ALL>();
+    AscendC::WholeReduceSum(sum, a, 64, 1, 1, 1, 8);
+    AscendC::PipeBarrier<PIPE_ALL>();
+    AscendC::DataCopy(to, sum, 8);
+}
+void Pad(int which)
+{
+    float *x, sums[8];
+    aclrtMalloc((void**)&x, 32, ACL_MEM_MALLOC_HUGE_FIRST);
+    padding<<<1, nullptr, nullptr>>>((GM_ADDR)x);
+    aclrtSynchronizeStream(nullptr);
+    const int first = which == 8 ? 1 : 0, count = which == 6 ? 1 : 7;
+    aclrtMemcpy(sums, 32, x + first, count * 4, ACL_MEMCPY_DEVICE_TO_HOST);
+    std::printf("%g", sums[0]);
+    aclrtFree(x);
+}
 int main(int, char** words)
 {
     const int which = std::atoi(words[1]);
+    void (*const table[])(GM_ADDR, int) = {fault};
     aclInit(nullptr);
     aclrtSetDevice(0);
-    if (which < 3) { fault<<<1, nullptr, nullptr>>>(nullptr, which); }
+    if (which < 3) { table[0]<<<1, nullptr, nullptr>>>(nullptr, which); }
     else if (which < 5) { pointers<<<1, nullptr, nullptr>>>(nullptr, which); }
+    else if (which > 5) { Pad(which); }
     else { tensors<<<1, nullptr, nullptr>>>(nullptr, which); }
     aclrtSynchronizeStream(nullptr);
     std::printf("end");
@@ -562,6 +589,19 @@ def _kinds(program, number, report):
     return ended, [(found["kind"], found["where"].rpartition(":")[2]) for found in launch["findings"]]
 
 
+@pytest.mark.parametrize(("number", "kind"), [(6, ""), (7, "warning"), (8, "error")])
+def test_stored_padding(once, number, kind):
+    """Level device accepts undefined elements after a sum in global memory, until the host or a kernel uses them."""
+    program = once("faults", _compile_faults) / "program"
+    place = "bytes [4, 28)" if number == 7 else "bytes [4, 32)"
+    lines = [line for line in run(program, str(number)).stderr.splitlines() if "uninitialised_read" in line]
+    assert [line[: len(kind)] for line in lines] == [kind] * bool(kind)
+    assert all(f"aclrtMemcpy: src: {place} of an allocation of 32 bytes have no value" in line for line in lines)
+    strict = run(program, str(number), OPFORGE_TWIN_LEVEL="strict").stderr.splitlines()
+    (strict,) = [line for line in strict if "error" in line]
+    assert "WholeReduceSum at" in strict
+
+
 def _compile_faults(folder):
     (folder / "off").mkdir()
     compiled(folder, FAULTS, level="device")
@@ -574,7 +614,8 @@ def _compile_faults(folder):
 )
 def test_a_fault_in_a_function_of_the_c_library(once, tmp_path, number, kind, part):
     """The program ends with the finding, also if the function holds the lock of stdout."""
-    _, found = _kinds(once("faults", _compile_faults) / "program", number, tmp_path / "report.json")
+    ended, found = _kinds(once("faults", _compile_faults) / "program", number, tmp_path / "report.json")
+    assert ": fault" in ended.stderr  # the name of the kernel, not of the pointer to it
     lines = [n for n, line in enumerate(FAULTS.splitlines(), 1) if f"which == {number}) {{ {part}" in line]
     assert [name for name, _ in found] == [kind]
     assert number == 1 or found[0][1] == str(lines[0])

@@ -294,7 +294,7 @@ class _Rewriting:
             for text, name in zip(kernel.parameters, kernel.names, strict=True)
             if name
         ]
-        names = _quoted("\n".join(name for name, _ in named))
+        names = _quoted("\n".join([kernel.name, *(name for name, _ in named)]))
         checks = parameter_checks(kernel.name, kernel.parameters)
         declare = f'::opforge::twin::kernel::DeclareTaskType(::KERNEL_TYPE_{cores}, "__global__");' if cores else ""
         begin = self.tokens[index].end

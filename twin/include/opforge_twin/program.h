@@ -29,7 +29,7 @@ struct Argument {
 };
 
 struct KernelCall {
-    const char* parameterNames;  ///< one per line
+    const char* names;  ///< of the kernel and its parameters, one per line
     const Argument* arguments;
     size_t count;
     void* body;  ///< for `run` and `release`
@@ -94,7 +94,7 @@ Argument ArgumentOf(const volatile T& value)
 
 /// The body of a kernel: queues it for a launch, or runs it.
 template <typename Body, typename... Parameters>
-void Enter(const char* parameterNames, Body body, const Parameters&... parameters)
+void Enter(const char* names, Body body, const Parameters&... parameters)
 {
     const Pending* const pending = Pending::Take();
     if (pending == nullptr) {
@@ -102,7 +102,7 @@ void Enter(const char* parameterNames, Body body, const Parameters&... parameter
         return;
     }
     const Argument arguments[] = {ArgumentOf(parameters)..., {}};
-    pending->Launch({parameterNames, arguments, sizeof...(parameters), new Body(std::move(body)),
+    pending->Launch({names, arguments, sizeof...(parameters), new Body(std::move(body)),
                      [](void* kept) {
                          Body copy = *static_cast<Body*>(kept);  // each block has its own parameters
                          copy();

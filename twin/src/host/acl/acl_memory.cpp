@@ -94,7 +94,8 @@ void ReportUnwritten(const char* function, const DeviceSpan& from, uint64_t coun
     report.findings.push_back(
         {"uninitialised_read", -1, "", "",
          Text(function, ": src: bytes [", run.begin, ", ", run.end, ") of an allocation of ", from.allocation->bytes,
-              " bytes have no value: no kernel, copy or fill wrote them; expected bytes with a value; ",
+              " bytes have no value: nothing wrote them, or a kernel stored undefined elements; expected bytes with a "
+              "value; ",
               isWhole ? "pass src to a kernel as its output, before the copy"
                       : "write the last tile of each core too, or copy fewer bytes"),
          !isWhole});
@@ -239,10 +240,18 @@ aclError aclrtFree(void* devPtr)
         return Fail(ACL_ERROR_INVALID_PARAM, "aclrtFree: devPtr is null");
     }
     std::string problem;
-    if (!DeviceMemory::Instance().Free(devPtr, AreStreamsIdle(), problem)) {
+    const StreamOrder::Running call(HostCall(__builtin_return_address(0)));
+    if (!DeviceMemory::Instance().Free(devPtr, IsProgram() || AreStreamsIdle(), problem)) {
         return Fail(ACL_ERROR_RT_PARAM_INVALID, Text("aclrtFree: ", problem));
     }
     return ACL_SUCCESS;
+}
+
+aclError aclrtFreeWithDevSync(void* devPtr)
+{
+    const aclError status = aclrtSynchronizeDevice();
+    const aclError freed = aclrtFree(devPtr);
+    return status == ACL_SUCCESS ? freed : status;
 }
 
 aclError aclrtMallocHost(void** hostPtr, size_t size)

@@ -47,12 +47,19 @@ std::shared_ptr<Event> RequireOwnEvent(const char* function, aclrtEvent event, a
     return found;
 }
 
+/// The stream; null and the error if the handle is invalid or the stream is captured.
+std::shared_ptr<Stream> RequireWaitable(const char* function, aclrtStream stream, aclError& status)
+{
+    std::shared_ptr<Stream> queue = RequireStream(function, stream, status);
+    status = queue == nullptr ? status : CheckNotCaptured(function, *queue);
+    return status == ACL_SUCCESS ? queue : nullptr;
+}
+
 aclError Synchronize(const char* function, aclrtStream stream, std::optional<std::chrono::milliseconds> timeout)
 {
     aclError status = ACL_SUCCESS;
-    const std::shared_ptr<Stream> queue = RequireStream(function, stream, status);
-    status = queue == nullptr ? status : CheckNotCaptured(function, *queue);
-    if (status != ACL_SUCCESS) {
+    const std::shared_ptr<Stream> queue = RequireWaitable(function, stream, status);
+    if (queue == nullptr) {
         return status;
     }
     const std::optional<TaskResult> result = queue->Wait(timeout);
@@ -153,6 +160,20 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout)
         limit = std::chrono::milliseconds(timeout);
     }
     return Synchronize("aclrtSynchronizeStreamWithTimeout", stream, limit);
+}
+
+aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status)
+{
+    aclError problem = ACL_SUCCESS;
+    const std::shared_ptr<Stream> queue = RequireWaitable("aclrtStreamQuery", stream, problem);
+    if (queue == nullptr) {
+        return problem;
+    }
+    if (status == nullptr) {
+        return Fail(ACL_ERROR_INVALID_PARAM, "aclrtStreamQuery: status is null");
+    }
+    *status = queue->Wait(std::chrono::milliseconds(0)) ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    return ACL_SUCCESS;
 }
 
 aclError aclrtSynchronizeDevice()

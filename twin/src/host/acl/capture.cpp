@@ -14,6 +14,7 @@ using opforge::twin::kernel::Text;
 namespace {
 
 std::atomic<int> activeCaptures{0};
+thread_local bool isReplay = false;
 thread_local aclmdlRICaptureMode threadMode = ACL_MODEL_RI_CAPTURE_MODE_GLOBAL;
 
 }  // namespace
@@ -95,12 +96,18 @@ bool Capture::IsInvalid() const
 
 TaskResult Capture::Run() const
 {
-    for (const Recorded& recorded : tasks_) {
-        if (TaskResult result = recorded.task(); result.code != 0) {
-            return result;
-        }
+    isReplay = true;
+    TaskResult result;
+    for (auto task = tasks_.begin(); task != tasks_.end() && result.code == 0; ++task) {
+        result = task->task();
     }
-    return {};
+    isReplay = false;
+    return result;
+}
+
+bool Capture::IsReplay()
+{
+    return isReplay;
 }
 
 std::shared_ptr<Capture> IfActive(std::shared_ptr<Capture> capture)

@@ -49,6 +49,8 @@ public:
     // Of a finished capture.
     /// Runs the tasks in the order of their calls, up to the first failure.
     TaskResult Run() const;
+    /// Whether this thread runs the tasks of a capture.
+    static bool IsReplay();
     const std::vector<Recorded>& Tasks() const { return tasks_; }
     /// Returns an object that exists while the model runs.
     std::shared_ptr<void> Running() const { return running_; }

@@ -156,8 +156,10 @@ void* DeviceMemory::Allocate(size_t bytes)
         return nullptr;
     }
     Fill(allocation->content.get(), bytes);
-    if (isReadable_ && kernel::kUnwrittenMemory.Has(ProcessOptions().level)) {
+    const Level level = ProcessOptions().level;
+    if (isReadable_ && level != Level::kFast) {
         allocation->written = std::make_shared<kernel::WrittenBytes>(bytes);
+        allocation->written->Mark(0, kernel::kUnwrittenMemory.Has(level) ? 0 : bytes);
     }
     const std::lock_guard<std::mutex> guard(lock_);
     const uintptr_t address = bytes > kTotalBytes - used_ ? 0 : FindGap(bytes);
@@ -177,7 +179,7 @@ void* DeviceMemory::Allocate(size_t bytes)
     return reinterpret_cast<void*>(address);
 }
 
-bool DeviceMemory::Free(void* address, bool isIdle, std::string& problem)
+bool DeviceMemory::Free(void* address, bool mayBeUsed, std::string& problem)
 {
     const std::lock_guard<std::mutex> guard(lock_);
     const auto found = live_.find(reinterpret_cast<uintptr_t>(address));
@@ -188,10 +190,11 @@ bool DeviceMemory::Free(void* address, bool isIdle, std::string& problem)
         }
         return false;
     }
-    if (found->second.use_count() > 1 && !isIdle) {
+    if (found->second.use_count() > 1 && !mayBeUsed) {
         problem = Text(Hex(found->first), " is used by a task that runs; synchronise its stream before freeing");
         return false;
     }
+    StreamOrder::Instance().Use(StreamOrder::kFree, *found->second, ByteUse::kWrite, {{0, found->second->bytes}});
     constexpr size_t kRemembered = 4096;
     freed_.emplace_back(found->first, found->second->bytes);
     if (freed_.size() > kRemembered) {
@@ -199,7 +202,6 @@ bool DeviceMemory::Free(void* address, bool isIdle, std::string& problem)
     }
     used_ -= found->second->bytes;
     found->second->isFreed = true;
-    StreamOrder::Instance().Forget(found->first);
     Forget(*found->second);
     live_.erase(found);
     return true;

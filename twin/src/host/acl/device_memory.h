@@ -62,9 +62,9 @@ public:
 
     /// Allocates memory filled with a pattern of huge finite values. Returns null if the device memory is full.
     void* Allocate(size_t bytes);
-    /// Returns false and the reason if `address` is not the start of a live allocation, or a task that waits or runs
-    /// uses it. Without such tasks (`isIdle`), its users are the tasks of captures, which fail later.
-    bool Free(void* address, bool isIdle, std::string& problem);
+    /// Returns false and the reason if `address` is not the start of a live allocation, or a task uses it and not
+    /// `mayBeUsed`. Tasks of captures with this memory fail later.
+    bool Free(void* address, bool mayBeUsed, std::string& problem);
     /// Finds the bytes of [address, address + bytes). Returns false and the reason if one allocation does not contain
     /// them all.
     bool Resolve(const void* address, uint64_t bytes, DeviceSpan& span, std::string& problem);

@@ -40,9 +40,12 @@ std::optional<ByteRange> Shared(const std::vector<ByteRange>& first, const std::
     return std::nullopt;
 }
 
-const char* Verb(ByteUse use)
+const char* Verb(const std::string& what, ByteUse use)
 {
-    return use == ByteUse::kRead ? "reads" : use == ByteUse::kWrite ? "writes" : "adds to";
+    return what == StreamOrder::kFree ? "frees"
+           : use == ByteUse::kRead    ? "reads"
+           : use == ByteUse::kWrite   ? "writes"
+                                      : "adds to";
 }
 
 }  // namespace
@@ -148,8 +151,9 @@ std::string StreamOrder::Conflict(const Record& earlier, const Record& later, co
         return {};
     }
     const bool isHost = later.task->stream == kHost;
-    return Text(later.what, ": ", Verb(later.use), " bytes [", both->begin, ", ", both->end, ") of an allocation of ",
-                allocation.bytes, " bytes, which ", earlier.what, " ", Verb(earlier.use),
+    return Text(later.what, ": ", Verb(later.what, later.use), " bytes [", both->begin, ", ", both->end,
+                ") of an allocation of ", allocation.bytes, " bytes, which ", earlier.what, " ",
+                Verb(earlier.what, earlier.use),
                 isHost ? " in a stream that may not have finished; expected a call that waits for it; call "
                          "aclrtSynchronizeStream before"
                        : " in another stream or on the host; expected an order of both; call aclrtSynchronizeStream, "

@@ -22,6 +22,7 @@ public:
     using Clock = std::map<uint64_t, uint64_t>;
 
     static constexpr uint64_t kHost = 0;
+    static constexpr const char* kFree = "aclrtFree";
 
     struct Task {
         uint64_t stream;
@@ -48,7 +49,7 @@ public:
     /// Notes accesses of the running task of this thread, and reports those without an order. `what`: a function or a
     /// kernel.
     void Use(const std::string& what, const DeviceAllocation& allocation, ByteUse use, std::vector<ByteRange> ranges);
-    /// The allocation was freed.
+    /// The device was reset.
     void Forget(uintptr_t begin);
 
     /// Makes a task the running one of this thread.

@@ -11,6 +11,7 @@
 
 #include "acl/acl.h"
 
+#include "host/acl/capture.h"
 #include "host/acl/device_memory.h"
 #include "host/acl/errors.h"
 #include "host/acl/process.h"
@@ -140,7 +141,7 @@ TaskResult Run(const std::string& kernel, uint32_t blocks, const LaunchMode& mod
                const std::function<void()>& body)
 {
     for (const auto& [begin, reached] : reachable) {
-        if (reached.span.allocation->isFreed) {  // a capture has recorded the launch
+        if (reached.span.allocation->isFreed && Capture::IsReplay()) {
             const std::string problem = Text(kernel, ": ", reached.name,
                                              " points to memory that was freed after the capture of the launch; "
                                              "expected allocated memory; call aclmdlRIDestroy before aclrtFree");
@@ -246,7 +247,9 @@ Pending* Pending::Take()
 
 void Pending::Launch(const KernelCall& call) const
 {
-    const std::string kernel = kernel_;
+    const std::vector<std::string> names = Lines(call.names);
+    // The text before `<<<` has the template arguments; the text of a function pointer is not the name of a kernel.
+    const std::string kernel = std::strstr(kernel_, names[0].c_str()) != nullptr ? kernel_ : names[0];
     const std::shared_ptr<void> body(call.body, call.release);
     if (grid_.blocks < 1 || grid_.blocks > kMostBlocks) {
         Refuse(kernel, kernel::Text(kernel, ": got ", grid_.blocks, " blocks, expected 1 to ", kMostBlocks));
@@ -258,11 +261,10 @@ void Pending::Launch(const KernelCall& call) const
         Refuse(kernel, kernel::Text(kernel, ": ", TakeErrorsBehind(0)));
         return;
     }
-    const std::vector<std::string> names = Lines(call.parameterNames);
     Reachable reachable;
     std::string problem;
     for (size_t index = 0; index < call.count; ++index) {
-        const std::string name = index < names.size() ? names[index] : kernel::Text("argument ", index);
+        const std::string name = index + 1 < names.size() ? names[index + 1] : kernel::Text("argument ", index);
         AddPointers(call.arguments[index], name, reachable, problem);
         if (problem.empty() && IsHostPointer(call.arguments[index])) {
             problem = name +

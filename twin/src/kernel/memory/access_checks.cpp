@@ -255,7 +255,7 @@ void AccessChecks::TouchStored(const Access& access, uint64_t address)
         return;
     }
     std::vector<WrittenBytes::Run>* runs = nullptr;
-    if (launch_.memory.IndexOf(*region) != launch_.workspaceRegion) {
+    if (launch_.memory.IndexOf(*region) != launch_.workspaceRegion && !region->isProgramMemory) {
         const auto isSame = [&](const UndefinedStore& store) {
             return store.region == region && store.call.at == access.call.at;
         };
