@@ -885,12 +885,22 @@ extern "C" __global__ __aicore__ void store(GM_ADDR to, int32_t value)
     out.SetValue(0, value);
     FLUSH(int32_t);
 }
+#include "factors.h"
+extern "C" __global__ __aicore__ void scale(GM_ADDR to, const Factors factors)
+{
+    AscendC::GlobalTensor<int32_t> out;
+    out.SetGlobalBuffer((__gm__ int32_t*)to, 1);
+    out.SetValue(0, out.GetValue(0) * factors.first * factors.second);
+    FLUSH(int32_t);
+}
 """
 )
 ENTRY_HOST = """\
 #include <cstdio>
 #include "acl/acl.h"
+#include "aclrtlaunch_scale.h"
 #include "aclrtlaunch_store.h"
+#include "factors.h"
 int main()
 {
     aclInit(nullptr);
@@ -902,6 +912,9 @@ int main()
     int32_t value = 0;
     ACLRT_LAUNCH_KERNEL(store)(1, stream, device, 20);
     aclrtlaunch_store(1, stream, device, 21);
+    Factors factors{3, 2};
+    ACLRT_LAUNCH_KERNEL(scale)(1, stream, device, &factors);
+    factors.first = 0;  // the launch copied it
     aclrtSynchronizeStream(stream);
     aclrtMemcpy(&value, 4, device, 4, ACL_MEMCPY_DEVICE_TO_HOST);
     std::printf("%d\\n", value);
@@ -959,13 +972,14 @@ int main()"""
 
 
 def test_entries(tmp_path):
-    """Host code in another file launches by `aclrtlaunch_<kernel>` and by ACLRT_LAUNCH_KERNEL."""
+    """Host code in another file launches by `aclrtlaunch_<kernel>`; objects of classes are passed by pointer."""
     host, kernel = tmp_path / "main.cpp", tmp_path / "store.cpp"
     host.write_text(ENTRY_HOST)
     kernel.write_text(ENTRY_KERNEL)
+    (tmp_path / "factors.h").write_text("#pragma once\nstruct Factors { int first, second; };\n")
     program = compile_program([host, kernel], tmp_path / "program")
     ended = run(program.path)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "21\n", "")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "126\n", "")
 
 
 def test_output_path_without_a_new_program(tmp_path):

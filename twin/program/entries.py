@@ -16,8 +16,9 @@ _GM_POINTER = re.compile(r"\bvolatile\b[^*]*\*|\b\w[\w:]*\s+volatile\s*\*")
 def write_headers(kernels: Sequence[Kernel], folder: Path) -> None:
     """Write the header of each kernel that is no template."""
     for kernel in _callable(kernels):
-        parameters = [_GM_POINTER.sub("void*", parameter) for parameter in kernel.parameters]
-        text = printed("aclrtlaunch.h.j2", name=kernel.name, parameters=parameters)
+        parameters = [_GM_POINTER.sub("void*", parameter) for parameter in _parameters(kernel)]
+        declared = [name for name in kernel.classes.values() if "::" not in name]
+        text = printed("aclrtlaunch.h.j2", name=kernel.name, parameters=parameters, classes=declared)
         (folder / f"aclrtlaunch_{kernel.name}.h").write_text(text, encoding="utf-8")
 
 
@@ -26,7 +27,7 @@ def entry_definitions(kernels: Sequence[Kernel], *, has_handles: bool) -> str:
 
     With `has_handles`, host code can also launch the kernels by handles (aclrtBinaryGetFunction).
     """
-    rows = _callable(kernels)
+    rows = [(kernel, _parameters(kernel)) for kernel in _callable(kernels)]
     return printed("aclrtlaunch.cpp.j2", kernels=rows, has_handles=has_handles) if rows else ""
 
 
@@ -34,3 +35,11 @@ def _callable(kernels: Sequence[Kernel]) -> list[Kernel]:
     """Return the kernels that have an entry: C functions with named parameters."""
     found = {kernel.name: kernel for kernel in kernels}
     return [kernel for kernel in found.values() if kernel.is_c_function and all(kernel.names)]
+
+
+def _parameters(kernel: Kernel) -> list[str]:
+    """Return the parameters of the entry: an object is a pointer, as in the headers that CANN generates."""
+    return [
+        f"{kernel.classes[name]}* {name}" if name in kernel.classes else parameter
+        for parameter, name in zip(kernel.parameters, kernel.names, strict=True)
+    ]

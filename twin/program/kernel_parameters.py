@@ -14,6 +14,11 @@ _PROBLEM = (
 # A parameter with a name behind its type.
 _NAMED = re.compile(r"(.*[\s*&>.])((?!__)[^\W\d]\w*)\s*(?:\[[^\]]*\]\s*)*")
 _QUALIFIERS = {"const", "volatile", "struct", "class", "enum", "union", "typename"}
+_OBJECT = re.compile(r"(?:(?:const|volatile|struct|class)\s+)*([\w:]+)(?:\s+const)?\s+(\w+)")
+_DEFINITION = (
+    r"\b(?:struct|class)\s+(?:(?:alignas|__attribute__)\s*\([^;{{}}]*\)\s*)*{}\s*(?:final\s*)?(?::[^;{{()]*)?\{{"
+)
+_NUMBERS = {"half", "bfloat16_t", "int4b_t"}
 _TYPES = {"bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "half"}
 
 
@@ -23,6 +28,17 @@ def name_of(parameter: str) -> str:
     if match is None or match[2] in _QUALIFIERS | _TYPES or not set(re.findall(r"\w+", match[1])) - _QUALIFIERS:
         return ""
     return match[2]
+
+
+def classes_of(parameters: Sequence[str], source: str) -> dict[str, str]:
+    """Return the types of the parameters that are objects of a class which the source defines, by parameter."""
+    found = {}
+    for parameter in parameters:
+        match = _OBJECT.fullmatch(_DEFAULT.sub("", parameter).strip())
+        name = match[1].rpartition("::")[2] if match else ""
+        if match and name not in _NUMBERS and re.search(_DEFINITION.format(name), source):
+            found[match[2]] = match[1]
+    return found
 
 
 def parameter_checks(kernel: str, parameters: Sequence[str]) -> str:

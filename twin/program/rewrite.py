@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from opforge.codegen.errors import UserError
 
-from .kernel_parameters import name_of, parameter_checks
+from .kernel_parameters import classes_of, name_of, parameter_checks
 from .tokens import Places, Token, tokens_of
 
 _OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
@@ -47,12 +47,14 @@ class Kernel:
         name: Of the function.
         parameters: The text of each parameter.
         names: The name of each parameter; empty if it has none.
+        classes: For parameters whose type is a class: the name of the parameter, and its type.
         is_c_function: Whether it is declared `extern "C"`: an `aclrtlaunch_` function can call it.
     """
 
     name: str
     parameters: tuple[str, ...]
     names: tuple[str, ...]
+    classes: Mapping[str, str]
     is_c_function: bool
 
 
@@ -283,7 +285,8 @@ class _Rewriting:
             problem = f"kernel {self.tokens[name].text}: got attributes of the types {types}, expected one; "
             raise self._error(name, f"{problem}remove the others")
         texts = tuple(text for parameter in self._parameters(position) if (text := _one_line(parameter)) != "void")
-        kernel = Kernel(self.tokens[name].text, texts, tuple(map(name_of, texts)), self._is_c_function(index))
+        classes = classes_of(texts, self.text)
+        kernel = Kernel(self.tokens[name].text, texts, tuple(map(name_of, texts)), classes, self._is_c_function(index))
         self._wrap_body(body, kernel, given[0] if given else self.inferred)
         self.kernels.append(kernel)
 

@@ -79,8 +79,8 @@ ORDERED = {
     " do { aclrtQueryEventStatus(event, &status); } while (status != ACL_EVENT_RECORDED_STATUS_COMPLETE); Read();",
     "complete stream": "Launch(one); aclrtStreamStatus status; do { aclrtStreamQuery(one, &status); } while (status !="
     " ACL_STREAM_STATUS_COMPLETE); Read();",
-    "free after a wait": "Launch(one); aclrtFreeWithDevSync(y); aclrtMalloc((void**)&y, 256, ACL_MEM_MALLOC_HUGE_FIRST);"
-    " Launch(two);",
+    "free after a wait": "Launch(one); aclrtFreeWithDevSync(y);"
+    " aclrtMalloc((void**)&y, 256, ACL_MEM_MALLOC_HUGE_FIRST); Launch(two);",
     "host function": "Launch(one); aclrtLaunchHostFunc(one, [](void*) { isCalled = true; }, nullptr);"
     " while (!isCalled) { } Read();",
     "asynchronous copy": "Launch(one); aclrtMemcpyAsync(host, 128, y, 128, ACL_MEMCPY_DEVICE_TO_HOST, one);"
@@ -110,7 +110,7 @@ UNORDERED = {
     ),
     "free": (
         "Launch(one); aclrtFree(x); aclrtMalloc((void**)&x, 256, ACL_MEM_MALLOC_HUGE_FIRST);",
-        "aclrtFree: frees bytes [0, 128) of an allocation of 256 bytes, which kernel copy reads in a stream that may not",
+        "aclrtFree: frees bytes [0, 128) of an allocation of 256 bytes, which kernel copy reads in a stream that may",
     ),
     "two streams": (
         "Launch(one); Launch(two);",
