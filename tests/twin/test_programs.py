@@ -1522,6 +1522,8 @@ def test_wider_dtype_in_place():
             for option in ("-o", "-o/tmp/x", "--output=x", "-Wl,-o,x", "-Wl,-s,--output=x")
         ),
         ("", "an option of the C"),
+        ("-MFx.d", "-MD -MFfile -MTtarget for"),
+        ("-MDx", "-MD -MFfile -MTtarget for"),
     ],
 )
 def test_options_that_change_the_output(tmp_path, option, expected):
@@ -1757,15 +1759,23 @@ def cmake(*words, **variables):
 
 @needs_cmake
 @pytest.mark.parametrize(
-    ("name", "program", "generator"),
-    [("vector_add", "vector_add", "Unix Makefiles"), ("kernel_library", "scale", "Ninja")],
+    ("name", "kernel", "generator"),
+    [("vector_add", "vector_add.asc", "Unix Makefiles"), ("kernel_library", "scale.cpp", "Ninja")],
 )
-def test_cmake_project(tmp_path, name, program, generator):
-    """Projects with the language ASC, and with ascendc_library, build for the twin, also in a path with spaces."""
+def test_cmake_project(tmp_path, name, kernel, generator):
+    """Projects with the language ASC, and with ascendc_library, build for the twin, also in a path with spaces.
+
+    A changed header compiles the kernel again.
+    """
     if generator == "Ninja" and shutil.which("ninja") is None:
         generator = "Unix Makefiles"
-    build = tmp_path / "a folder"
-    configure = ("-G", generator, "-S", EXAMPLES / name, "-B", build)
+    build, project = tmp_path / "a folder", tmp_path / "a project"
+    shutil.copytree(EXAMPLES / name, project)
+    shutil.copy(EXAMPLES / "device_array.h", tmp_path)
+    source, header = project / kernel, project / "own.h"
+    source.write_text(f'#include "own.h"\n{source.read_text()}')
+    header.write_text("")
+    configure = ("-G", generator, "-S", project, "-B", build)
     toolchain = write_cmake_files()
     for done in (
         cmake(*configure, f"-DCMAKE_TOOLCHAIN_FILE={toolchain}"),
@@ -1774,9 +1784,14 @@ def test_cmake_project(tmp_path, name, program, generator):
     ):
         assert done.returncode == 0, done.stdout + done.stderr
         assert "Warning" not in done.stderr
-    ended = run(build / program)
+    ended = run(build / Path(kernel).stem)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("0 of ")
+    assert "Compiling" not in cmake("--build", build).stdout
+    header.write_text("#error the header is changed\n")
+    done = cmake("--build", build)
+    assert done.returncode != 0
+    assert "the header is changed" in done.stdout + done.stderr
 
 
 @needs_cmake

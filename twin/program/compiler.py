@@ -18,6 +18,7 @@ from opforge.codegen.files import NewFile, make_folder, read_regular, require_wr
 from opforge.codegen.printing import path_text, shown
 from opforge.codegen.process_limits import LimitError
 from opforge.twin.build import INCLUDE, build_runtime, header_folders
+from opforge.twin.compiler.cache import read_depfile
 from opforge.twin.compiler.flags import COMMON, LINE_FLAGS
 from opforge.twin.compiler.limited_process import compile_limits, run_limited
 from opforge.twin.compiler.npu_model import require_level
@@ -98,6 +99,10 @@ class _Build:
             problems = wrong_launches(ended.text) or [f"{label}: the compiler rejected it", ended.text]
             raise ProgramError("\n".join(problems))
 
+    @property
+    def listed(self) -> Path:
+        return self.folder / "headers.d"
+
     def preprocess(self, source: Path, headers: Path) -> str:
         made = self.folder / f"{abs(hash(source))}.ii"
         flags = [flag for flag in self.flags if flag != _CHECK]
@@ -106,7 +111,7 @@ class _Build:
             *(f'-DOPFORGE_TWIN_PROGRAM_SOC="{self.soc}"', f'-DOPFORGE_TWIN_PROGRAM_LEVEL="{self.level}"'),
             *(() if self.has_auto_sync else ("-DOPFORGE_TWIN_PROGRAM_NO_AUTO_SYNC",)),
             *(f"-D{define}" for define in self.defines),
-            *("-include", str(INCLUDE / "opforge_twin" / "program.h")),
+            *("-MD", "-MF", str(self.listed), "-include", str(INCLUDE / "opforge_twin" / "program.h")),
             *(f"-I{folder}" for folder in (headers, *self.includes, *header_folders())),
             *(str(source.absolute()) if str(source).startswith("-") else str(source), "-o", str(made)),
         ]
@@ -155,8 +160,11 @@ def compile_program(
         MissingToolError: There is no compiler.
     """
     files = [Path(source) for source in sources]
+    options, depfile = _split_depfile(options)
     host_options = _host_options(options)
     _check(files, output, level, compile_only, header_dir)
+    if depfile is not None:
+        require_writable(depfile[0], [*files, output], "list of headers")
     _check_defines(defines)
     soc_properties(soc, "--soc")
     build_runtime()
@@ -172,6 +180,8 @@ def compile_program(
                 others = [file for file in files if file not in code]
                 build.run(_link_command(build, [*objects, *others], made), path_text(output))
             _copy(made, output)
+            if depfile is not None:
+                _write_depfile(build, depfile)
     kernels = tuple(dict.fromkeys(kernel.name for file in code for kernel in rewritten[file].kernels))
     return CompiledProgram(output, kernels, sum(rewritten[file].launches for file in code))
 
@@ -181,6 +191,15 @@ def _copy(made: Path, output: Path) -> None:
     with made.open("rb") as file:
         mode = stat.S_IMODE(made.stat().st_mode)
         write_files([NewFile(output, lambda to: shutil.copyfileobj(file, to), "program", mode)], is_durable=False)
+
+
+def _write_depfile(build: _Build, depfile: tuple[Path, str]) -> None:
+    """Write the files of the last source as a rule of make, without those of the temporary folder."""
+    path, target = depfile
+    used = [name for name in read_depfile(build.listed) if build.folder not in Path(name).parents]
+    escaped = [re.sub(r"([ #])", r"\\\1", name.replace("$", "$$")) for name in (target, *used)]
+    text = f"{escaped[0]}: {' '.join(escaped[1:])}\n"
+    write_files([NewFile(path, lambda file: file.write(text.encode("utf-8", "surrogateescape")), "list of headers")])
 
 
 def _compile_all(build: _Build, rewritten: Mapping[Path, Rewritten]) -> list[Path]:
@@ -198,6 +217,18 @@ def _link_command(build: _Build, objects: Sequence[Path], made: Path) -> list[st
     flags = [flag for flag in build.flags if flag.startswith(_LINK_OPTIONS)]
     files = map(str, objects)
     return [compiler()[0], "-pthread", *files, *flags, *runtime_link(*_LINKS), "-ldl", "-o", str(made)]
+
+
+def _split_depfile(options: Sequence[str]) -> tuple[list[str], tuple[Path, str] | None]:
+    """Return the other options, and the file and target of `-MD -MFfile -MTtarget`."""
+    others = [option for option in options if not option.startswith(("-MD", "-MF", "-MT"))]
+    values = {option[:3]: option[3:] for option in options if option not in others}
+    if values and not (values.keys() == {"-MD", "-MF", "-MT"} and values["-MF"] and not values["-MD"]):
+        given = " ".join(option for option in options if option not in others)
+        raise UserError(
+            f"options: got {shown(given)}, expected -MD -MFfile -MTtarget for a list of headers; correct them"
+        )
+    return others, (Path(values["-MF"]), values["-MT"]) if values else None
 
 
 def _has_auto_sync(options: Sequence[str]) -> bool:

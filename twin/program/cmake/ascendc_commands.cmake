@@ -15,6 +15,10 @@ endforeach()
 include_directories(SYSTEM "@INCLUDE@")
 link_directories("@LIBRARY_FOLDER@")
 
+if(POLICY CMP0116)
+    cmake_policy(SET CMP0116 NEW)
+endif()
+
 # Compiles each kernel source by a command; the library has the objects and the folder of the headers
 # aclrtlaunch_<kernel>.h.
 function(ascendc_library target kind)
@@ -27,12 +31,17 @@ function(ascendc_library target kind)
         get_filename_component(path "${source}" ABSOLUTE)
         string(MAKE_C_IDENTIFIER "${source}" name)
         set(object "${CMAKE_CURRENT_BINARY_DIR}/${target}.${name}.o")
+        set(depfile)
+        if(CMAKE_VERSION VERSION_GREATER_EQUAL 3.20)
+            set(depfile DEPFILE "${object}.d")
+        endif()
         add_custom_command(
             OUTPUT "${object}"
             COMMAND @COMMAND@ -c "${path}" -o "${object}" --headers "${headers}" "-I${CMAKE_CURRENT_SOURCE_DIR}"
                 "$<$<BOOL:${settings}>:-D$<JOIN:${settings},;-D>>"
-                "$<$<BOOL:${folders}>:-I$<JOIN:${folders},;-I>>"
+                "$<$<BOOL:${folders}>:-I$<JOIN:${folders},;-I>>" -- -MD "-MT${object}" "-MF${object}.d"
             DEPENDS "${path}"
+            ${depfile}
             COMMENT "Compiling ${source} for the CPU twin"
             COMMAND_EXPAND_LISTS VERBATIM)
         list(APPEND objects "${object}")
