@@ -982,6 +982,53 @@ def test_entries(tmp_path):
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "126\n", "")
 
 
+USER_WORKSPACE = """#include "kernel_operator.h"
+#include "acl/acl.h"
+#include <cstdio>
+extern "C" __global__ __vector__ void keep(GM_ADDR workspace, GM_ADDR tiling)
+{
+    AscendC::TPipe pipe;
+    AscendC::TBuf<> buffer;
+    pipe.InitBuffer(buffer, 32);
+    auto row = buffer.Get<float>();
+    AscendC::GlobalTensor<float> to;
+    to.SetGlobalBuffer((__gm__ float*)workspace, 8);
+    AscendC::Duplicate(row, 5.0f, 8);
+    AscendC::PipeBarrier<PIPE_ALL>();
+    AscendC::DataCopy(to, row, 8);
+}
+int main(int count, char**)
+{
+    constexpr size_t kSystem = 16 << 20;
+    float result = 0;
+    char* workspace = nullptr;
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    aclrtMalloc((void**)&workspace, count == 1 ? kSystem + 32 : 32, ACL_MEM_MALLOC_HUGE_FIRST);
+    keep<<<1, nullptr, nullptr>>>((GM_ADDR)workspace, nullptr);
+    if (aclrtSynchronizeStream(nullptr) == 0) {
+        aclrtMemcpy(&result, 4, workspace + kSystem, 4, ACL_MEMCPY_DEVICE_TO_HOST);
+    }
+    std::printf("%g", result);
+    aclrtFree(workspace);
+    aclrtResetDevice(0);
+    return aclFinalize();
+}
+"""
+
+
+def test_macros_for_a_workspace(tmp_path):
+    """HAVE_WORKSPACE: the kernel receives the part after the system workspace; HAVE_TILING: it is not the last one."""
+    (tmp_path / "program.asc").write_text(USER_WORKSPACE)
+    defines = ["HAVE_WORKSPACE", "HAVE_TILING=1"]
+    program = compile_program([tmp_path / "program.asc"], tmp_path / "program", defines=defines).path
+    ended = run(program)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "5", "")
+    ended = run(program, "small")
+    assert (ended.returncode, ended.stdout) == (1, "0")
+    assert "SetSysWorkspaceForce: the memory behind the pointer has 32 bytes, expected at least" in ended.stderr
+
+
 def test_output_path_without_a_new_program(tmp_path):
     source = tmp_path / "program.asc"
     source.write_text("int main() {}\n")
@@ -1772,6 +1819,11 @@ def test_cmake_project(tmp_path, name, kernel, generator):
     build, project = tmp_path / "a folder", tmp_path / "a project"
     shutil.copytree(EXAMPLES / name, project)
     shutil.copy(EXAMPLES / "device_array.h", tmp_path)
+    lists = (project / "CMakeLists.txt").read_text()
+    lists = lists.replace(
+        "compile_definitions(kernels PRIVATE SCALE", "compile_options(kernels PRIVATE -mllvm -x -DSCALE"
+    )
+    (project / "CMakeLists.txt").write_text(lists.replace("kernels ascendcl", "kernels ascendcl host_intf_pub"))
     source, header = project / kernel, project / "own.h"
     source.write_text(f'#include "own.h"\n{source.read_text()}')
     header.write_text("")

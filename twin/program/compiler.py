@@ -323,4 +323,7 @@ def _named_entries(file: Path) -> set[str]:
 
 def _rewritten(build: _Build, file: Path, headers: Path) -> Rewritten:
     not_rewritten = ("<", *(f"{folder}{os.sep}" for folder in header_folders()))
-    return rewrite(build.preprocess(file, headers), lambda name: not name.startswith(not_rewritten))
+    defined = {define.partition("=")[0] for define in build.defines}
+    # Macros for kernels whose last parameter is a workspace, or tiling data after a workspace.
+    workspace = ("HAVE_WORKSPACE" in defined) * (2 if "HAVE_TILING" in defined else 1)
+    return rewrite(build.preprocess(file, headers), lambda name: not name.startswith(not_rewritten), workspace)

@@ -67,24 +67,27 @@ class Rewritten:
     launches: int
 
 
-def rewrite(text: str, is_wanted: Callable[[str], bool]) -> Rewritten:
+def rewrite(text: str, is_wanted: Callable[[str], bool], workspace: int = 0) -> Rewritten:
     """Replace kernel attributes and launch expressions; line markers keep the places of the other text.
 
     Args:
         text: Preprocessed C++ with line markers.
         is_wanted: Selects the files that may have kernels and launches.
+        workspace: The position of the workspace in the parameters of each kernel, from the end: 1 is the last one. The
+            kernel sets it as the system workspace, and receives the part for the user. 0: the kernels do this.
 
     Raises:
         UserError: A launch expression or a kernel attribute is not complete.
     """
-    return _Rewriting(text, tokens_of(text, is_wanted)).run()
+    return _Rewriting(text, tokens_of(text, is_wanted), workspace).run()
 
 
 class _Rewriting:
     """The state of one `rewrite`: tokens, and edits as begin, end and new text."""
 
-    def __init__(self, text: str, tokens: list[Token]) -> None:
+    def __init__(self, text: str, tokens: list[Token], workspace: int) -> None:
         self.text = text
+        self.workspace = workspace
         self.tokens = tokens
         self.edits: list[tuple[int, int, str]] = []
         self.kernels: list[Kernel] = []
@@ -300,6 +303,8 @@ class _Rewriting:
         names = _quoted("\n".join([kernel.name, *(name for name, _ in named)]))
         checks = parameter_checks(kernel.name, kernel.parameters)
         declare = f'::opforge::twin::kernel::DeclareTaskType(::KERNEL_TYPE_{cores}, "__global__");' if cores else ""
+        if self.workspace and (name := "".join(kernel.names[-self.workspace :][:1])):
+            declare += f"::AscendC::SetSysWorkspaceForce({name}); {name} = ::AscendC::GetUserWorkspace({name});"
         begin = self.tokens[index].end
         last = self._closing(index)
         for token in self.tokens[index:last]:

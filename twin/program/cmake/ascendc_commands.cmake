@@ -6,7 +6,8 @@ set_property(GLOBAL PROPERTY TARGET_SUPPORTS_SHARED_LIBS TRUE)
 add_library(opforge_twin SHARED IMPORTED GLOBAL)
 set_target_properties(opforge_twin PROPERTIES IMPORTED_LOCATION "@LIBRARY@")
 target_include_directories(opforge_twin SYSTEM INTERFACE "@INCLUDE@")
-foreach(name ascendcl acl_rt acl_rtc nnopbase opapi tiling_api register platform runtime ascendc_runtime graph_base unified_dlog)
+foreach(name ascendcl acl_rt acl_rtc nnopbase opapi tiling_api register platform runtime ascendc_runtime graph_base unified_dlog
+        host_intf_pub)
     if(NOT TARGET ${name})
         add_library(${name} INTERFACE IMPORTED GLOBAL)
         target_link_libraries(${name} INTERFACE opforge_twin)
@@ -26,6 +27,7 @@ function(ascendc_library target kind)
     set(headers "${CMAKE_CURRENT_BINARY_DIR}/include/${target}")
     file(MAKE_DIRECTORY "${headers}")
     set(settings "$<TARGET_GENEX_EVAL:${target},$<TARGET_PROPERTY:${target},OPFORGE_DEFINITIONS>>")
+    set(options "$<TARGET_GENEX_EVAL:${target},$<TARGET_PROPERTY:${target},OPFORGE_OPTIONS>>")
     set(folders "$<TARGET_GENEX_EVAL:${target},$<TARGET_PROPERTY:${target},OPFORGE_INCLUDES>>")
     foreach(source ${ARGN})
         get_filename_component(path "${source}" ABSOLUTE)
@@ -39,7 +41,7 @@ function(ascendc_library target kind)
             OUTPUT "${object}"
             COMMAND @COMMAND@ -c "${path}" -o "${object}" --headers "${headers}" "-I${CMAKE_CURRENT_SOURCE_DIR}"
                 "$<$<BOOL:${settings}>:-D$<JOIN:${settings},;-D>>"
-                "$<$<BOOL:${folders}>:-I$<JOIN:${folders},;-I>>" -- -MD "-MT${object}" "-MF${object}.d"
+                "$<$<BOOL:${folders}>:-I$<JOIN:${folders},;-I>>" -- "${options}" -MD "-MT${object}" "-MF${object}.d"
             DEPENDS "${path}"
             ${depfile}
             COMMENT "Compiling ${source} for the CPU twin"
@@ -76,7 +78,10 @@ function(ascendc_include_directories target)
     set_property(TARGET ${target} APPEND PROPERTY OPFORGE_INCLUDES ${folders})
 endfunction()
 
-function(ascendc_compile_options)
+# Drops the options that only the device compiler has.
+function(ascendc_compile_options target)
+    list(FILTER ARGN INCLUDE REGEX "^-(D|U|I|std=|-cce-)")
+    set_property(TARGET ${target} APPEND PROPERTY OPFORGE_OPTIONS ${ARGN})
 endfunction()
 
 include("@FOLDER@/operator_commands.cmake")
