@@ -1846,6 +1846,61 @@ def test_cmake_project(tmp_path, name, kernel, generator):
     assert "the header is changed" in done.stdout + done.stderr
 
 
+FATBIN = """cmake_minimum_required(VERSION 3.16)
+project(fatbin LANGUAGES CXX)
+include(${ASCEND_CANN_PACKAGE_PATH}/tools/tikcpp/ascendc_kernel_cmake/ascendc.cmake)
+ascendc_fatbin_library(kernels store.cpp)
+add_executable(load main.cpp)
+target_link_libraries(load PRIVATE ascendcl)
+"""
+FATBIN_HOST = """#include <cstdio>
+#include "acl/acl.h"
+int main(int, char** words)
+{
+    aclInit(nullptr);
+    aclrtSetDevice(0);
+    void *device = nullptr, *loaded = nullptr, *kernel = nullptr;
+    int32_t value = 30;
+    std::printf("%d ", aclrtBinaryLoadFromFile(words[1], nullptr, &loaded));
+    std::printf("%d ", aclrtBinaryGetFunction(loaded, "store", &kernel));
+    if (kernel != nullptr) {
+        aclrtMalloc(&device, 32, ACL_MEM_MALLOC_HUGE_FIRST);
+        void* values[] = {&device, &value};
+        aclrtLaunchKernelWithArgsArray(kernel, 1, nullptr, nullptr, values);
+        aclrtSynchronizeStream(nullptr);
+        value = 0;
+        aclrtMemcpy(&value, 4, device, 4, ACL_MEMCPY_DEVICE_TO_HOST);
+        std::printf("%d", value);
+        aclrtFree(device);
+        aclrtBinaryUnLoad(loaded);
+    }
+    aclrtResetDevice(0);
+    return aclFinalize();
+}
+"""
+
+
+@needs_cmake
+def test_kernels_from_a_file(tmp_path):
+    (tmp_path / "CMakeLists.txt").write_text(FATBIN)
+    (tmp_path / "main.cpp").write_text(FATBIN_HOST)
+    (tmp_path / "store.cpp").write_text(ENTRY_KERNEL)
+    (tmp_path / "factors.h").write_text("struct Factors { int first, second; };\n")
+    build, installed = tmp_path / "build", tmp_path / "installed"
+    for command in (
+        ("-S", tmp_path, "-B", build, f"-DCMAKE_TOOLCHAIN_FILE={write_cmake_files()}"),
+        ("--build", build),
+        ("--install", build, "--prefix", installed),
+    ):
+        done = cmake(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+    binary = installed / "fatbin" / "kernels" / "kernels.o"
+    ended = run(build / "load", binary)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "0 0 30", "")
+    assert run(build / "load", binary.relative_to(tmp_path)).stdout == "100000 100000 "
+    assert run(build / "load", tmp_path / "main.cpp").stdout == "100000 100000 "
+
+
 @needs_cmake
 @pytest.mark.parametrize("form", ["variable", "cache", "path"])
 def test_cmake_finds_the_twin_before_project(tmp_path, form):

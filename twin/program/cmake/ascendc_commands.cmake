@@ -57,8 +57,12 @@ function(ascendc_library target kind)
     target_link_libraries(${target} PUBLIC opforge_twin)
 endfunction()
 
+# Makes the file <target>.o for aclrtBinaryLoadFromFile.
 function(ascendc_fatbin_library target)
-    ascendc_library(${target} SHARED ${ARGN})
+    ascendc_library(${target} MODULE ${ARGN})
+    set_property(TARGET ${target} APPEND PROPERTY OPFORGE_OPTIONS -shared)
+    set_target_properties(${target} PROPERTIES PREFIX "" SUFFIX ".o")
+    install(TARGETS ${target} LIBRARY DESTINATION "fatbin/${target}")
 endfunction()
 
 # Drops the words PRIVATE, PUBLIC and INTERFACE: kernels are compiled with all definitions and folders.

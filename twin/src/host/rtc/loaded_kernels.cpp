@@ -65,6 +65,16 @@ bool WriteAll(int file, const uint8_t* data, size_t bytes)
     return true;
 }
 
+aclError Load(const std::string& path, const char* problem, const char* expected, aclrtBinHandle* binHandle)
+{
+    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+        return Fail(ACL_ERROR_INVALID_PARAM, Text(problem, dlerror(), "; expected ", expected));
+    }
+    *binHandle = HandleTable<Binary>::Instance().Create(Binary{library});
+    return ACL_SUCCESS;
+}
+
 aclError Launch(const char* function, const KernelEntry& entry, uint32_t blocks, aclrtStream stream,
                 const aclrtLaunchKernelCfg* cfg, void** values)
 {
@@ -98,15 +108,29 @@ aclError aclrtBinaryLoadFromData(const void* data, size_t length, const aclrtBin
     if (file < 0 || !WriteAll(file, static_cast<const uint8_t*>(data), length)) {
         return Fail(ACL_ERROR_BAD_ALLOC, Text(kFunction, ": no memory for ", length, " bytes: ", std::strerror(errno)));
     }
-    void* const library = dlopen(Text("/proc/self/fd/", file).c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-        const std::string reason = dlerror();
+    const aclError status =
+        Load(Text("/proc/self/fd/", file),
+             "aclrtBinaryLoadFromData: data: ", "a result of aclrtcGetBinData of the CPU twin", binHandle);
+    if (status != ACL_SUCCESS) {
         close(file);
-        return Fail(ACL_ERROR_INVALID_PARAM,
-                    Text(kFunction, ": data: ", reason, "; expected a result of aclrtcGetBinData of the CPU twin"));
     }
-    *binHandle = HandleTable<Binary>::Instance().Create(Binary{library});
-    return ACL_SUCCESS;
+    return status;
+}
+
+aclError aclrtBinaryLoadFromFile(const char* binPath, aclrtBinaryLoadOptions* options, aclrtBinHandle* binHandle)
+{
+    (void)options;
+    if (binPath == nullptr || binHandle == nullptr) {
+        return Fail(ACL_ERROR_INVALID_PARAM,
+                    Text("aclrtBinaryLoadFromFile: ", binPath == nullptr ? "binPath" : "binHandle", " is null"));
+    }
+    if (*binPath != '/') {
+        return Fail(ACL_ERROR_INVALID_PARAM,
+                    Text("aclrtBinaryLoadFromFile: binPath is '", binPath, "', expected an absolute path"));
+    }
+    return Load(binPath,
+                "aclrtBinaryLoadFromFile: binPath: ", "a file that ascendc_fatbin_library makes with the CPU twin",
+                binHandle);
 }
 
 aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle)
@@ -115,14 +139,15 @@ aclError aclrtBinaryUnLoad(aclrtBinHandle binHandle)
                ? ACL_SUCCESS
                : Fail(ACL_ERROR_INVALID_PARAM,
                       "aclrtBinaryUnLoad: binHandle is no live handle; expected a result of "
-                      "aclrtBinaryLoadFromData");
+                      "aclrtBinaryLoadFromData or aclrtBinaryLoadFromFile");
 }
 
 aclError aclrtBinaryGetFunction(aclrtBinHandle binHandle, const char* kernelName, aclrtFuncHandle* funcHandle)
 {
     constexpr const char* kFunction = "aclrtBinaryGetFunction";
     aclError status = ACL_SUCCESS;
-    const auto binary = Require<Binary>(kFunction, "binHandle", binHandle, "aclrtBinaryLoadFromData", status);
+    const auto binary = Require<Binary>(kFunction, "binHandle", binHandle,
+                                        "aclrtBinaryLoadFromFile or aclrtBinaryLoadFromData", status);
     if (binary == nullptr) {
         return status;
     }
