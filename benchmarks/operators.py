@@ -158,8 +158,8 @@ def main(
     else:
         rows = [measure(task) for task in tasks]
     typer.echo(table_of(rows))
-    for text in outside_texts(reason for row in rows for reason in row["outside_range"]):
-        typer.echo(f"? {text}")
+    for text in outside_texts((reason for row in rows for reason in row["outside_range"]), mark="?"):
+        typer.echo(text)
     if json_out is not None:
         write_json(json_out, rows)
     baseline = json.loads(BASELINE.read_text(encoding="utf-8")) if BASELINE.is_file() else {}

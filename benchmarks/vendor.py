@@ -169,7 +169,7 @@ def text_of(rows: Sequence[Row], skipped: dict[str, str], commits: dict[str, str
     """Return the table, the reasons for which kernels do not run, and the commits."""
     lines = [table_of(rows), "", f"Chip: {SOC}"] if rows else []
     lines += chain_texts(rows)
-    lines += [f"? {text}" for text in outside_texts(reason for row in rows for reason in row["outside_range"])]
+    lines += [*outside_texts((reason for row in rows for reason in row["outside_range"]), mark="?")]
     lines += [f"not run: {name}: {escaped(reason)}" for name, reason in skipped.items()]
     lines += [f"{name}: {commit}" for name, commit in commits.items()]
     return "".join(f"{line}\n" for line in lines)

@@ -98,7 +98,8 @@ def verify(
     facts, problems = compare(package, trusted_keys)
     with answering(json_out) as answer:
         answer.update(facts | {"problems": problems})
-        lines = [f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in facts.items()]
+        texts = {"products" if key == "socs" else key: value for key, value in facts.items()}
+        lines = [f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in texts.items()]
         say(*lines, *problems, *([] if problems else ["all files match the manifest"]))
     raise typer.Exit(1 if problems else 0)
 

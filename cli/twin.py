@@ -62,8 +62,9 @@ def build(
         facts = {"folder": str(built.vendor_dir), "operators": built.op_types, "without_kernel": list(built.missing)}
         findings, warned = check(project, built, soc.split(",")[0])
         answer.update(facts | {"compiled": built.compiled, "findings": findings, "warnings": warned})
-        count = len(built.op_types)
-        say(f"{count} operator{'s' if count != 1 else ''}, {built.compiled} files compiled: {built.vendor_dir}")
+        count, compiled = len(built.op_types), built.compiled
+        files = f"{compiled} object file{'s' * (compiled != 1)} compiled"
+        say(f"{count} operator{'s' * (count != 1)}, {files}: {built.vendor_dir}")
         say(*(f"{op_type}: {file} is missing; the operator cannot run" for op_type, file in built.missing.items()))
         say(*findings, *warned)
     raise typer.Exit(1 if findings else 0)

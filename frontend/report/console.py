@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Maximum rows of a table and characters of a reason on a terminal.
 _ROWS = 20
 _REASON_LENGTH = 1000
-# Node types with a smaller share of the step time are only counted.
+# Node types with a smaller share of the time of the model are only counted.
 _LEAST_SHARE = 0.01
 
 
@@ -124,13 +124,13 @@ def print_outputs(outputs: Mapping[str, Array]) -> None:
 
 
 def print_step(step: StepTime) -> None:
-    """Print time and traffic of each custom operator on the twin, and the step time by node type."""
+    """Print time and traffic of each custom operator on the twin, and the time of the model by node type."""
     console = Console()
     if step.ours:
         _print_ours(console, step)
     else:
         console.print("no node ran on the twin")
-    table = _table("step by node type: estimates in us", "type", "nodes", "estimate", "share", "bytes")
+    table = _table("time of the model by node type: estimates in us", "type", "nodes", "estimate", "share", "bytes")
     types = [entry for entry in step.types if step.share(entry.estimate_us) >= _LEAST_SHARE]
     for kind in types:
         share = f"{100 * step.share(kind.estimate_us):.1f} %"
@@ -147,8 +147,9 @@ def print_step(step: StepTime) -> None:
     if step.free:
         what = "1 node that moves" if step.free == 1 else f"{step.free} nodes that move"
         parts.append(f"0 us in {what} no data")
-    console.print(f"estimated step time {step.total_us:.1f} us: {', '.join(parts)}")
-    for text in outside_texts(step.outside_range):
+    console.print(f"estimated time of the model {step.total_us:.1f} us: {', '.join(parts)}")
+    notes = (f"note: {text}" for text in step.without_range)
+    for text in (*outside_texts(step.kernels_outside_range), *notes):
         console.print(text, highlight=False, markup=False)
 
 

@@ -148,11 +148,20 @@ class StepTime:
     @property
     def outside_range(self) -> list[str]:
         """Return the reasons for which the step is outside of the calibrated range of the time model."""
-        reasons = [reason for entry in self.ours for call in entry.calls for reason in call.report.outside_range]
-        if count := len(self.others):
-            nodes = "1 other node has" if count == 1 else f"{count} other nodes have"
-            reasons.append(f"{nodes} a roofline estimate, which has no error range")
-        return list(dict.fromkeys(reasons))
+        return [*self.kernels_outside_range, *self.without_range]
+
+    @property
+    def kernels_outside_range(self) -> list[str]:
+        """Return these reasons for the custom operators."""
+        calls = [call for entry in self.ours for call in entry.calls]
+        return list(dict.fromkeys(reason for call in calls for reason in call.report.outside_range))
+
+    @property
+    def without_range(self) -> list[str]:
+        """Return one text about the other nodes; none if there are no other nodes."""
+        count = len(self.others)
+        nodes = "1 other node has" if count == 1 else f"{count} other nodes have"
+        return [f"{nodes} a roofline estimate, which has no error range"] if count else []
 
     @property
     def error_range(self) -> tuple[float, float] | None:

@@ -48,7 +48,7 @@ def test_an_imported_kernel_is_unchanged_builds_and_runs(opforge, tmp_path):
 
     result = opforge("build", cwd=project)
     assert result.returncode == 1, result.stdout + result.stderr
-    assert "1 operator, 6 files compiled" in result.stdout
+    assert "1 operator, 6 object files compiled" in result.stdout
     expected = "AddRows: plan: got none, expected one in op_host/add_rows_tiling.h; write it\n"
     assert expected in result.stdout + result.stderr
 
@@ -242,7 +242,7 @@ def test_kernel_with_files_of_other_operators_builds(opforge, tmp_path):
     assert result.returncode == 0, result.stderr
     assert "not found" not in result.stdout
     result = opforge("build", cwd=tmp_path / "out")
-    assert "1 operator, 6 files compiled" in result.stdout, result.stdout + result.stderr
+    assert "1 operator, 6 object files compiled" in result.stdout, result.stdout + result.stderr
 
 
 def test_a_root_that_is_not_above_the_kernel_is_rejected(opforge, tmp_path):

@@ -105,7 +105,7 @@ def test_shares_add_up_to_the_step(step):
     nodes = onnx.load(folder / "m.onnx").graph.node
     assert len(nodes) == len(report["nodes"]) + total["others"] + total["free"]
     assert total["free"] >= sum(node.op_type in ("Constant", "Reshape") for node in nodes)
-    assert "estimated step time" in printed
+    assert "estimated time of the model" in printed
 
 
 def test_trace_has_every_node_and_the_cores_of_custom_operators(step):
@@ -359,10 +359,10 @@ def test_step_without_custom_nodes_has_an_estimate(tmp_path):
     assert "no node ran on the twin" in printed
     words = " ".join(printed.split())
     assert re.search(
-        r"estimated step time \d+\.\d us: 0\.0 us in custom operators \(twin\), \d+\.\d us in 2 other nodes",
+        r"estimated time of the model \d+\.\d us: 0\.0 us in custom operators \(twin\), \d+\.\d us in 2 other nodes",
         words,
     )
-    assert "outside of the calibrated range: 2 other nodes have a roofline estimate, which has no error range" in words
+    assert "note: 2 other nodes have a roofline estimate, which has no error range" in words
     assert not re.search(r"[+-]\d+ %", printed)  # the range belongs to the time model
     assert printed.count(", roofline") == 2
     assert re.search(r"Neg\s+│ 1 ", printed)

@@ -256,7 +256,9 @@ def test_parallel_builds_of_a_project_compile_once(project, count):
     ends = [(*process.communicate(timeout=HANGS), process.returncode) for process in builds]
     assert [code for _, _, code in ends] == [0] * count, ends
     compiled = [out.splitlines()[-1].split(":")[0] for out, _, _ in ends]
-    assert sorted(compiled) == ["1 operator, 0 files compiled"] * (count - 1) + ["1 operator, 6 files compiled"]
+    assert sorted(compiled) == ["1 operator, 0 object files compiled"] * (count - 1) + [
+        "1 operator, 6 object files compiled"
+    ]
     assert temporary(project) == []
 
 

@@ -282,7 +282,7 @@ def test_soc_directory_and_vendor_name_choose_the_folders(project, tmp_path, run
     package = pack(socs=["ascend910b"], vendor="acme", out=tmp_path / "out", project=project)
     listing = run(package, "--list").stdout
     assert "vendor: acme" in listing
-    assert "SoCs: ascend910b\n" in listing
+    assert "products: ascend910b\n" in listing
     assert "  op_impl/ai_core/tbe/acme_impl/dynamic/grouped_bias_add_grad.py" in listing
     assert "ascend910_93" not in listing
 

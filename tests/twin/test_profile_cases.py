@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -115,6 +116,37 @@ def test_each_case_is_a_row(tmp_path):
             assert row["text"] in page.text
             assert f"{row['us']:.3f}" in page.text
         assert f"{case['estimate_us']:.3f}" in page.text
+
+
+NAMES = ("work", "bandwidth", "latency", "drain", "flags")
+
+
+@pytest.mark.parametrize("details", [[], ["--details"]])
+def test_tables_have_complete_numbers_in_80_columns(details, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    data, output = profile(tmp_path / "a.json", OP, "--case", "large", "T=4096,H=512,G=16", *details)
+    assert max(map(len, output.splitlines())) <= 80
+    assert "…" not in output
+    (case,) = data["cases"]
+    figures = (f"{case[key]:.2f}" for key in ("estimate_us", "launch_us", "bound_us", "eff", "bal", "bytes"))
+    assert "│".join(f" {text} " for text in ("large", *figures)) in re.sub(" +", " ", output)
+    path = output[output.index("critical path by line") :]
+    heads, *rows = [
+        [cell.strip() for cell in re.split("[│┃]", line)[1:-1]] for line in path.splitlines() if line[0] in "│┃"
+    ]
+    (launch,) = case["launches"]
+    first = launch["path"][0]
+    assert rows[0][heads.index("us")] == f"{first['us']:.2f}"
+    if details:
+        shown = [name for name in NAMES if any(row[f"{name}_us"] for row in launch["path"])]
+        assert [head for head in heads if head in NAMES] == shown
+        times = {name: f"{first[f'{name}_us']:.2f}" if first[f"{name}_us"] else "" for name in shown}
+        assert {name: rows[0][heads.index(name)] for name in shown} == times
+    else:
+        assert heads == ["line", "us", "cause", "source"]
+        assert rows[0][2] == max(NAMES, key=lambda name: first[f"{name}_us"])
+        assert [row[2] for row in rows[-2:]] == ["", ""]  # launch overhead and the sum
+    assert rows[-1][:2] == ["sum", f"{case['estimate_us']:.2f}"]
 
 
 @pytest.mark.parametrize(

@@ -111,10 +111,10 @@ def range_text() -> str:
     return " / ".join(f"{100 * share:+.0f} %" for share in error_range())
 
 
-def outside_texts(reasons: Iterable[str], name: str = "") -> Iterator[str]:
+def outside_texts(reasons: Iterable[str], name: str = "", mark: str = "note:") -> Iterator[str]:
     """Yield a line for each reason why no published time is comparable, without repetition."""
     for reason in dict.fromkeys(reasons):
-        yield f"{name}{': ' if name else ''}outside of the calibrated range: {reason}"
+        yield f"{mark} {name}{': ' if name else ''}outside of the calibrated range: {reason}"
 
 
 @lru_cache(maxsize=1)

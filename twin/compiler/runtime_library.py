@@ -193,7 +193,7 @@ def runtime_units(home: Path) -> tuple[Unit, ...]:
         name = str(folder.relative_to(TWIN / "src"))
         made = home / "obj" / "src" / f"{name}.o"
         own = (*flags, *HOST_FLAGS) if name.startswith("host") else flags
-        units.append(Unit(last, made, own, f"CPU twin, once: {name}", before=tuple(before)))
+        units.append(Unit(last, made, own, f"CPU twin, part {name}", before=tuple(before)))
     return tuple(units)
 
 

@@ -20,10 +20,10 @@ _COUNTED = ("sources", "compiled", "ran", "right", "wrong", "clean", "with findi
 
 
 def status_of(row: Row) -> str:
-    """Return one word for a row: right, wrong, ran, compiled, or failed."""
+    """Return the result of a row in words; `not compared` ran."""
     if row.right is not None:
         return "right" if row.right else "wrong"
-    return "ran" if row.ran else "compiled" if row.compiled else "failed"
+    return "not compared" if row.ran else "compiled" if row.compiled else "failed"
 
 
 def is_clean(row: Row) -> bool:
@@ -75,13 +75,13 @@ def as_json(
 
 def print_row(row: Row, number: int, total: int) -> None:
     """Print one row after it is complete."""
-    words = [f"[{number}/{total}]", status_of(row).ljust(8), escaped(row.path)]
+    words = [f"[{number}/{total}]", status_of(row).ljust(12), escaped(row.path)]
     if row.tests:
         words.append(f"({row.clean_tests} of {row.tests} unit tests without findings)")
     if row.scenarios:
         words.append(f"({count(row.scenarios)['right']} of {len(row.scenarios)} scenarios are right)")
     if row.findings:
-        words.append(f"({len(row.findings)} findings)")
+        words.append(f"({len(row.findings)} finding{'s' * (len(row.findings) != 1)})")
     if row.reason:
         words.append(f"- {escaped(row.reason)}")
     say(" ".join(words))

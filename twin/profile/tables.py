@@ -30,12 +30,13 @@ def estimate_table(cases: Sequence[Mapping[str, Any]]) -> Table:
     from rich.table import Table
 
     has_names = any(case["name"] for case in cases)
-    table = Table(*(["case"] if has_names else []), *_HEADS, title="Estimated time, us")
+    table = Table(*(["case"] if has_names else []), title=f"Estimated time, us, {range_text()}")
+    for head in _HEADS:
+        table.add_column(head, no_wrap=True)
     for case in cases:
         table.add_row(
             *([case["name"]] if has_names else []),
-            f"{case['estimate_us']:.2f}, {range_text()}",
-            *(f"{case[key]:.2f}" for key in FIGURES[1:]),
+            *(f"{case[key]:.2f}" for key in FIGURES),
             str(case["dma_count"]),
             str(case["blocks"]),
         )
@@ -44,7 +45,7 @@ def estimate_table(cases: Sequence[Mapping[str, Any]]) -> Table:
 
 def range_texts(cases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the range of the estimates, and the reasons for which a case is outside of the calibrated range."""
-    yield f"Range of the estimates by the errors of published times: {range_text()}"
+    yield f"Range of the estimates, from a comparison with published times: {range_text()}"
     for case in cases:
         yield from outside_texts(case["outside_range"], case["name"])
 
@@ -58,7 +59,7 @@ def case_tables(case: Mapping[str, Any], width: int, *, details: bool) -> Iterat
         if details:
             yield from (*launch_tables(launch), *line_tables(launch, width))
         launch_us = case["launch_us"] / len(case["launches"])
-        yield path_table(launch, launch_us, MOST_LINES if details else _LINES_PER_CASE, title, width)
+        yield path_table(launch, launch_us, title, width, details=details)
         if details:
             yield from path_texts(launch)
 
@@ -96,19 +97,24 @@ def _short_names(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _line_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Table:
-    """Return a table whose last column, the source text, is cut to the width of the terminal."""
+    """Return a table whose last column, the source text, is cut to the width of the terminal or left out.
+
+    Numbers are complete: if the table is too wide, the first column has several rows of text.
+    """
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=title)
     widths = [max(map(len, column)) for column in zip(columns, *(row[:-1] for row in rows), strict=True)]
-    for column in columns:
-        table.add_column(column, justify="left" if column in {"line", "pipe"} else "right", no_wrap=True)
-    table.add_column("source", no_wrap=True)
-    text_width = max(width - sum(widths) - 3 * len(widths) - 4, _LEAST_TEXT)
+    table.add_column(columns[0], overflow="fold")
+    for column in columns[1:]:
+        table.add_column(column, justify="left" if column in {"pipe", "cause"} else "right", no_wrap=True)
+    text_width = width - sum(widths) - 3 * len(widths) - 4
+    if has_text := text_width >= _LEAST_TEXT:
+        table.add_column("source", no_wrap=True)
     for *cells, text in rows:
         cut = text if len(text) <= text_width else f"{text[: text_width - 3]}..."
-        table.add_row(*(Text(cell) for cell in (*cells, cut)))  # source text is not markup
+        table.add_row(*(Text(cell) for cell in (*cells, *([cut] if has_text else []))))  # source text is not markup
     return table
 
 
@@ -143,17 +149,36 @@ def line_tables(launch: Mapping[str, Any], width: int) -> Iterator[Table]:
     yield _line_table(title, ("line", "pipe", "us", *WAITS), cells, width)
 
 
-def path_table(launch: Mapping[str, Any], launch_us: float, most: int, title: str, width: int) -> Table:
-    """Return the critical path by line; its sum is the estimate of the launch."""
+def path_table(launch: Mapping[str, Any], launch_us: float, title: str, width: int, *, details: bool) -> Table:
+    """Return the critical path by line; its sum is the estimate of the launch.
+
+    A row has the name of its largest cause, with `details` the time of each cause.
+    """
     rows = launch["path"]
     names = _short_names(rows)
-    cells = [(names[row["where"]], *_times(row, CAUSES), row["text"]) for row in rows[:most]]
-    if rest := rows[most:]:
-        cells.append((f"{len(rest)} more", *_times(_sum(rest, CAUSES), CAUSES), ""))
-    cells.append(("", f"{launch_us:.2f}", *("" for _ in CAUSES), "launch overhead"))
     total = _sum(rows, CAUSES)
-    cells.append(("sum", f"{total['us'] + launch_us:.2f}", *_times(total, CAUSES)[1:], "estimated time"))
-    return _line_table(title, ("line", "us", *CAUSES), cells, width)
+    causes = [cause for cause in CAUSES if total[f"{cause}_us"]] if details else []
+    columns = ("line", "us", *causes) if details else ("line", "us", "cause")
+
+    def times(row: Mapping[str, Any]) -> list[str]:
+        return _times(row, causes) if details else [*_times(row, ()), _largest_cause(row)]
+
+    most = MOST_LINES if details else _LINES_PER_CASE
+    cells = [
+        (names[row["where"]], *times(row), row["text"]) if row["where"] else (row["text"], *times(row), "")
+        for row in rows[:most]
+    ]
+    if rest := rows[most:]:
+        cells.append((f"{len(rest)} more", *times(_sum(rest, CAUSES)), ""))
+    empty = [""] * (len(columns) - 2)
+    cells.append(("launch overhead", f"{launch_us:.2f}", *empty, ""))
+    of_causes = _times(total, causes)[1:] or empty
+    cells.append(("sum", f"{total['us'] + launch_us:.2f}", *of_causes, "estimated time"))
+    return _line_table(title, columns, cells, width)
+
+
+def _largest_cause(row: Mapping[str, Any]) -> str:
+    return max(CAUSES, key=lambda cause: row[f"{cause}_us"])
 
 
 def _times(row: Mapping[str, Any], causes: Sequence[str]) -> list[str]:

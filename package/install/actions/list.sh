@@ -3,7 +3,7 @@
 
 list() {
     printf 'vendor: %s\nversion: %s\noperators: %s\n' "$vendor" "$version" "$operators"
-    printf 'SoCs: %s\n' "$(info "$package" socs)"
+    printf 'products: %s\n' "$(info "$package" socs)"
     printf 'CANN: %s\n' "$(info "$package" cann | sed 's/ / to /')"
     printf 'note: %s\n' "$(info "$package" note)"
     printf 'files:\n'
