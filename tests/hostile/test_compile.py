@@ -337,6 +337,13 @@ def test_lint_ends(opforge, tmp_path, name):
     assert done.stderr == ""
 
 
+def test_lint_rejects_a_program(opforge, tmp_path):
+    (tmp_path / "k.asc").write_text("// int main()\nint main() {}\n")
+    done = opforge("lint", tmp_path / "k.asc", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "k.asc: got a program with main(), expected a kernel source without host code" in done.stderr
+
+
 def _pipe(path):
     os.mkfifo(path)
 

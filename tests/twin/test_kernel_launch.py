@@ -63,6 +63,7 @@ extern "C" __global__ __aicore__ void two_phases(GM_ADDR x, GM_ADDR y, GM_ADDR w
 extern "C" __global__ __aicore__ void atomics(GM_ADDR y, GM_ADDR workspace, GM_ADDR tiling)
 {
     KERNEL_TASK_TYPE(7, KERNEL_TYPE_MIX_AIV_1_0);
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);  // the type of a key has priority
     (void)workspace;
     GET_TILING_DATA_MEMBER(Tiling, scale, scale, tiling);
     GET_TILING_DATA_MEMBER(Tiling, rows, rows, tiling);

@@ -657,7 +657,7 @@ KERNEL(tiles_later)
     pipe.InitBuffer(out, 1, t.baseM * t.baseN * sizeof(float));
     for (int32_t i = 0; i < down * (t.singleCoreN / t.baseN); ++i) {
         LocalTensor<float> tile = out.AllocTensor<float>();
-        mm.template GetTensorC<false>(tile, 0, true);
+        mm.template GetTensorC<false>(tile);
         mm.WaitGetTensorC();
         out.EnQue(tile);
         tile = out.DeQue<float>();

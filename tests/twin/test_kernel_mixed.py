@@ -211,7 +211,8 @@ extern "C" __global__ __aicore__ void chain(GM_ADDR x, GM_ADDR y, GM_ADDR c, GM_
 /// The cube core multiplies for a while, then tells its vector cores.
 extern "C" __global__ __aicore__ void handover(GM_ADDR y, GM_ADDR, GM_ADDR)
 {
-    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
+    KERNEL_TASK_TYPE(0, KERNEL_TYPE_MIX_AIC_1_2);
     TPipe pipe;
     if ASCEND_IS_AIC {
         TBuf<TPosition::A2> a2Buffer;

@@ -91,9 +91,14 @@ def lint_files(paths: Iterable[Path]) -> list[LintFinding]:
     """Return the findings in kernel sources.
 
     Raises:
-        UserError: A file cannot be read.
+        UserError: A file cannot be read, or is a program with host code.
     """
     texts = {path: read_source(path) for path in paths}
+    for path, text in texts.items():
+        words = [token.text for token in tokens_of(text)]
+        if any(words[at : at + 3] == ["int", "main", "("] for at in range(len(words))):
+            problem = "got a program with main(), expected a kernel source without host code"
+            raise UserError(f"{problem}; compile the program with `opforge cc`", path_text(path))
     headers = {header: None for path in texts for header in reachable(path, (), roots_of(path))}
     own = _declared(tuple(read_source(header) for header in headers))
     return [finding for path, text in texts.items() for finding in lint_text(text, path_text(path), own)]

@@ -1,5 +1,7 @@
 #include "kernel/exec/block.h"
 
+#include <cstring>
+
 #include "kernel/exec/guarded_call.h"
 
 namespace opforge::twin::kernel {
@@ -70,15 +72,21 @@ Block::Block(LaunchState& launchState, uint32_t core)
 void Block::Declare(const TaskType& type, const Call& call)
 {
     const TaskType& running = launch.layout.Type();
+    const bool isKey = std::strcmp(call.name, "KERNEL_TASK_TYPE") == 0;
+    if (!isKey && (hasKeyType_ || launch.isKeyDeclared)) {
+        return;
+    }
+    hasKeyType_ = isKey;
     declared_ = &type;
     if (type.cubes == running.cubes && type.vectors == running.vectors) {
         return;
     }
-    if (launch.isDeclared) {
+    if (launch.isDeclared && (!isKey || launch.isKeyDeclared)) {
         Fail("task_type", Pipe::kScalar, call,
              Text("got ", type.name, ", but another block or branch has declared ", running.name,
                   "; all blocks of a launch declare one type"));
     }
+    launch.declaresKey = isKey;
     launch.declared = &type;
     diagnostics.Stop();
 }

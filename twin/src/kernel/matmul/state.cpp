@@ -389,24 +389,15 @@ void MatmulState::GetTensor(const MatmulOperand& c, uint8_t atomic, bool isSeque
         GlobalView source = NextResult(call);
         source.dtype = c.dtype;
         source.size = c.size;
-        const MatmulTile tile = TileOf(job, nextResult_ - 1);
         if (c.place != MatmulPlace::kUnifiedBuffer) {
             Fail("matmul_position", call,
                  "after an asynchronous Iterate, GetTensorC copies a tile to the unified buffer; use the GlobalTensor "
                  "that GetTensorC<false>() returns");
         }
-        const int64_t unit = kBlockBytes / c.size;
-        const int64_t pitch = isSequential ? RoundUp<int64_t>(tile.columns, unit) : RoundUp<int64_t>(job.singleN, unit);
-        LocalView dst = c.local;
-        dst.address += isSequential ? 0 : (tile.row * pitch + tile.column) * c.size;
-        const Padding padding;
         Block& block = Current(call);
         Barrier(PIPE_ALL, call);
         block.execution.EnterLibrary();
-        CopyIn(dst, source,
-               {tile.rows, tile.columns * c.size, (job.tiling.baseN - tile.columns) * c.size,
-                (pitch - RoundUp<int64_t>(tile.columns, unit)) * c.size},
-               &padding, call);
+        CopyIn(c.local, source, {1, c.local.end - c.local.address, 0, 0}, nullptr, call);  // also without isSequential
         block.execution.LeaveLibrary();
         Barrier(PIPE_ALL, call);
         return;
