@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from opforge.codegen.errors import UserError
 
 from .kernel_parameters import classes_of, name_of, parameter_checks
-from .tokens import Places, Token, tokens_of
+from .tokens import CLOSE, OPEN, Places, Token, bracket_pairs, tokens_of
 
-_OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 _GLOBAL = "opforgeGlobal"
 _CORES = {"opforgeVector": "AIV_ONLY", "opforgeCube": "AIC_ONLY"}
 _MIX = "opforgeMix"
@@ -94,7 +93,7 @@ class _Rewriting:
         self.launches = 0
         self.places = Places(text)
         self.inferred = self._inferred_cores()
-        self.closing = _bracket_pairs(tokens)
+        self.closing = bracket_pairs(tokens)
         self.opening = {close: begin for begin, close in self.closing.items()}
 
     def _inferred_cores(self) -> str:
@@ -156,7 +155,7 @@ class _Rewriting:
 
     def _closing(self, index: int) -> int:
         """Return the token that closes the bracket at `index`."""
-        if index >= len(self.tokens) or self.tokens[index].text not in _OPEN:
+        if index >= len(self.tokens) or self.tokens[index].text not in OPEN:
             raise self._error(min(index, len(self.tokens) - 1), "expected an opening bracket here")
         if index in self.closing:
             return self.closing[index]
@@ -214,7 +213,7 @@ class _Rewriting:
         depth, position = 0, index
         while position >= 0:
             word = self.tokens[position].text
-            if word in _CLOSE:
+            if word in CLOSE:
                 position = self._opening(position)
             elif word == ">":
                 depth += 1
@@ -232,9 +231,9 @@ class _Rewriting:
         position = index + 2
         while position < len(self.tokens):
             word = self.tokens[position].text
-            if word in _OPEN:
+            if word in OPEN:
                 position = self._closing(position)
-            elif word in {";", *_CLOSE}:
+            elif word in {";", *CLOSE}:
                 break
             elif all(self._is(position + offset, ">") for offset in range(3)):
                 return position + 2
@@ -249,7 +248,7 @@ class _Rewriting:
         angles = 0
         while position < last:
             token = self.tokens[position]
-            if token.text in _OPEN:
+            if token.text in OPEN:
                 position = self._closing(position)
             elif token.text in {"<", "<<", ">"}:
                 angles = max(0, angles + (-1 if token.text == ">" else len(token.text)))
@@ -375,22 +374,6 @@ class _Rewriting:
         while position >= 0 and self.tokens[position].text in words:
             position -= 1
         return self._is(position, '"C"') and self._is(position - 1, "extern")
-
-
-def _bracket_pairs(tokens: list[Token]) -> dict[int, int]:
-    """Return the closing bracket of each opening one; a wrong closing bracket ends all that are open."""
-    pairs: dict[int, int] = {}
-    opened: list[int] = []
-    for position, token in enumerate(tokens):
-        if token.text in _OPEN:
-            opened.append(position)
-        elif token.text in _CLOSE and opened:
-            begin = opened.pop()
-            if _OPEN[tokens[begin].text] == token.text:
-                pairs[begin] = position
-            else:
-                opened.clear()
-    return pairs
 
 
 def _one_line(text: str) -> str:

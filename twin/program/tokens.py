@@ -23,6 +23,7 @@ _MARKER = re.compile(r'^#(?:line)?[ \t]+(\d+)(?:[ \t]+"((?:\\.|[^"\\\n])*)"([ \t
 _DIRECTIVE = re.compile(r"#[^\n]*(?:\n|\Z)")
 _SYSTEM = "3"
 _MOST_COLUMNS = 1000
+OPEN, CLOSE = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +109,19 @@ class Places:
         section = self._sections[bisect_right(self._begins, position) - 1]
         lines = bisect_left(self._ends_of_lines, position) - bisect_left(self._ends_of_lines, section.begin)
         return section.file, section.line + lines
+
+
+def bracket_pairs(tokens: list[Token]) -> dict[int, int]:
+    """Return the closing bracket of each opening one; a wrong closing bracket ends all that are open."""
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    for position, token in enumerate(tokens):
+        if token.text in OPEN:
+            opened.append(position)
+        elif token.text in CLOSE and opened:
+            begin = opened.pop()
+            if OPEN[tokens[begin].text] == token.text:
+                pairs[begin] = position
+            else:
+                opened.clear()
+    return pairs
