@@ -435,6 +435,18 @@ ELEMENTS = {
     "confusion_transpose": 512,
 }
 MISUSES = {
+    "welford_rows": (
+        f"WelfordUpdate<T, float>(fd, fe, fa, fb, a, tmp, WelfordUpdateParam{{2, {H}, {H}, 1.0f}});",
+        "api_contract",
+    ),
+    "welford_part": (
+        "WelfordUpdate<T, float>(fd, fe, fa, fb, a, tmp, WelfordUpdateParam{1, 60, 60, 1.0f});",
+        "api_contract",
+    ),
+    "welford_in_place": (
+        f"WelfordUpdate<T, float>(fa, fb, fa, fb, a, tmp, WelfordUpdateParam{{1, {H}, {H}, 1.0f}});",
+        "overlap",
+    ),
     "unaligned_row": ("Sum(d, a, tmp, SumParams{2, 31, 31});", "api_contract"),
     "empty_tiling": ("RmsNormTiling tiling; RmsNorm<T>(d, a, g, tmp, T(0.1f), tiling);", "api_contract"),
     "small_row_tmp": (

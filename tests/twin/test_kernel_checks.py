@@ -465,6 +465,14 @@ PLANTED = [
         "no_scratch",
         "free memory at the end",
     ),
+    Planted(
+        "gather_mask_without_elements",
+        HERE,
+        HERE + " uint64_t kept = 0; GatherMaskParams once; once.repeatTimes = 1;"
+        " GatherMask(out, in, 2, true, 0, once, kept);",
+        "field_range",
+        "mask is 0, expected 1..4294967295",
+    ),
     # in place
     *(
         Planted(

@@ -257,11 +257,16 @@ void NormalizeWithMoments(Composite& run)
     StoreIf(run, 1, "outputRstd", rstd);
 }
 
-/// Operands: mean, variance, old mean, old variance, x. Sizes: elements, elements to compute.
+/// Operands: mean, variance, old mean, old variance, x. Sizes: elements, elements to compute, rows, in place.
 void UpdateWelford(Composite& run)
 {
     const int64_t count = run.Size(1);
     run.Expect(count > 0 && count <= run.Size(0), "abComputeLength is not in 1..abLength");
+    run.Expect(run.Size(2) == 1, "rnLength is not 1");
+    run.RequireBlocks("abLength", run.Size(0), run.View(4).size);
+    for (size_t operand = 0; operand < 2 && run.Size(3) == 0; ++operand) {
+        run.RequireNoOverlap(operand, operand + 2, count, operand == 0 ? "inputMean" : "inputVariance");
+    }
     Numbers mean = run.Read(2, "inputMean", count);
     Numbers variance = run.Read(3, "inputVariance", count);
     const Numbers x = run.Read(4, "inputX", count);

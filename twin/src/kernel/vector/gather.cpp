@@ -132,8 +132,8 @@ uint64_t Compact(const LocalView& dst, const LocalView& src, const Compaction& h
     const int64_t repeats = Field("repeatTimes", how.repeats, 0, 65535, call);
     Field("src1RepeatStride", how.maskRepeatStride, 0, 255, call);
     const int64_t perRepeat = kRepeatBytes / src.size;
-    const int64_t count = how.counted ? how.mask : perRepeat;
-    if (HasNoRepeats(*block, repeats, call) || count == 0) {
+    const int64_t count = how.counted ? Field("mask", how.mask, 1, UINT32_MAX, call) : perRepeat;
+    if (HasNoRepeats(*block, repeats, call)) {
         return 0;
     }
     const int64_t extent = OffsetOf(repeats - 1, count - 1, src.size, stride) + src.size;

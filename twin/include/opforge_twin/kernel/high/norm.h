@@ -222,7 +222,7 @@ OPFORGE_BOTH(OPFORGE_GROUPED_NORMS)
             {twin::HighOp::kWelfordUpdate,                                                                           \
              {&outputMean.View(), &outputVariance.View(), &inputMean.View(), &inputVariance.View(), &inputX.View()}, \
              tmp,                                                                                                    \
-             {para.abLength, para.abComputeLength},                                                                  \
+             {para.abLength, para.abComputeLength, para.rnLength, config.isInplace},                                 \
              {para.nRec}},                                                                                           \
             OPFORGE_HIGH_CALL(WelfordUpdate));                                                                       \
     }                                                                                                                \
