@@ -638,6 +638,11 @@ def test_values_of_scenarios_are_read(name):
     assert found.left_out == LEFT_OUT.get(name, [])
 
 
+def test_only_scripts_of_an_example_are_steps():
+    steps = read_steps("python3 gen.py 1\n./demo\npython3 -m pip install x\npython3 check.py 2", "dav-2201")
+    assert (steps.before, steps.after) == ([["gen.py", "1"]], [["check.py", "2"]])
+
+
 def test_an_example_has_at_most_32_scenarios():
     text = "".join(f'set(M{number} 1 CACHE STRING "(1-10)")\n' for number in range(5))
     found = read_scenarios(text, {}, "", "")

@@ -344,7 +344,12 @@ def _modes(text: str, architecture: str, given: Mapping[str, str]) -> list[Steps
                 for name, value in re.findall(r"-D(\w+)=(\S+)", " ".join(words)):
                     steps.options.setdefault(name, value)
                 steps.seen.add("cmake")
-            elif program in {"python", "python3"} and len(words) > 1 and words[1] not in steps.seen:
+            elif (
+                program in {"python", "python3"}
+                and words[1:]
+                and words[1].endswith(".py")
+                and words[1] not in steps.seen
+            ):
                 steps.seen.add(words[1])
                 (steps.after if "./" in steps.seen else steps.before).append(words[1:])
             elif words[0].startswith("./") and "./" not in steps.seen:
