@@ -15,8 +15,8 @@ _PROBLEM = (
 _NAMED = re.compile(r"(.*[\s*&>.])((?!__)[^\W\d]\w*)\s*(?:\[[^\]]*\]\s*)*")
 _QUALIFIERS = {"const", "volatile", "struct", "class", "enum", "union", "typename"}
 _OBJECT = re.compile(r"(?:(?:const|volatile|struct|class)\s+)*([\w:]+)(?:\s+const)?\s+(\w+)")
-_DEFINITION = (
-    r"\b(?:struct|class)\s+(?:(?:alignas|__attribute__)\s*\([^;{{}}]*\)\s*)*{}\s*(?:final\s*)?(?::[^;{{()]*)?\{{"
+_CLASS = re.compile(
+    r"\b(?:struct|class)\s+(?:(?:alignas|__attribute__)\s*\([^;{}]*\)\s*)*(\w+)\s*(?:final\s*)?(?::[^;{()]*)?\{"
 )
 _NUMBERS = {"half", "bfloat16_t", "int4b_t"}
 _TYPES = {"bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "half"}
@@ -30,15 +30,15 @@ def name_of(parameter: str) -> str:
     return match[2]
 
 
-def classes_of(parameters: Sequence[str], source: str) -> dict[str, str]:
-    """Return the types of the parameters that are objects of a class which the source defines, by parameter."""
-    found = {}
-    for parameter in parameters:
-        match = _OBJECT.fullmatch(_DEFAULT.sub("", parameter).strip())
-        name = match[1].rpartition("::")[2] if match else ""
-        if match and name not in _NUMBERS and re.search(_DEFINITION.format(name), source):
-            found[match[2]] = match[1]
-    return found
+def defined_classes(source: str) -> set[str]:
+    """Return the names of the classes that a source defines, except those of numbers."""
+    return set(_CLASS.findall(source)) - _NUMBERS
+
+
+def classes_of(parameters: Sequence[str], defined: set[str]) -> dict[str, str]:
+    """Return the types of the parameters that are objects of a defined class, by parameter."""
+    found = (_OBJECT.fullmatch(_DEFAULT.sub("", parameter).strip()) for parameter in parameters)
+    return {match[2]: match[1] for match in found if match and match[1].rpartition("::")[2] in defined}
 
 
 def parameter_checks(kernel: str, parameters: Sequence[str]) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from opforge.codegen.errors import UserError
 
-from .kernel_parameters import classes_of, name_of, parameter_checks
+from .kernel_parameters import classes_of, defined_classes, name_of, parameter_checks
 from .tokens import CLOSE, OPEN, Places, Token, bracket_pairs, tokens_of
 
 _GLOBAL = "opforgeGlobal"
@@ -46,7 +47,7 @@ class Kernel:
         name: Of the function.
         parameters: The text of each parameter.
         names: The name of each parameter; empty if it has none.
-        classes: For parameters whose type is a class: the name of the parameter, and its type.
+        classes: The type of each parameter of a C function whose type is a class.
         is_c_function: Whether it is declared `extern "C"`: an `aclrtlaunch_` function can call it.
     """
 
@@ -95,6 +96,10 @@ class _Rewriting:
         self.inferred = self._inferred_cores()
         self.closing = bracket_pairs(tokens)
         self.opening = {close: begin for begin, close in self.closing.items()}
+
+    @cached_property
+    def _classes(self) -> set[str]:
+        return defined_classes(self.text)
 
     def _inferred_cores(self) -> str:
         """Return the cores of kernels without an attribute: those of the instructions in the source."""
@@ -287,8 +292,9 @@ class _Rewriting:
             problem = f"kernel {self.tokens[name].text}: got attributes of the types {types}, expected one; "
             raise self._error(name, f"{problem}remove the others")
         texts = tuple(text for parameter in self._parameters(position) if (text := _one_line(parameter)) != "void")
-        classes = classes_of(texts, self.text)
-        kernel = Kernel(self.tokens[name].text, texts, tuple(map(name_of, texts)), classes, self._is_c_function(index))
+        names, is_c_function = tuple(map(name_of, texts)), self._is_c_function(index)
+        classes = classes_of(texts, self._classes) if is_c_function else {}  # only C functions have entries
+        kernel = Kernel(self.tokens[name].text, texts, names, classes, is_c_function)
         self._wrap_body(body, kernel, given[0] if given else self.inferred)
         self.kernels.append(kernel)
 

@@ -1,5 +1,6 @@
 #include "kernel/exec/block.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernel/exec/guarded_call.h"
@@ -72,21 +73,21 @@ Block::Block(LaunchState& launchState, uint32_t core)
 void Block::Declare(const TaskType& type, const Call& call)
 {
     const TaskType& running = launch.layout.Type();
-    const bool isKey = std::strcmp(call.name, "KERNEL_TASK_TYPE") == 0;
-    if (!isKey && (hasKeyType_ || launch.isKeyDeclared)) {
+    const Declaration by = std::strcmp(call.name, "KERNEL_TASK_TYPE") == 0 ? Declaration::kKey : Declaration::kDefault;
+    if (by < std::max(declaration_, launch.declaration)) {
         return;
     }
-    hasKeyType_ = isKey;
+    declaration_ = by;
     declared_ = &type;
     if (type.cubes == running.cubes && type.vectors == running.vectors) {
         return;
     }
-    if (launch.isDeclared && (!isKey || launch.isKeyDeclared)) {
+    if (by == launch.declaration) {
         Fail("task_type", Pipe::kScalar, call,
              Text("got ", type.name, ", but another block or branch has declared ", running.name,
                   "; all blocks of a launch declare one type"));
     }
-    launch.declaresKey = isKey;
+    launch.declaredBy = by;
     launch.declared = &type;
     diagnostics.Stop();
 }

@@ -62,7 +62,7 @@ public:
 
 private:
     const TaskType* declared_ = nullptr;
-    bool hasKeyType_ = false;  ///< KERNEL_TASK_TYPE has declared it
+    Declaration declaration_ = Declaration::kNone;
     CubeUse cubeUse_ = CubeUse::kNone;
     std::set<uint64_t> askedKeys_;
 };

@@ -289,15 +289,13 @@ LaunchReport LaunchChecked(const LaunchRequest& request, const Options& options)
     kernel::InstallHandlers();
     time_model::Select(request.soc);
     const uint64_t seed = options.seed != 0 ? options.seed : FreshSeed();
-    bool isKeyDeclared = false;
-    for (bool isDeclared = false;; isDeclared = true) {
+    for (auto declaration = kernel::Declaration::kNone;;) {
         LaunchReport report = Titled(request);
         LaunchState launch{request, options, *soc, {*type, request.blockNum}, seed};
         launch.tracePath = TracePath();
         launch.hasLines = std::getenv("OPFORGE_TWIN_LINES") != nullptr;
         launch.computes = std::getenv("OPFORGE_TWIN_TIMES_ONLY") == nullptr;
-        launch.isDeclared = isDeclared;
-        launch.isKeyDeclared = isKeyDeclared;
+        launch.declaration = declaration;
         std::vector<uint8_t> tiling = request.tiling;
         std::vector<std::vector<uint64_t>> descriptors = DescriptorsOf(request);
         const std::vector<GmPointer> pointers = MapArguments(launch, tiling, descriptors);
@@ -312,7 +310,7 @@ LaunchReport LaunchChecked(const LaunchRequest& request, const Options& options)
             return report;
         }
         type = launch.declared;
-        isKeyDeclared = launch.declaresKey;
+        declaration = launch.declaredBy;
     }
 }
 

@@ -16,6 +16,9 @@ namespace opforge::twin::kernel {
 
 class Scheduler;
 
+/// How a kernel has declared its task type; later ones have priority.
+enum class Declaration : uint8_t { kNone, kDefault, kKey };
+
 struct LaunchState {
     const LaunchRequest& request;
     const Options& options;
@@ -30,10 +33,9 @@ struct LaunchState {
     std::string tracePath{};  ///< empty: no trace
     bool hasLines = false;    ///< whether times are recorded by line
     Chains chains{};
-    bool computes = true;                  ///< false: only times count, no instruction moves or changes data
-    bool isDeclared = false;               ///< the kernel has declared the task type of the layout
-    bool isKeyDeclared = false;            ///< KERNEL_TASK_TYPE has, which has priority over other declarations
-    std::atomic<bool> declaresKey{false};  ///< of `declared`
+    bool computes = true;                          ///< false: only times count, no instruction moves or changes data
+    Declaration declaration = Declaration::kNone;  ///< of the task type of the layout
+    std::atomic<Declaration> declaredBy{Declaration::kNone};  ///< of `declared`
     std::atomic<const TaskType*> declared{nullptr};  ///< a type with other cores than the layout: the launch restarts
     std::atomic<uint64_t> dmaCount{0};
 
