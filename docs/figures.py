@@ -21,7 +21,7 @@ _MEANING = f"""All values are **estimates** of the time model for an Ascend 910B
 The range of the times is {range_text()}. The command prints `?` after estimates outside of the calibrated range, for
 example all estimates of ConvTbcBackward.
 
-- `bytes`: bytes transferred from and to global memory, divided by the minimum.
+- `bytes`: bytes copied from and to global memory, divided by the bytes of all inputs and outputs.
 - `eff`: bound of the time, divided by the estimated time without launch overhead. The bound contains only bytes and
   multiplications.
 - `of_floor`: floor of the time, divided by the same time. The floor is the time that every kernel of the case needs at

@@ -113,7 +113,7 @@ def model(scratch: Path) -> list[Row]:
     after = run_model(conversion.model, inputs, operators="twin")
     for name, report in after.reports:
         moved = f"{report.gm_bytes_read:,} read + {report.gm_bytes_written:,} written"
-        rows.append(Row(f"moved bytes of {name}", f"{moved}; minimum {report.minimal_bytes:,}"))
+        rows.append(Row(f"copied bytes of {name}", f"{moved}; minimum {report.minimal_bytes:,}"))
     return rows + [compare(name, before.outputs[name], after.outputs[name]) for name in before.outputs]
 
 

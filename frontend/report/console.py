@@ -154,7 +154,7 @@ def print_step(step: StepTime) -> None:
 
 
 def _print_ours(console: Console, step: StepTime) -> None:
-    columns = ("node", "estimate", "share", "read", "written", "moved / minimum")
+    columns = ("node", "estimate", "share", "read", "written", "copied / minimum")
     table = _table(f"custom operators on the twin: estimates in us, {range_text()}, and bytes", *columns)
     for entry in step.ours[:_ROWS]:
         read, written, minimal = map(entry.total, ("gm_bytes_read", "gm_bytes_written", "minimal_bytes"))

@@ -166,7 +166,7 @@ def _print(found: dict[str, Any], faults: list[Fault]) -> None:
         built = f", built with CANN {vendor['built_with']}" if vendor["built_with"] else ""
         say(f"vendor {number} {vendor['path']} ({facts}{built})")
         for name, devices in vendor["undocumented"].items():
-            say(f"note     {escaped(name[:_MOST_NAME])}: not in the CANN document for {', '.join(devices)}")
+            say(f"note     {escaped(name[:_MOST_NAME])}: CANN's document does not list {', '.join(devices)}; no fault")
     if found["operators"]:
         _print_table(found["operators"], numbers)
     say(*(f"{'warning ' if fault.is_warning else 'fault   '} {fault}" for fault in faults))

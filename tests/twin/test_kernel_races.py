@@ -75,7 +75,6 @@ extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM_A
     Duplicate(steps, 0, 64);
     ORDER(V_S); // steps
     CreateVecIndex(steps, 1, 64);
-    ORDER(S_V); // steps
     PipeBarrier<PIPE_V>();
     Adds(steps, steps, 1, 64);
     // Global memory, within the core.
@@ -146,7 +145,6 @@ PLANTED = [
         "CreateVecIndex(steps",
         (WAW, "V_S>(id)", "first block of dst"),
     ),
-    Planted("progression_then_vector", "ORDER(S_V); // steps", "CreateVecIndex(steps", "Adds(steps", (RAW, "S_V>(id)")),
     Planted(
         "vector_write_after_read",
         "PipeBarrier<PIPE_V>(); // b again",

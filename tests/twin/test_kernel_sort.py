@@ -31,7 +31,6 @@ __aicore__ inline void SortRuns(GM_ADDR x, GM_ADDR values, GM_ADDR indices, uint
     DataCopy(keys, xGm, 128);
     CreateVecIndex<int32_t>(numbers.template ReinterpretCast<int32_t>(), 0, 128);
     ORDER(MTE2_V);
-    ORDER(S_V);
     PipeBarrier<PIPE_V>();
     Sort32(runs, keys, numbers, 4);
     Duplicate(merged.template ReinterpretCast<int32_t>(), 0, 256);
@@ -68,15 +67,14 @@ __aicore__ inline void SortAll(GM_ADDR x, GM_ADDR values, GM_ADDR indices, int32
     valuesGm.SetGlobalBuffer((__gm__ T*)values);
     indicesGm.SetGlobalBuffer((__gm__ uint32_t*)indices);
     LocalTensor<T> keys = buffer.GetWithOffset<T>(160, 0);
-    LocalTensor<uint32_t> numbers = buffer.GetWithOffset<uint32_t>(160, 640);
-    LocalTensor<T> sorted = buffer.GetWithOffset<T>(1280 / sizeof(T), 1280);
-    LocalTensor<T> tmp = buffer.GetWithOffset<T>(tmpBytes / sizeof(T), 2560);
+    LocalTensor<uint32_t> numbers = buffer.GetWithOffset<uint32_t>(160, 672);
+    LocalTensor<T> sorted = buffer.GetWithOffset<T>(1280 / sizeof(T), 1312);
+    LocalTensor<T> tmp = buffer.GetWithOffset<T>(tmpBytes / sizeof(T), 2592);
     LocalTensor<T> first = buffer.GetWithOffset<T>(160, 3840);
     LocalTensor<uint32_t> second = buffer.GetWithOffset<uint32_t>(320, 4480);
     DataCopy(keys, xGm, 160);
     CreateVecIndex<int32_t>(numbers.template ReinterpretCast<int32_t>(), 0, 160);
     ORDER(MTE2_V);
-    ORDER(S_V);
     PipeBarrier<PIPE_V>();
     LocalTensor<T> concat;
     Concat(concat, keys, tmp, 5);

@@ -85,7 +85,12 @@ def check_directive(directive: Token, followed: Collection[str], report: Report)
     if name.startswith("/"):
         report(line, "include", f"{shown(name)} is an absolute path; copy the header into the project")
     elif quoted[1] is not None and quoted[0] not in DEVICE_HEADERS:
-        report(line, "include", f"{quoted[0]} does not exist on the device; expected kernel_operator.h only")
+        expected = ", ".join(sorted(DEVICE_HEADERS))
+        report(
+            line,
+            "include",
+            f"{quoted[0]} does not exist on the device; expected kernel_operator.h, or one of {expected}",
+        )
     elif quoted[1] is None and name not in followed:
         report(line, "include", f"got comments or several lines, expected '#include {quoted[0]}' alone on one line")
     if "opforge_twin" in name:

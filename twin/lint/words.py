@@ -102,7 +102,11 @@ def check_words(tokens: Sequence[Token], own: Declared, report: Report) -> None:
         elif token.text.strip("_") in _LOAD_ATTRIBUTES and before in {"(", ",", "["}:
             report(token.line, "static", f"the device runs no {token.text.strip('_')} of a library; call the function")
         elif token.text in {"ASCEND_IS_AIV", "ASCEND_IS_AIC"} and before != "if":
-            report(token.line, "parentheses", f"on the device {token.text} brings its own: write `if {token.text} {{`")
+            report(
+                token.line,
+                "parentheses",
+                f"on the device, {token.text} contains the parentheses: write `if {token.text} {{`",
+            )
         elif token.text == "AscendC" and after == "::" and beyond not in both | own.api:
             if beyond not in one and beyond in _twin_words():
                 continue

@@ -268,13 +268,13 @@ def _print(
 ) -> None:
     from rich.console import Console
 
-    from .tables import case_tables, compare_tables, estimate_table, range_texts
+    from .tables import case_tables, case_texts, compare_tables, estimate_table
 
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(width=_WIDTH)
     console.print(estimate_table(cases))
-    console.print("\n".join(range_texts(cases)), highlight=False, markup=False)
+    console.print("\n".join(case_texts(cases)), highlight=False, markup=False)
     for case in cases:
         for table in case_tables(case, console.width, details=details):
             console.print(table, highlight=False, markup=False)

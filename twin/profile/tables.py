@@ -43,10 +43,11 @@ def estimate_table(cases: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def range_texts(cases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the range of the estimates, and the reasons for which a case is outside of the calibrated range."""
-    yield f"Range of the estimates, from a comparison with published times: {range_text()}"
+def case_texts(cases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the dtypes of a case without a name, and why a case is outside of the calibrated range."""
     for case in cases:
+        if not case["name"]:
+            yield "dtypes: " + ", ".join(f"{name} {dtype}" for name, dtype in case["dtypes"].items())
         yield from outside_texts(case["outside_range"], case["name"])
 
 

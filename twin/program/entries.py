@@ -27,19 +27,23 @@ def entry_definitions(kernels: Sequence[Kernel], *, has_handles: bool) -> str:
 
     With `has_handles`, host code can also launch the kernels by handles (aclrtBinaryGetFunction).
     """
-    rows = [(kernel, _parameters(kernel)) for kernel in _callable(kernels)]
+    rows = [(kernel, _names(kernel), _parameters(kernel)) for kernel in _callable(kernels)]
     return printed("aclrtlaunch.cpp.j2", kernels=rows, has_handles=has_handles) if rows else ""
 
 
 def _callable(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """Return the kernels that have an entry: C functions with named parameters."""
+    """Return the kernels that have an entry: C functions."""
     found = {kernel.name: kernel for kernel in kernels}
-    return [kernel for kernel in found.values() if kernel.is_c_function and all(kernel.names)]
+    return [kernel for kernel in found.values() if kernel.is_c_function]
+
+
+def _names(kernel: Kernel) -> list[str]:
+    return [name or f"opforgeParameter{index}" for index, name in enumerate(kernel.names)]
 
 
 def _parameters(kernel: Kernel) -> list[str]:
     """Return the parameters of the entry: an object is a pointer, as in the headers that CANN generates."""
     return [
-        f"{kernel.classes[name]}* {name}" if name in kernel.classes else parameter
-        for parameter, name in zip(kernel.parameters, kernel.names, strict=True)
+        f"{kernel.classes[old]}* {name}" if old in kernel.classes else parameter if old else f"{parameter} {name}"
+        for parameter, old, name in zip(kernel.parameters, kernel.names, _names(kernel), strict=True)
     ]

@@ -10,7 +10,7 @@ from functools import cached_property
 from opforge.codegen.errors import UserError
 
 from .kernel_parameters import classes_of, defined_classes, name_of, parameter_checks
-from .tokens import CLOSE, OPEN, Places, Token, bracket_pairs, tokens_of
+from .tokens import CLOSE, OPEN, Places, Token, bracket_pairs, namespace_of, tokens_of
 
 _GLOBAL = "opforgeGlobal"
 _CORES = {"opforgeVector": "AIV_ONLY", "opforgeCube": "AIC_ONLY"}
@@ -49,6 +49,7 @@ class Kernel:
         names: The name of each parameter; empty if it has none.
         classes: The type of each parameter of a C function whose type is a class.
         is_c_function: Whether it is declared `extern "C"`: an `aclrtlaunch_` function can call it.
+        namespace: The namespaces that contain it, such as `outer::inner`.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Kernel:
     names: tuple[str, ...]
     classes: Mapping[str, str]
     is_c_function: bool
+    namespace: str
 
 
 @dataclass(frozen=True)
@@ -294,7 +296,8 @@ class _Rewriting:
         texts = tuple(text for parameter in self._parameters(position) if (text := _one_line(parameter)) != "void")
         names, is_c_function = tuple(map(name_of, texts)), self._is_c_function(index)
         classes = classes_of(texts, self._classes) if is_c_function else {}  # only C functions have entries
-        kernel = Kernel(self.tokens[name].text, texts, names, classes, is_c_function)
+        namespace = namespace_of(self.tokens, self.closing, index)
+        kernel = Kernel(self.tokens[name].text, texts, names, classes, is_c_function, namespace)
         self._wrap_body(body, kernel, given[0] if given else self.inferred)
         self.kernels.append(kernel)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 _TOKEN = re.compile(
@@ -125,3 +125,16 @@ def bracket_pairs(tokens: list[Token]) -> dict[int, int]:
             else:
                 opened.clear()
     return pairs
+
+
+def namespace_of(tokens: list[Token], pairs: Mapping[int, int], position: int) -> str:
+    """Return the named namespaces that contain a token, such as `outer::inner`."""
+    found = []
+    for opening in sorted(begin for begin, end in pairs.items() if begin < position < end):
+        begin = opening
+        while begin and (tokens[begin - 1].text == "::" or tokens[begin - 1].kind == "name"):
+            begin -= 1
+        names = [token.text for token in tokens[begin:opening] if token.text != "inline"]
+        if tokens[opening].text == "{" and len(names) > 1 and names[0] == "namespace":
+            found.append("".join(names[1:]))
+    return "::".join(found)

@@ -247,8 +247,9 @@ struct ListMerge {
     int64_t validBits = 0;
     int64_t repeats = 1;
 };
+/// `isTensor`: the operands are aligned to 32 bytes, as in Sort; Sort32 demands the alignment of its repeats.
 void SortRepeats(const LocalView& dst, const LocalView& values, const LocalView& indices, int64_t repeats,
-                 const Call& call);
+                 bool isTensor, const Call& call);
 void MergeLists(const LocalView& dst, const ListMerge& merge, const Call& call);
 void MergedCounts(uint16_t* counts, const Call& call);
 /// Merges all repeats sorted by Sort32 in `dst` into one list; uses `scratch`.

@@ -58,7 +58,7 @@ OPFORGE_API void Sort32(const LocalTensor<T>& dst, const LocalTensor<T>& src0, c
 {
     twin::GateSort32<T>();
     twin::RequireSortable<T>();
-    twin::SortRepeats(dst.View(), src0.View(), src1.View(), repeatTime, {"Sort32", twin::Here()});
+    twin::SortRepeats(dst.View(), src0.View(), src1.View(), repeatTime, false, {"Sort32", twin::Here()});
 }
 
 /// Merges lists in descending order; for equal values, the list with the lower number is first.
@@ -121,7 +121,7 @@ OPFORGE_API void Sort(const LocalTensor<T>& dst, const LocalTensor<T>& concat, c
 {
     twin::GateSort<T>();
     twin::RequireSortable<T>();
-    twin::SortRepeats(dst.View(), concat.View(), index.View(), repeatTime, {"Sort", twin::Here()});
+    twin::SortRepeats(dst.View(), concat.View(), index.View(), repeatTime, true, {"Sort", twin::Here()});
     if constexpr (isFullSort) {
         twin::MergeRepeats(dst.View(), tmp.View(), repeatTime, {"Sort", twin::Here()});
     }

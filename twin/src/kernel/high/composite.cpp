@@ -220,6 +220,15 @@ void Composite::RequireBlocks(const char* name, int64_t count, int64_t size)
     }
 }
 
+void Composite::RequirePadded(int64_t pitch, int64_t columns, int64_t size)
+{
+    const int64_t expected = (columns * size + kBlockBytes - 1) / kBlockBytes * kBlockBytes / size;
+    if (kDocumentedValues.Has(block_.launch.options.level) && pitch != expected) {
+        Fail("api_contract", Text("inner is ", pitch, " elements, expected ", expected, ": n = ", columns,
+                                  " elements, rounded up to a multiple of 32 bytes"));
+    }
+}
+
 void Composite::RequireRows(int64_t rows, int64_t columns, int64_t pitch)
 {
     if (rows < 1 || columns < 1 || columns > pitch) {

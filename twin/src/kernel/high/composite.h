@@ -79,6 +79,8 @@ public:
     }
     /// Ends the block unless rows of `count` elements are a multiple of 32 bytes.
     void RequireBlocks(const char* name, int64_t count, int64_t size);
+    /// With the check documented_values: ends the block unless `pitch` is `columns` rounded up to 32 bytes.
+    void RequirePadded(int64_t pitch, int64_t columns, int64_t size);
     /// Ends the block unless there are rows at a distance of `pitch` elements that do not overlap.
     void RequireRows(int64_t rows, int64_t columns, int64_t pitch);
 

@@ -51,6 +51,9 @@ void ReduceAxis(Composite& run)
     const bool isLast = run.Size(3) != 0;
     run.Expect(rows > 0 && columns > 0 && columns <= pitch, "the shape is empty, or n is larger than inner");
     run.RequireBlocks("the last axis", pitch, run.View(1).size);
+    if (op == HighOp::kMean || op == HighOp::kSum) {
+        run.RequirePadded(pitch, columns, run.View(1).size);
+    }
     const Numbers x = run.ReadRows(1, "src", rows, pitch, columns);
     const int64_t results = isLast ? rows : columns;
     run.RequireNoOverlap(0, 1, results, "src");

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "opforge_twin/arithmetic.h"
+#include "kernel/exec/levels.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/vector/sweep.h"
 
@@ -448,6 +449,10 @@ void Progression(const LocalView& dst, uint64_t first, uint64_t step, const Lane
 {
     const Entry block(call);
     const Shape shape = Resolve(*block, lanes, dst.size, call);
+    const uint64_t sign = uint64_t{1} << (8 * dst.size - 1);
+    if (kDocumentedValues.Has(block->launch.options.level) && (step & (2 * sign - 1)) > sign) {
+        block->Fail("api_contract", Pipe::kVector, call, "diffValue is negative, expected 0 or more");
+    }
     const Steps steps{first, step, 0};
     const Body body = dst.dtype == Dtype::kFloat16   ? ProgressionBody<half>
                       : dst.dtype == Dtype::kFloat32 ? ProgressionBody<float>
@@ -455,11 +460,12 @@ void Progression(const LocalView& dst, uint64_t first, uint64_t step, const Lane
                                                      : ProgressionBody<int32_t>;
     const int64_t bytes = std::min(Extent(shape, dst.size, dstStride), kBlockBytes);
     if (bytes > 0) {
-        // The scalar unit writes the first block; the headers order only later instructions of the vector unit after
-        // it.
+        // The scalar unit writes the first block. The function orders the vector unit after it. The model
+        // charges no time for this flag.
         block->checks.Use(dst, bytes, Pipe::kScalar, AccessKind::kWrite, kBlockBytes, "dst", call);
         block->checks.Touch(
             {Pipe::kScalar, Memory::kOnChip, AccessKind::kWrite, dst.address, bytes, "first block of dst", call});
+        block->ordering.Wait(Pipe::kVector, block->ordering.After(Pipe::kScalar));
     }
     Sweep(*block, shape, {{&dst, "dst", dstStride, false, true}}, body, 0, &steps, false, call);
 }

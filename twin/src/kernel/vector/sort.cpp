@@ -123,7 +123,7 @@ size_t CheckMerge(Block& block, const LocalView& dst, const ListMerge& merge, co
 }  // namespace
 
 void SortRepeats(const LocalView& dst, const LocalView& values, const LocalView& indices, int64_t repeats,
-                 const Call& call)
+                 bool isTensor, const Call& call)
 {
     const Entry block(call);
     Field("repeatTime", repeats, 0, kMaxRepeats, call);
@@ -132,9 +132,13 @@ void SortRepeats(const LocalView& dst, const LocalView& values, const LocalView&
     }
     const int64_t valueBytes = kPerRepeat * values.size;
     const int64_t indexBytes = kPerRepeat * kIndexAt;
-    block->checks.Use(values, repeats * valueBytes, Pipe::kVector, AccessKind::kRead, valueBytes, "src0", call);
-    block->checks.Use(indices, repeats * indexBytes, Pipe::kVector, AccessKind::kRead, indexBytes, "src1", call);
-    block->checks.Use(dst, repeats * kRepeatBytes, Pipe::kVector, AccessKind::kWrite, kRepeatBytes, "dst", call);
+    const auto use = [&](const LocalView& view, int64_t bytes, AccessKind kind, const char* name) {
+        const int64_t alignment = isTensor ? kBlockBytes : bytes;
+        block->checks.Use(view, repeats * bytes, Pipe::kVector, kind, alignment, name, call);
+    };
+    use(values, valueBytes, AccessKind::kRead, "src0");
+    use(indices, indexBytes, AccessKind::kRead, "src1");
+    use(dst, kRepeatBytes, AccessKind::kWrite, "dst");
     RequireApart(*block, dst.address, repeats * kRepeatBytes, values.address, repeats * valueBytes, "src0", call);
     RequireApart(*block, dst.address, repeats * kRepeatBytes, indices.address, repeats * indexBytes, "src1", call);
     block->timeline.RunVector(static_cast<double>(repeats) * time_model::kSort32CyclesPerRepeat, call);
