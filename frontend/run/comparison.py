@@ -32,7 +32,7 @@ class Comparison:
     Attributes:
         output: Name of the output of the model or operator.
         error: Largest absolute difference; infinite if types or shapes differ or only one is a number.
-        allowed: The tolerance at the position of the largest excess.
+        allowed: The tolerance of the element with the largest ratio of error to tolerance.
         same: Whether every element is within tolerance; None if there was nothing to compare.
         note: Further information about the comparison; "" for none.
         node: Name of the custom node.
@@ -138,7 +138,8 @@ def compare(
             note = "; ".join(filter(None, (note, "no value exceeds the tolerance")))
     if tolerance is not None:
         allowed = np.maximum(allowed, tolerance.atol + tolerance.rtol * size)
-    worst = int(np.argmax(error - allowed))
+    with np.errstate(divide="ignore"):
+        worst = int(np.argmax(np.divide(error, allowed, out=np.zeros_like(error), where=error > 0)))
     is_same = bool(np.all(error <= allowed))
     return Comparison(name, float(error.max()), float(allowed[worst]), is_same, note)
 

@@ -283,3 +283,12 @@ def test_a_wrong_body_of_a_built_in_operator_is_reported(op_type, case, old, new
     failed = failures(call for call in spec_calls() if (call.op_type, call.test.case) == (op_type, case))
     assert failed
     assert all(f"({op_type}): " in text and "ONNX body" in text for text in failed)
+
+
+def test_the_tolerance_is_that_of_the_largest_ratio():
+    """The formula is in docs/how-to/convert-models.md: n * eps * (|before| + typical), with n = 128 for float32."""
+    before = np.array([1, 1, 1, 1000], np.float32)
+    found = compare("y", before, before + np.array([0, 0, 0, 0.014], np.float32), np.dtype(np.float32))
+    assert found.same
+    assert found.allowed == pytest.approx(128 * 2.0**-23 * (1000 + 1))
+    assert found.error / found.allowed == pytest.approx(0.014 / found.allowed, rel=0.01)

@@ -89,6 +89,19 @@ def _groups(width: int, function: Callable[..., Array]) -> Callable[[Array, Arra
     return lambda a, *_: function(a.reshape(-1, width), axis=1)
 
 
+SOME_LANES = "uint64_t mask[2] = {0xfull | 0xffull << 16 | 1ull << 41, 0};"
+
+
+def _some_blocks(a: Array, _: Array, c: Array) -> Array:
+    """Blocks without active lanes keep their results: the document of ReduceDataBlock."""
+    results = c.copy()
+    for repeat, row in enumerate(a[: 3 * 64].reshape(3, 64)):
+        results[8 * repeat] = row[:4].max()
+        results[8 * repeat + 2] = row[16:24].max()
+        results[8 * repeat + 5] = row[41]
+    return results
+
+
 def _whole_min(a: Array, *_: Array) -> Array:
     rows = a.reshape(4, 64)[:, :60]
     pairs = np.stack([rows.min(axis=1), np.zeros(4, np.float32)], axis=1)
@@ -115,6 +128,14 @@ def _reductions() -> list[Row]:
     last = "PipeBarrier<PIPE_V>(); SetFlag<HardEvent::V_S>(EVENT_ID0); WaitFlag<HardEvent::V_S>(EVENT_ID0);"
     return [
         row("block_max", "BlockReduceMax(z, x, 4, 64, 1, 1, 8);", 32, _groups(8, np.max)),
+        row(
+            "block_max_of_some",
+            f"{SOME_LANES} BlockReduceMax(z, x, 3, mask, 1, 1, 8); ResetMask();",
+            22,
+            _some_blocks,
+            mistake=(f"{SOME_LANES} BlockReduceMax(z, x[1], 3, mask, 1, 1, 8); ResetMask();", "ub_misaligned"),
+            times={"BlockReduceMax": vector(3)},
+        ),
         row("block_min", "BlockReduceMin(z, x, 4, 64, 1, 1, 8);", 32, _groups(8, np.min)),
         row(
             "block_max_half",

@@ -133,8 +133,8 @@ ELEMENTWISE = {
         INTEGERS + FLOATS,
     ),
     "Progression": (
-        "ArithProgression(z, static_cast<T>(2), static_cast<T>(-3), kCount);",
-        lambda x, _: (2 - 3 * np.arange(COUNT)).astype(x.dtype),
+        "ArithProgression(z, static_cast<T>(-2), static_cast<T>(3), kCount);",
+        lambda x, _: (-2 + 3 * np.arange(COUNT)).astype(x.dtype),
         INTEGERS + FLOATS,
     ),
 }

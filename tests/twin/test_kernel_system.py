@@ -83,7 +83,7 @@ SCALARS = {
     "Crd2Idx(MakeCoord(11, 12), MakeShape(MakeShape(2, 3), MakeShape(3, 4)), "
     "MakeStride(MakeStride(3, 6), MakeStride(1, 24)))": 129,
     "is_layout<decltype(MakeLayout(MakeShape(1), MakeStride(1)))>::value": 1,
-    "Columns(ShapeInfo(2, dims)) + GetShapeSize(ShapeInfo(2, dims))": 40,
+    "GetShapeSize(ShapeInfo(2, dims))": 32,
     "t.GetLength()": 256,
     "t[8].ReinterpretCast<half>().GetPhyAddr() - t.ReinterpretCast<half>().GetPhyAddr()": 32,
     "second.GetPhyAddr() + 32": 288,
@@ -209,6 +209,9 @@ def kernels(compile_kernels):
         printf("block %d of %s: %.2f %.1f %u\\n", 1, "two", half(0.5f), 2.5f, true);
         const uint32_t dims[] = {2, 2};
         DumpTensor(gm, 7, 4, ShapeInfo(2, dims));
+        DumpTensor(gm, 7, 3, ShapeInfo(2, dims));
+        const uint32_t few[] = {1, 1, 2};
+        DumpTensor(gm, 7, 4, ShapeInfo(3, few));
         DumpAccChkPoint(gm, 8, 2, 2);
         GlobalTensor<bool> flags;
         flags.SetGlobalBuffer((__gm__ bool*)x);
@@ -290,13 +293,17 @@ def test_messages(kernels, capfd):
     kernels.run("messages", np.array([1, 2, 3, 4.5], np.float16))
     text = capfd.readouterr().out
     assert "block 1 of two: 0.50 2.5 1\n" in text
-    assert "[[1.000000, 2.000000],\n[3.000000, 4.500000]]\n" in text
+    assert "dump_size=4\n[[1.000000,2.000000],\n[3.000000,4.500000]]\n" in text
+    few = "shape is [1, 1, 2], dumpSize is 4, dumpSize is greater than shapeSize.\n[[[1.000000,2.000000]]]\n"
+    many = "shape is [2, 2], dumpSize is 3, data is not enough.\n[[1.000000,2.000000],\n[3.000000,-]]\n"
+    assert few in text
+    assert many in text
     assert "desc=8" in text
     assert "dump_size=2\n[3.000000, 4.500000]\n" in text
-    assert re.search(r"desc=9, addr=\d+, data_type=bool, position=GM, dump_size=4\n\[", text)
-    assert "data_type=int32, position=unified buffer, dump_size=8\n[[-1, 0, 1, 2, 3, 4, 5, 6]]\n-1\n" in text
+    assert re.search(r"desc=9, addr=0x[0-9a-f]+, data_type=bool, position=GM, dump_size=4\n\[", text)
+    assert "data_type=int32, position=UB, dump_size=8\n[[-1,0,1,2,3,4,5,6]]\n-1\n" in text
     assert re.search(r"desc=10, .*dump_size=3\n\[-1, 0, 1\]\n", text)
-    assert re.search(r"desc=13, addr=68, .*position=unified buffer, dump_size=3\n\[0, 1, 2\]\n", text)
+    assert re.search(r"desc=13, addr=0x44, .*position=UB, dump_size=3\n\[0, 1, 2\]\n", text)
     assert re.search(r"desc=14, .*position=GM, dump_size=2\n\[1.0+, 2.0+\]\n", text)
 
 
@@ -308,7 +315,7 @@ def test_dumps_of_a_cube_core(kernels, capfd):
     product = (x.astype(np.float32) @ x).ravel()
     printed = ", ".join(f"{value:f}" for value in product[:18])
     assert re.search(r"desc=15, .*position=L0C, dump_size=1\n\[1.0+\]\n", text)
-    assert f"addr=1024, data_type=float32, position=L0C, dump_size=18\n[{printed}]\n" in text
+    assert f"addr=0x400, data_type=float32, position=L0C, dump_size=18\n[{printed}]\n" in text
     assert re.search(r"desc=17, .*position=L1, dump_size=2\n\[1.0+, 0.0+\]\n", text)
     assert re.search(r"desc=17, .*position=L0C, dump_size=2\n", text)
     assert re.findall(r"desc=18, .*position=(\w+)", text) == ["L1"]

@@ -890,21 +890,24 @@ extern "C" __global__ __aicore__ void store(GM_ADDR to, int32_t value, float)
 }
 }
 #include "factors.h"
-extern "C" __global__ __aicore__ void scale(GM_ADDR to, const Factors factors)
+extern "C" {
+__global__ __aicore__ void scale(GM_ADDR to, const Factors factors, Sign sign)
 {
     AscendC::GlobalTensor<int32_t> out;
     out.SetGlobalBuffer((__gm__ int32_t*)to, 1);
-    out.SetValue(0, out.GetValue(0) * factors.first * factors.second);
+    out.SetValue(0, out.GetValue(0) * factors.first * factors.second * (sign == Sign::kMinus ? -1 : 1));
     FLUSH(int32_t);
+}
 }
 """
 )
+FACTORS = "struct Factors { int first, second; };\nenum class Sign { kPlus, kMinus };\n"
 ENTRY_HOST = """\
 #include <cstdio>
 #include "acl/acl.h"
+#include "factors.h"
 #include "aclrtlaunch_scale.h"
 #include "aclrtlaunch_store.h"
-#include "factors.h"
 int main()
 {
     aclInit(nullptr);
@@ -917,7 +920,7 @@ int main()
     ACLRT_LAUNCH_KERNEL(store)(1, stream, device, 20, 0.5f);
     aclrtlaunch_store(1, stream, device, 21, 0.5f);
     Factors factors{3, 2};
-    ACLRT_LAUNCH_KERNEL(scale)(1, stream, device, &factors);
+    ACLRT_LAUNCH_KERNEL(scale)(1, stream, device, &factors, Sign::kMinus);
     factors.first = 0;  // the launch copied it
     aclrtSynchronizeStream(stream);
     aclrtMemcpy(&value, 4, device, 4, ACL_MEMCPY_DEVICE_TO_HOST);
@@ -980,10 +983,10 @@ def test_entries(tmp_path):
     host, kernel = tmp_path / "main.cpp", tmp_path / "store.cpp"
     host.write_text(ENTRY_HOST)
     kernel.write_text(ENTRY_KERNEL)
-    (tmp_path / "factors.h").write_text("#pragma once\nstruct Factors { int first, second; };\n")
+    (tmp_path / "factors.h").write_text("#pragma once\n" + FACTORS)
     program = compile_program([host, kernel], tmp_path / "program")
     ended = run(program.path)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "126\n", "")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "-126\n", "")
 
 
 USER_WORKSPACE = """#include "kernel_operator.h"
@@ -1886,7 +1889,7 @@ def test_kernels_from_a_file(tmp_path):
     (tmp_path / "CMakeLists.txt").write_text(FATBIN)
     (tmp_path / "main.cpp").write_text(FATBIN_HOST)
     (tmp_path / "store.cpp").write_text(ENTRY_KERNEL)
-    (tmp_path / "factors.h").write_text("struct Factors { int first, second; };\n")
+    (tmp_path / "factors.h").write_text(FACTORS)
     build, installed = tmp_path / "build", tmp_path / "installed"
     for command in (
         ("-S", tmp_path, "-B", build, f"-DCMAKE_TOOLCHAIN_FILE={write_cmake_files()}"),

@@ -16,7 +16,8 @@ _NAMED = re.compile(r"(.*[\s*&>.])((?!__)[^\W\d]\w*)\s*(?:\[[^\]]*\]\s*)*")
 _QUALIFIERS = {"const", "volatile", "struct", "class", "enum", "union", "typename"}
 _OBJECT = re.compile(r"(?:(?:const|volatile|struct|class)\s+)*([\w:]+)(?:\s+const)?\s+(\w+)")
 _CLASS = re.compile(
-    r"\b(?:struct|class)\s+(?:(?:alignas|__attribute__)\s*\([^;{}]*\)\s*)*(\w+)\s*(?:final\s*)?(?::[^;{()]*)?\{"
+    r"\b(?<!enum )(?:struct|class)\s+(?:(?:alignas|__attribute__)\s*\([^;{}]*\)\s*)*(\w+)\s*(?:final\s*)?"
+    r"(?::[^;{()]*)?\{"
 )
 _NUMBERS = {"half", "bfloat16_t", "int4b_t"}
 _TYPES = {"bool", "char", "short", "int", "long", "signed", "unsigned", "float", "double", "half"}

@@ -10,7 +10,7 @@ from functools import cached_property
 from opforge.codegen.errors import UserError
 
 from .kernel_parameters import classes_of, defined_classes, name_of, parameter_checks
-from .tokens import CLOSE, OPEN, Places, Token, bracket_pairs, namespace_of, tokens_of
+from .tokens import CLOSE, OPEN, Places, Token, around, bracket_pairs, namespace_of, tokens_of
 
 _GLOBAL = "opforgeGlobal"
 _CORES = {"opforgeVector": "AIV_ONLY", "opforgeCube": "AIC_ONLY"}
@@ -382,7 +382,8 @@ class _Rewriting:
         position = index - 1
         while position >= 0 and self.tokens[position].text in words:
             position -= 1
-        return self._is(position, '"C"') and self._is(position - 1, "extern")
+        behind = [position + 1, *around(self.closing, index)]
+        return any(self._is(end - 1, '"C"') and self._is(end - 2, "extern") for end in behind)
 
 
 def _one_line(text: str) -> str:

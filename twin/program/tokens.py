@@ -127,10 +127,15 @@ def bracket_pairs(tokens: list[Token]) -> dict[int, int]:
     return pairs
 
 
+def around(pairs: Mapping[int, int], position: int) -> list[int]:
+    """Return the opening brackets around a token, from the outermost."""
+    return sorted(begin for begin, end in pairs.items() if begin < position < end)
+
+
 def namespace_of(tokens: list[Token], pairs: Mapping[int, int], position: int) -> str:
     """Return the named namespaces that contain a token, such as `outer::inner`."""
     found = []
-    for opening in sorted(begin for begin, end in pairs.items() if begin < position < end):
+    for opening in around(pairs, position):
         begin = opening
         while begin and (tokens[begin - 1].text == "::" or tokens[begin - 1].kind == "name"):
             begin -= 1

@@ -74,7 +74,7 @@ class Report:
     Attributes:
         gm_bytes_read: Bytes that DMA read from global memory, including repeated reads.
         gm_bytes_written: Bytes that DMA wrote.
-        first_touch_bytes: Bytes of the 128-byte sectors that were touched at least once.
+        first_touch_bytes: Bytes of the 128-byte sectors of all accesses that L2 does not serve.
         minimal_bytes: The size of all inputs and outputs, each counted once.
         dma_count: DMA instructions.
         blocks: Cores of the largest launch.

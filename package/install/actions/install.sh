@@ -100,6 +100,7 @@ open_to_all
 end_work "$work"
 remove_build "$build"
 
+after="To use the operators"
 later="install the package again with --cann=FOLDER"
 if [ "$will_build" = 1 ]; then
     state="It was built with CANN $toolkit_is; opforge's own build was not run with a real toolkit. The log is $installed/build.log."
@@ -110,12 +111,13 @@ else
     why=
     [ -n "$toolkit" ] || why="No CANN toolkit was found. "
     state="${why}Only the sources are installed. aclnn calls, ATC and torch_npu cannot use the operators yet. To build them, $later."
+    after="After the build"
 fi
 say "$vendor $version ($operators) is installed in $installed. $state"
 [ -z "$disappears" ] || say "Removed: ${disappears% }."
 if [ "$machine_wide" = 1 ]; then
     say "$vendor comes first in $vendors/config.ini."
 else
-    say "To use the operators, run in each shell: source $(in_quotes "$installed/bin/set_env.bash")"
+    say "$after, run in each shell: source $(in_quotes "$installed/bin/set_env.bash")"
 fi
 say "To remove it: sh $(in_quotes "$installed/scripts/uninstall.sh")"

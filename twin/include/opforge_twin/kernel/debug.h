@@ -48,22 +48,24 @@ public:
 template <typename T>
 OPFORGE_API void DumpTensor(const LocalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize)
 {
-    twin::DumpLocal(tensor.View(), {desc, 0, dumpSize, 0}, {"DumpTensor", twin::Here()});
+    twin::DumpLocal(tensor.View(), {desc, 0, dumpSize}, {"DumpTensor", twin::Here()});
 }
 template <typename T>
 OPFORGE_API void DumpTensor(const GlobalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize)
 {
-    twin::DumpGlobal(tensor.View(), {desc, 0, dumpSize, 0}, {"DumpTensor", twin::Here()});
+    twin::DumpGlobal(tensor.View(), {desc, 0, dumpSize}, {"DumpTensor", twin::Here()});
 }
 template <typename T>
 OPFORGE_API void DumpTensor(const LocalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize, const ShapeInfo& shapeInfo)
 {
-    twin::DumpLocal(tensor.View(), {desc, 0, dumpSize, Columns(shapeInfo)}, {"DumpTensor", twin::Here()});
+    twin::DumpLocal(tensor.View(), {desc, 0, dumpSize, shapeInfo.shape, shapeInfo.shapeDim},
+                    {"DumpTensor", twin::Here()});
 }
 template <typename T>
 OPFORGE_API void DumpTensor(const GlobalTensor<T>& tensor, uint32_t desc, uint32_t dumpSize, const ShapeInfo& shapeInfo)
 {
-    twin::DumpGlobal(tensor.View(), {desc, 0, dumpSize, Columns(shapeInfo)}, {"DumpTensor", twin::Here()});
+    twin::DumpGlobal(tensor.View(), {desc, 0, dumpSize, shapeInfo.shape, shapeInfo.shapeDim},
+                     {"DumpTensor", twin::Here()});
 }
 
 }  // namespace AscendC
@@ -75,7 +77,7 @@ OPFORGE_API void DumpTensor(const GlobalTensor<T>& tensor, uint32_t desc, uint32
     {                                                                              \
         AscendC::GlobalTensor<T> tensor;                                           \
         tensor.SetGlobalBuffer(input, dump_size);                                  \
-        opforge::twin::kernel::DumpGlobal(tensor.View(), {desc, 0, dump_size, 0},  \
+        opforge::twin::kernel::DumpGlobal(tensor.View(), {desc, 0, dump_size},     \
                                           {#name, opforge::twin::kernel::Here()}); \
     }
 /// The same from an address of a core on. The memories are those of the positions.
@@ -86,7 +88,7 @@ OPFORGE_API void DumpTensor(const GlobalTensor<T>& tensor, uint32_t desc, uint32
         using AscendC::TPosition;                                                                            \
         opforge::twin::kernel::DumpAddress(reinterpret_cast<uint64_t>(input), {__VA_ARGS__},                 \
                                            opforge::twin::kernel::DtypeOf<std::remove_cv_t<T>>(), sizeof(T), \
-                                           {desc, 0, dump_size, 0}, {#name, opforge::twin::kernel::Here()}); \
+                                           {desc, 0, dump_size}, {#name, opforge::twin::kernel::Here()});    \
     }
 OPFORGE_DUMP_GLOBAL(asc_dump_gm)
 OPFORGE_DUMP(asc_dump_ubuf, TPosition::VECCALC)
@@ -104,12 +106,12 @@ namespace AscendC {
 template <typename T>
 OPFORGE_API void DumpAccChkPoint(const LocalTensor<T>& tensor, uint32_t index, uint32_t countOff, uint32_t dumpSize)
 {
-    twin::DumpLocal(tensor.View(), {index, countOff, dumpSize, 0}, {"DumpAccChkPoint", twin::Here()});
+    twin::DumpLocal(tensor.View(), {index, countOff, dumpSize}, {"DumpAccChkPoint", twin::Here()});
 }
 template <typename T>
 OPFORGE_API void DumpAccChkPoint(const GlobalTensor<T>& tensor, uint32_t index, uint32_t countOff, uint32_t dumpSize)
 {
-    twin::DumpGlobal(tensor.View(), {index, countOff, dumpSize, 0}, {"DumpAccChkPoint", twin::Here()});
+    twin::DumpGlobal(tensor.View(), {index, countOff, dumpSize}, {"DumpAccChkPoint", twin::Here()});
 }
 
 // Markers for the profiler of the device. Time stamps are off by default.

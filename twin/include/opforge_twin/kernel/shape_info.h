@@ -47,12 +47,6 @@ inline int GetShapeSize(const ShapeInfo& shapeInfo)
     return size;
 }
 
-/// The length of a row; 0 for tensors without a shape.
-inline int64_t Columns(const ShapeInfo& shapeInfo)
-{
-    return shapeInfo.shapeDim == 0 ? 0 : shapeInfo.shape[shapeInfo.shapeDim - 1];
-}
-
 }  // namespace AscendC
 
 #endif  // OPFORGE_TWIN_KERNEL_SHAPE_INFO_H

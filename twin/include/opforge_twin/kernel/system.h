@@ -64,7 +64,8 @@ struct Dump {
     uint32_t label;
     int64_t first;
     int64_t count;
-    int64_t columns;
+    const uint32_t* shape = nullptr;  ///< `dims` numbers
+    uint32_t dims = 0;
 };
 void DumpLocal(const LocalView& view, const Dump& dump, const Call& call);
 /// Prints elements at an address, from each memory of `positions` that has a buffer there.

@@ -258,7 +258,9 @@ public:
     }
     OPFORGE_API void Print(uint32_t len) const
     {
-        twin::DumpLocal(view_, {0, 0, len, 32 / int64_t{sizeof(PrimType)}}, {"LocalTensor::Print", twin::Here()});
+        constexpr uint32_t kColumns = 32 / sizeof(PrimType);
+        const uint32_t shape[] = {(len + kColumns - 1) / kColumns, kColumns};
+        twin::DumpLocal(view_, {0, 0, len, shape, 2}, {"LocalTensor::Print", twin::Here()});
     }
     OPFORGE_API int32_t ToFile(const char* fileName) const
     {

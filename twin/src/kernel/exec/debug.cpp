@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include "kernel/exec/block.h"
 #include "kernel/exec/source_lines.h"
@@ -13,6 +14,8 @@
 namespace opforge::twin::kernel {
 
 namespace {
+
+constexpr int64_t kMostDumped = 1 << 20;  // elements of a shape
 
 /// The kind of argument that a conversion takes, as in KindOf; 0 if there is no such conversion.
 char KindOfConversion(char conversion)
@@ -130,17 +133,49 @@ const char* NameOf(Dtype dtype)
     return names[static_cast<size_t>(dtype)];
 }
 
+/// The elements with the brackets and commas of a shape; `-` for elements after the last one.
+template <typename Read>
+std::string ShapeText(const Dump& dump, const Read& read)
+{
+    int64_t total = 1;
+    std::string shape;
+    for (uint32_t dim = 0; dim < dump.dims; ++dim) {
+        shape += Text(dim == 0 ? "[" : ", ", dump.shape[dim]);
+        total = std::min(total * dump.shape[dim], kMostDumped);
+    }
+    std::string text;
+    if (total != dump.count) {
+        text = Text("shape is ", shape, "], dumpSize is ", dump.count,
+                    total < dump.count ? ", dumpSize is greater than shapeSize.\n" : ", data is not enough.\n");
+    }
+    for (int64_t index = 0; index < total; ++index) {
+        size_t starts = 0;  // of dimensions
+        for (int64_t step = 1; starts < dump.dims && index % (step *= dump.shape[dump.dims - 1 - starts]) == 0;) {
+            ++starts;
+        }
+        text += (index == 0 ? "" : starts == 0 ? "," : std::string(starts, ']') + ",\n") + std::string(starts, '[');
+        text += index < dump.count ? read(index) : "-";
+    }
+    return text + (total == 0 ? "[]" : std::string(dump.dims, ']'));
+}
+
 template <typename View, typename Read>
 void WriteDump(const View& view, const Dump& dump, int64_t address, const char* memory, const Read& read)
 {
-    std::string text = Text("DumpTensor: desc=", dump.label, ", addr=", address, ", data_type=", NameOf(view.dtype),
-                            ", position=", memory, ", dump_size=", dump.count, "\n[");
-    for (int64_t index = 0; index < dump.count; ++index) {
-        const bool isRowStart = dump.columns > 0 && index % dump.columns == 0;
-        const char* between = index == 0 ? (isRowStart ? "[" : "") : isRowStart ? "],\n[" : ", ";
-        text += between + NumberText(view.dtype, view.size, read(dump.first + index));
+    const auto number = [&](int64_t index) { return NumberText(view.dtype, view.size, read(dump.first + index)); };
+    std::stringstream text;
+    text << "DumpTensor: desc=" << dump.label << ", addr=0x" << std::hex << address << std::dec
+         << ", data_type=" << NameOf(view.dtype) << ", position=" << memory << ", dump_size=" << dump.count << '\n';
+    if (dump.dims > 0) {
+        text << ShapeText(dump, number);
+    } else {
+        text << '[';
+        for (int64_t index = 0; index < dump.count; ++index) {
+            text << (index == 0 ? "" : ", ") << number(index);
+        }
+        text << ']';
     }
-    Write(text + (dump.columns > 0 && dump.count > 0 ? "]]\n" : "]\n"));
+    Write(text.str() + '\n');
 }
 
 void DumpBytes(Block& block, const LocalView& view, const Dump& dump)
@@ -207,7 +242,7 @@ void DumpLocal(const LocalView& view, const Dump& dump, const Call& call)
     const Entry block(call);
     const LocalUnit& unit = block->local.UnitOf(view.address);
     if (unit.id == LocalUnit::Id::kUnifiedBuffer) {
-        WriteDump(view, dump, address, unit.name, [&](int64_t index) { return ReadLocal(view, index, call); });
+        WriteDump(view, dump, address, "UB", [&](int64_t index) { return ReadLocal(view, index, call); });
         return;
     }
     // The scalar unit does not read these memories; a debug function of the device copies them.

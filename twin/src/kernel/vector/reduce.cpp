@@ -217,7 +217,7 @@ int64_t ResultBytes(AscendC::ReduceOrder order, int64_t size)
     }
 }
 
-/// The extreme of the active elements among `group` ones from `first` on; zero if there are none.
+/// The extreme of the active elements among `group` ones from `first` on.
 template <typename T>
 Computed<T> GroupExtreme(ReduceOp op, const Repeat<T>& repeat, int64_t first, int64_t group)
 {
@@ -229,9 +229,20 @@ Computed<T> GroupExtreme(ReduceOp op, const Repeat<T>& repeat, int64_t first, in
             part.lanes[static_cast<size_t>(part.count++)] = lane;
         }
     }
-    return part.count == 0 ? 0 : FindExtreme<T>(op, part).value;
+    return FindExtreme<T>(op, part).value;
 }
 
+/// The results of a repeat, up to the last one that has an active element.
+int64_t ResultsOf(const Shape& shape, int64_t repeat, int64_t group)
+{
+    const int64_t count = shape.Count(repeat);
+    if (count == 0) {
+        return 0;
+    }
+    return (shape.active.empty() ? count - 1 : shape.active[static_cast<size_t>(count - 1)]) / group + 1;
+}
+
+/// A result without active elements is not written.
 template <typename T>
 void ReduceEachGroup(Block& block, ReduceOp op, int64_t group, const LocalView& dst, const LocalView& src,
                      const Shape& shape, const Stride& stride, int64_t dstStride, const Call& call)
@@ -239,14 +250,21 @@ void ReduceEachGroup(Block& block, ReduceOp op, int64_t group, const LocalView& 
     Repeat<T> loaded;
     for (int64_t repeat = 0; repeat < shape.repeats; ++repeat) {
         LoadRepeat<T>(block, shape, src, repeat, stride, loaded, call);
-        const int64_t results = shape.perRepeat / group;
-        const int64_t to = dst.address + repeat * dstStride;
-        for (int64_t index = 0; index < results; ++index) {
-            Store<T>(block.local.At(to + index * dst.size),
-                     op == ReduceOp::kSum ? TreeSum<T>(loaded.values.data() + index * group, group)
-                                          : GroupExtreme<T>(op, loaded, index * group, group));
+        std::array<bool, kMaxLanes> isActive{};
+        for (int64_t index = 0; index < loaded.count; ++index) {
+            isActive[static_cast<size_t>(loaded.lanes[static_cast<size_t>(index)] / group)] = true;
         }
-        TouchWrite(block, to, results * dst.size, call);
+        const int64_t to = dst.address + repeat * dstStride;
+        const int64_t results = ResultsOf(shape, repeat, group);
+        for (int64_t index = 0; index < results; ++index) {
+            const int64_t first = index;
+            for (; index < results && isActive[static_cast<size_t>(index)]; ++index) {
+                Store<T>(block.local.At(to + index * dst.size),
+                         op == ReduceOp::kSum ? TreeSum<T>(loaded.values.data() + index * group, group)
+                                              : GroupExtreme<T>(op, loaded, index * group, group));
+            }
+            TouchWrite(block, to + first * dst.size, (index - first) * dst.size, call);
+        }
     }
 }
 
@@ -318,11 +336,13 @@ void ReduceGroups(ReduceOp op, int64_t group, const LocalView& dst, const LocalV
     const Stride stride{srcBlockStride, srcRepeatStride, kStrideLimit, kStrideLimit};
     UseSource(*block, src, shape, stride, call);
     Charge(*block, shape, call);
-    const int64_t bytes = shape.perRepeat / group * dst.size;
+    const int64_t bytes = ResultsOf(shape, 0, group) * dst.size;
+    const int64_t lastBytes = ResultsOf(shape, shape.repeats - 1, group) * dst.size;
     const bool isBlock = group * src.size == kBlockBytes;  // its results may start at any element
-    const int64_t dstStride = Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * bytes;
-    block->checks.Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite,
-                      isBlock ? dst.size : kBlockBytes, "dst", call);
+    const int64_t dstStride =
+        Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * (shape.perRepeat / group * dst.size);
+    block->checks.Use(dst, std::max(bytes, (shape.repeats - 1) * dstStride + lastBytes), Pipe::kVector,
+                      AccessKind::kWrite, isBlock ? dst.size : kBlockBytes, "dst", call);
     RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
     (src.dtype == Dtype::kFloat16 ? ReduceEachGroup<half> : ReduceEachGroup<float>)(*block, op, group, dst, src, shape,
                                                                                     stride, dstStride, call);
