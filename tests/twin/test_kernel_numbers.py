@@ -275,6 +275,7 @@ FORMS = {
         False,
     ),
     "gather": ("Gather(z, x, y, 0, 100);", (F32, np.dtype(np.uint32), F32), (200, 100, 100), False),
+    "gather_half": ("Gather(z, x, y, 0, 128, 2, 8);", (F16, np.dtype(np.uint32), F16), (200, 256, 256), False),
     "select_register": (
         (
             "const uint64_t all = 64; Compare(x, y, CMPMODE::GT, all, {1, 1, 1, 8, 8, 8});"
@@ -411,6 +412,7 @@ FORM_TIMES = {
     "select": {"Select": vector(2, TWO_OPERANDS)},
     "select_scalar": {"Select": vector(2)},
     "gather": {"Gather": vector(100, MODEL["gather_cycles_per_element"])},
+    "gather_half": {"Gather": vector(256, MODEL["gather_cycles_per_element"])},
     "select_register": {"Compare": vector(1), "Select": vector(2, TWO_OPERANDS)},
     "gather_mask": {"GatherMask": vector(2, MODEL["gather_mask_cycles_per_repeat"]), "GetGatherMaskRemainCount": FREE},
     "gather_bits": {
@@ -693,6 +695,9 @@ def test_gathers(kernels):
     index = np.random.default_rng(6).integers(0, 200, 100)
     got = _call(kernels, "gather", a, (index * 4).astype(np.uint32), np.zeros(100, F32))
     np.testing.assert_array_equal(got, a[index])
+    halves, places = _random(F16, 200), np.random.default_rng(3).integers(0, 200, 256)
+    got = _call(kernels, "gather_half", halves, (places * 2).astype(np.uint32), np.zeros(256, F16))
+    np.testing.assert_array_equal(got, halves[places])
     a, b, _ = _f32(128, 64, 1)
     got = _call(kernels, "gather_mask", a, b, np.zeros(65, F32))
     np.testing.assert_array_equal(got, np.append(a[1::2], 64064))

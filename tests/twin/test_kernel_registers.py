@@ -93,7 +93,7 @@ SORTS = [
     ),
     _row(
         "gather_blocks",
-        f"{OFFSETS} Gatherb(z, x, y, 1, {{1, 8}});",
+        f"{OFFSETS} Gatherb(z, x, y, 1, {{0, 8}});",  # 0 is 1
         lambda a, *_: a.reshape(8, 8)[np.arange(8) ^ 5].ravel(),
         (f"{OFFSETS} Gatherb(z, x[1], y, 1, {{1, 8}});", "ub_misaligned"),
         {"Gatherb": vector(1)},

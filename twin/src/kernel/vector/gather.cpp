@@ -58,7 +58,7 @@ void GatherElements(const LocalView& dst, const LocalView& src, const LocalView&
                     const Lanes& lanes, int64_t dstRepeatStride, const Call& call)
 {
     const Entry block(call);
-    const Shape shape = Resolve(*block, lanes, kOffsetBytes, call);
+    const Shape shape = Resolve(*block, lanes, dst.size, call);
     const Stride stride{1, dstRepeatStride, 255, 255};
     CheckStride(*block, {&dst, "dst", stride, false, true}, call);
     const int64_t repeats = shape.contiguous ? 1 : shape.repeats;
@@ -92,10 +92,12 @@ void GatherElements(const LocalView& dst, const LocalView& src, const LocalView&
 }
 
 void GatherBlocks(const LocalView& dst, const LocalView& src, const LocalView& byteOffsets, int64_t repeats,
-                  const Stride& dstStride, const Call& call)
+                  const Stride& givenStride, const Call& call)
 {
     const Entry block(call);
     constexpr int64_t perRepeat = 8;
+    Stride dstStride = givenStride;
+    dstStride.block = givenStride.block == 0 ? 1 : givenStride.block;
     Field("repeatTime", repeats, 0, kMaxRepeats, call);
     CheckStride(*block, {&dst, "dst", dstStride, false, true}, call);
     if (HasNoRepeats(*block, repeats, call)) {
