@@ -47,7 +47,7 @@ PROOFS: dict[str, Proof] = {
         "Crd2Idx MakeCoord MakeLayout MakeShape MakeStride MakeTile MakeTensorTrait", SCALARS, ALL_VALID, CONSTANTS
     ),
     **_each("GetVecLen GetDataBlockSizeInBytes GetUBSizeInBytes SupportType", SCALARS, NO_OPERAND, CONSTANTS),
-    **_each("Columns SplitCoordinate SumCoordinates", HELPER, HELPER, HELPER),
+    **_each("SplitCoordinate SumCoordinates", HELPER, HELPER, HELPER),
     "GetShapeSize": (SCALARS, ALL_VALID, SCALAR),
     # the core
     **_each(
