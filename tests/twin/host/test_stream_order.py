@@ -12,6 +12,7 @@ from opforge.twin.program import compile_program
 pytestmark = pytest.mark.slow
 
 PROGRAM = """
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include "acl/acl.h"
@@ -28,7 +29,7 @@ __vector__ __global__ void copy(__gm__ float* x, __gm__ float* y, int first, boo
     AscendC::DataCopy(row, from, 32);
     AscendC::PipeBarrier<PIPE_ALL>();
     if (adds) { AscendC::SetAtomicAdd<float>(); }
-    AscendC::DataCopy(to, row, 32);
+    for (int i = 0; i < (adds ? 200000 : 1); ++i) { AscendC::DataCopy(to, row, 32); }
     AscendC::PipeBarrier<PIPE_ALL>();
     if (adds) { AscendC::SetAtomicNone(); }
 }
@@ -51,7 +52,8 @@ int main(int, char** words)
     aclrtMallocHost((void**)&host, 256);
     aclrtMalloc((void**)&x, 256, ACL_MEM_MALLOC_HUGE_FIRST);
     aclrtMalloc((void**)&y, 256, ACL_MEM_MALLOC_HUGE_FIRST);
-    aclrtMemset(x, 256, 0, 256);
+    std::fill_n(host, 64, 1.0f);
+    aclrtMemcpy(x, 256, host, 256, ACL_MEMCPY_HOST_TO_DEVICE);
     aclrtMemset(y, 256, 0, 256);
     aclrtCreateStream(&one);
     aclrtCreateStream(&two);
@@ -88,7 +90,8 @@ ORDERED = {
     "halves on two streams": "Launch(one); Launch(two, 32);",
     "copy of the other half": "Launch(one); Read(32);",
     "inputs of two streams": "aclrtMemcpyAsync(host, 128, x, 128, ACL_MEMCPY_DEVICE_TO_HOST, two); Launch(one);",
-    "atomic additions": "Launch(one, 0, true); Launch(two, 0, true);",
+    "atomic additions": "Launch(one, 0, true); Launch(two, 0, true); aclrtSynchronizeDevice(); Read();"
+    " if (host[31] != 400000) { std::abort(); }",
     "model": "aclmdlRI model; aclmdlRICaptureBegin(one, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL); Launch(one);"
     " aclmdlRICaptureEnd(one, &model); Read(); aclmdlRIExecuteAsync(model, two); aclrtSynchronizeStream(two);"
     " Read(); aclmdlRIDestroy(model);",

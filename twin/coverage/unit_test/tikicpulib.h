@@ -98,13 +98,15 @@ inline void Run(const char* name, void* function, uint32_t blocks, const std::ve
     request.passWorkspace = request.passTiling = isOperator;
     if (isOperator) {
         // The framework may clear a workspace before the kernel runs, which a test does itself.
-        const auto* given = static_cast<const uint8_t*>(arguments[tensors]);
+        auto* const given = static_cast<uint8_t*>(arguments[tensors]);
         const uint64_t bytes = state.BytesAt(given);
         request.isWorkspaceDefined = bytes != 0;
-        workspace.assign(given, given + bytes);
-        workspace.resize(std::max(bytes, twin::kSystemWorkspaceBytes + kWorkspaceBytes));
-        request.workspace = workspace.data();
-        request.workspaceBytes = workspace.size();
+        if (bytes < twin::kSystemWorkspaceBytes + kWorkspaceBytes) {
+            workspace.assign(given, given + bytes);
+            workspace.resize(twin::kSystemWorkspaceBytes + kWorkspaceBytes);
+        }
+        request.workspace = workspace.empty() ? given : workspace.data();
+        request.workspaceBytes = std::max<uint64_t>(bytes, workspace.size());
         const auto* tiling = static_cast<const uint8_t*>(arguments.back());
         request.tiling.assign(tiling, tiling + state.BytesAt(tiling));
     }

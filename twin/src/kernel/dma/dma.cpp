@@ -110,7 +110,7 @@ void AtomicRow(Block& block, uint64_t address, uint8_t* to, const uint8_t* from,
         const uint64_t at = address + static_cast<uint64_t>(done);
         const auto left = static_cast<int64_t>(GlobalMemory::kSectorBytes - at % GlobalMemory::kSectorBytes);
         const int64_t piece = std::min(left, bytes - done);
-        const std::lock_guard<std::mutex> lock(block.launch.memory.SectorLock(at));
+        const std::lock_guard<std::mutex> lock(GlobalMemory::SectorLock(at));
         AccumulateAs(mode.dtype, mode.op, to + done, from + done, piece);
         done += piece;
     }

@@ -60,7 +60,7 @@ public:
     /// Returns the bytes of the untouched sectors in [offset, offset + bytes), and marks them.
     static uint64_t FirstTouch(Region& region, uint64_t offset, uint64_t bytes);
     /// Serializes read-modify-write operations by DMA on one sector.
-    std::mutex& SectorLock(uint64_t address) { return locks_[address / kSectorBytes % locks_.size()]; }
+    static std::mutex& SectorLock(uint64_t address) { return locks_[address / kSectorBytes % locks_.size()]; }
 
 private:
     bool IsReserved(uint64_t address) const { return address >= begin_ && address < begin_ + reserved_; }
@@ -68,7 +68,7 @@ private:
 
     std::vector<Region> regions_;
     std::map<uint64_t, uint32_t> placed_;  ///< base -> index
-    std::array<std::mutex, 64> locks_;
+    inline static std::array<std::mutex, 64> locks_;  // kernels of several streams may add to the same memory
     uint64_t begin_ = 0;
     uint64_t reserved_ = 0;
     uint64_t pitch_ = 0;
