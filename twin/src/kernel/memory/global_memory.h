@@ -67,7 +67,7 @@ private:
     Region* FindPlaced(uint64_t address);
 
     std::vector<Region> regions_;
-    std::map<uint64_t, uint32_t> placed_;  ///< base -> index
+    std::map<uint64_t, uint32_t> placed_;             ///< base -> index
     inline static std::array<std::mutex, 64> locks_;  // kernels of several streams may add to the same memory
     uint64_t begin_ = 0;
     uint64_t reserved_ = 0;
