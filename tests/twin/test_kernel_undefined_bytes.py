@@ -34,7 +34,7 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y, GM_ADDR param
     GlobalTensor<uint8_t> source, target;
     source.SetGlobalBuffer((__gm__ uint8_t*)x);
     target.SetGlobalBuffer((__gm__ uint8_t*)y);
-    DataCopyPad(from, source, DataCopyExtParams(1, defined, 0, 0, 0), DataCopyPadExtParams<uint8_t>());
+    DataCopyPad(from, source, DataCopyExtParams(1, defined, 0, 0, 0), DataCopyPadExtParams<uint8_t>(false, 0, 1, 0));
     SetFlag<HardEvent::MTE2_V>(EVENT_ID0);
     WaitFlag<HardEvent::MTE2_V>(EVENT_ID0);
     if (which == 2 && width == 2) {
@@ -116,8 +116,8 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM
     pipe.InitBuffer(yQueue, 1, 256);
     pipe.InitBuffer(zQueue, 1, 256);
     LocalTensor<int8_t> a = xQueue.AllocTensor<int8_t>(), b = yQueue.AllocTensor<int8_t>();
-    DataCopyPad(a, xGm, DataCopyExtParams(1, count, 0, 0, 0), DataCopyPadExtParams<int8_t>());
-    DataCopyPad(b, yGm, DataCopyExtParams(1, count, 0, 0, 0), DataCopyPadExtParams<int8_t>());
+    DataCopyPad(a, xGm, DataCopyExtParams(1, count, 0, 0, 0), DataCopyPadExtParams<int8_t>(false, 0, count % 32 == 0 ? 0 : 1, 0));
+    DataCopyPad(b, yGm, DataCopyExtParams(1, count, 0, 0, 0), DataCopyPadExtParams<int8_t>(false, 0, count % 32 == 0 ? 0 : 1, 0));
     xQueue.EnQue(a);
     yQueue.EnQue(b);
     LocalTensor<int16_t> even = xQueue.DeQue<int16_t>(), odd = yQueue.DeQue<int16_t>();
@@ -191,3 +191,44 @@ def test_undefined_bytes_are_found(right, wrong):
     text = PACKED.replace(right, wrong)
     assert text != PACKED
     assert packed(text, 33, "device")[0] == {"uninitialised_read"}
+
+
+# Two rows of five elements with padding. Stores the complete blocks.
+ROWS = """#include "kernel_operator.h"
+using namespace AscendC;
+extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y, GM_ADDR parameters)
+{
+    GlobalTensor<int32_t> of;
+    of.SetGlobalBuffer((__gm__ int32_t*)parameters);
+    GlobalTensor<int16_t> from, to;
+    from.SetGlobalBuffer((__gm__ int16_t*)x);
+    to.SetGlobalBuffer((__gm__ int16_t*)y);
+    TPipe pipe;
+    TBuf<> buffer;
+    pipe.InitBuffer(buffer, 64);
+    LocalTensor<int16_t> rows = buffer.Get<int16_t>();
+    const DataCopyPadExtParams<int16_t> padding(of.GetValue(0), of.GetValue(1), of.GetValue(2), 77);
+    DataCopyPad(rows, from, DataCopyExtParams(2, 10, 0, 0, 0), padding);
+    SetFlag<HardEvent::MTE2_MTE3>(EVENT_ID0);
+    WaitFlag<HardEvent::MTE2_MTE3>(EVENT_ID0);
+    DataCopy(to, rows, 32);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("is_pad", "left", "right"), [(1, 0, 0), (0, 0, 0), (1, 3, 0), (1, 0, 2), (1, 2, 9), (0, 3, 0), (0, 0, 2)]
+)
+def test_bytes_after_rows(is_pad, left, right):
+    x, y = np.arange(1, 11, dtype=np.int16), np.zeros((2, 16), np.int16)
+    arguments = [x, y, np.array([is_pad, left, right], np.int32)]
+    kinds = {finding.kind for finding in launch(ROWS, "kernel", 1, arguments, level="device", lint=False)}
+    if not is_pad and left + right:
+        assert kinds == {"uninitialised_read"}
+        return
+    assert kinds == set()
+    rows = x.reshape(2, 5)
+    fill = np.full((2, 16), 77) if left + right else np.repeat(rows[:, :1], 16, axis=1)
+    assert np.array_equal(y, np.hstack([fill[:, :left], rows, fill[:, left + 5 :]]))
+    found = {finding.kind for finding in launch(ROWS, "kernel", 1, arguments, level="strict", lint=False)}
+    assert found == (set() if left + 5 + right == 16 else {"uninitialised_read"})

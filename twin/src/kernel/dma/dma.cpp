@@ -49,7 +49,8 @@ bool IsNothing(Block& block, const Rows& rows, bool isCount, Pipe pipe, const Ca
     return true;
 }
 
-/// One row of a padded copy: [left padding][data][right padding][undefined up to 32 bytes].
+/// One row of a padded copy: [left padding][data][right padding][up to 32 bytes]. The last part has documented values
+/// if isPad is true or there is no padding. Level strict permits no use of them.
 void PadRow(Block& block, int64_t row, int64_t bytes, const Padding& padding, int64_t size, const Call& call)
 {
     const int64_t left = padding.left * size;
@@ -61,12 +62,21 @@ void PadRow(Block& block, int64_t row, int64_t bytes, const Padding& padding, in
         FillPadding(block.local.At(row), padding.left, size, padding.value);
         FillPadding(block.local.At(row + left + bytes), padding.right, size, padding.value);
     } else {
-        const Origin unfilled{call, "left it undefined as padding, because isPad is false"};
+        const Origin unfilled{call, "left it undefined as padding, because isPad is false", nullptr, true};
         block.local.Poison(row, left, unfilled);
         block.local.Poison(row + left + bytes, right, unfilled);
     }
-    block.local.Poison(row + end, whole - end,
-                       {call, "left it undefined after a row, up to a multiple of 32 bytes", nullptr, true});
+    const bool isFirst = padding.left + padding.right == 0;
+    if (!kRowTail.Has(block.launch.options.level) && (isFirst || padding.enabled)) {
+        uint64_t value = padding.value;
+        if (isFirst) {
+            std::memcpy(&value, block.local.At(row), static_cast<size_t>(size));
+        }
+        FillPadding(block.local.At(row + end), (whole - end) / size, size, value);
+    } else {
+        block.local.Poison(row + end, whole - end,
+                           {call, "left it undefined after a row, up to a multiple of 32 bytes", nullptr, true});
+    }
 }
 
 template <typename T>

@@ -208,7 +208,7 @@ void AccessChecks::TouchContents(const Access& access)
     const bool mayRead = access.pipe == Pipe::kVector && !kRowTail.Has(launch_.options.level);
     for (const int64_t end = access.begin + access.bytes; mayRead && unwritten >= 0;) {
         const Origin* origin = local_.OriginOf(unwritten);
-        if (origin == nullptr || !origin->isAfterRow) {
+        if (origin == nullptr || !origin->isPadding) {
             break;
         }
         unwritten = local_.FirstUnwritten(unwritten + 1, end - unwritten - 1);

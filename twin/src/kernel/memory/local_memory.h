@@ -23,7 +23,7 @@ struct Origin {
     Call call;
     const char* effect;              ///< the effect of the instruction, for messages
     const Region* region = nullptr;  ///< the tensor in global memory that has the undefined bytes
-    bool isAfterRow = false;         ///< the bytes from the end of a row to a multiple of 32 bytes
+    bool isPadding = false;          ///< around a row of DataCopyPad
 };
 
 struct Buffer {
