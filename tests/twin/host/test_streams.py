@@ -301,9 +301,15 @@ if sys.argv[2] == "no end":
 elif sys.argv[2] == "leak":
     assert lib.aclFinalize() == 0
 elif sys.argv[2] == "reset":
+    assert lib.aclrtSetDevice(0) == 0  # a second use of the device
+    assert lib.aclrtResetDevice(0) == 0
+    assert lib.aclrtMemset(pointer, ctypes.c_size_t(100), 0, ctypes.c_size_t(100)) == 0
     assert lib.aclrtResetDevice(0) == 0
     assert lib.aclrtFree(pointer) == 107000
     assert lib.aclrtResetDevice(0) == 107002
+    assert lib.aclrtSetDevice(0) == 0 == lib.aclrtSetDevice(0)
+    assert lib.aclrtResetDeviceForce(0) == 0
+    assert lib.aclrtResetDeviceForce(0) == 107002
 else:
     ctypes.string_at(pointer, 8)
 """

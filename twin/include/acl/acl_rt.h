@@ -106,6 +106,7 @@ typedef struct aclrtLaunchKernelCfg {
 
 aclError aclrtSetDevice(int32_t deviceId);
 aclError aclrtResetDevice(int32_t deviceId);
+aclError aclrtResetDeviceForce(int32_t deviceId);
 aclError aclrtGetDevice(int32_t* deviceId);
 aclError aclrtGetDeviceCount(uint32_t* count);
 const char* aclrtGetSocName(void);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "acl/acl.h"
 #include "host/acl/capture.h"
@@ -39,6 +40,7 @@ struct Process {
     bool isInitialised = false;
     pid_t id = 0;                         ///< process that called aclInit
     std::map<int32_t, Context*> primary;  ///< contexts created by aclrtSetDevice
+    std::map<int32_t, uint32_t> uses;     ///< calls of aclrtSetDevice without aclrtResetDevice
 };
 
 Process& TheProcess()
@@ -136,6 +138,38 @@ void AtExit()
     ReportObjectLeaks("exit");
 }
 
+/// Removes a use of the device, or all uses; the last one releases the streams and the memory.
+aclError ResetDevice(const char* function, int32_t deviceId, bool isLast)
+{
+    const aclError status = CheckDevice(function, deviceId);
+    if (status != ACL_SUCCESS) {
+        return status;
+    }
+    Process& process = TheProcess();
+    Context* primary = nullptr;
+    {
+        const std::lock_guard<std::mutex> guard(process.lock);
+        uint32_t& uses = process.uses[deviceId];
+        if (uses == 0) {
+            return Fail(ACL_ERROR_RT_CONTEXT_NULL,
+                        Text(function, ": device ", deviceId, " is not in use; aclrtSetDevice comes first"));
+        }
+        uses = isLast ? 0 : uses - 1;
+        if (uses != 0) {
+            return ACL_SUCCESS;
+        }
+        primary = std::exchange(process.primary[deviceId], nullptr);
+    }
+    ReportDeviceLeaks(function);
+    for (const std::shared_ptr<StreamHandle>& stream : Streams::Instance().Live()) {
+        Streams::Instance().Destroy(stream.get());
+    }
+    Contexts::Instance().Destroy(primary);
+    DeviceMemory::Instance().Clear();
+    current = nullptr;
+    return ACL_SUCCESS;
+}
+
 }  // namespace
 
 void FinishStreams()
@@ -166,6 +200,7 @@ void AbandonStreams()
     Process& process = TheProcess();
     process.isInitialised = false;
     process.primary.clear();
+    process.uses.clear();
     current = nullptr;
     AbandonCaptures();
     Streams::Instance().Abandon();
@@ -280,34 +315,18 @@ aclError aclrtSetDevice(int32_t deviceId)
         primary->device = deviceId;
     }
     current = primary;
+    process.uses[deviceId]++;
     return ACL_SUCCESS;
 }
 
 aclError aclrtResetDevice(int32_t deviceId)
 {
-    const aclError status = CheckDevice("aclrtResetDevice", deviceId);
-    if (status != ACL_SUCCESS) {
-        return status;
-    }
-    Process& process = TheProcess();
-    Context* primary = nullptr;
-    {
-        const std::lock_guard<std::mutex> guard(process.lock);
-        primary = process.primary[deviceId];
-        process.primary[deviceId] = nullptr;
-    }
-    if (primary == nullptr) {
-        return Fail(ACL_ERROR_RT_CONTEXT_NULL,
-                    Text("aclrtResetDevice: device ", deviceId, " is not in use; aclrtSetDevice comes first"));
-    }
-    ReportDeviceLeaks("aclrtResetDevice");
-    for (const std::shared_ptr<StreamHandle>& stream : Streams::Instance().Live()) {
-        Streams::Instance().Destroy(stream.get());
-    }
-    Contexts::Instance().Destroy(primary);
-    DeviceMemory::Instance().Clear();
-    current = nullptr;
-    return ACL_SUCCESS;
+    return ResetDevice("aclrtResetDevice", deviceId, false);
+}
+
+aclError aclrtResetDeviceForce(int32_t deviceId)
+{
+    return ResetDevice("aclrtResetDeviceForce", deviceId, true);
 }
 
 aclError aclrtGetDevice(int32_t* deviceId)
