@@ -368,7 +368,7 @@ PLANTED = {
         Planted("long_rows", "bias1, (__gm__ void*)z, 96", "bias1, (__gm__ void*)z, 90", "field_range", "90"),
     ],
     "turned": [
-        Planted("descending", "6, 1, 0, false, 0)", "6, 1, 0, true, 0)", "field_range", "addrMode"),
+        Planted("descending", "6, 1, 0, false, 0)", "6, 1, 0, true, 0)", "cube_out_of_range", "[-2560, 512)"),
         Planted("offset", "32, 0, 0, 0, false", "32, 1, 0, 0, false", "field_range", "feat_offset"),
         Planted("no_scale", "asc_set_l0c_copy_prequant(", "(void)(", "quant_mode", "without a scale"),
     ],

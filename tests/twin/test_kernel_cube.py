@@ -475,9 +475,50 @@ MIX_PLANTED = [
 ]
 
 
+# c = A I. The rows of A are loaded in blocks of 16, from the last block to the first, with and without transposition.
+DOWN = """
+extern "C" __global__ __aicore__ void NAME(GM_ADDR a, GM_ADDR b, GM_ADDR c, GM_ADDR, GM_ADDR)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    TPipe pipe;
+    TBuf<TPosition::A1> l1Buffer;
+    TBuf<TPosition::A2> a2Buffer;
+    TBuf<TPosition::B2> b2Buffer;
+    TBuf<TPosition::CO1> co1Buffer;
+    pipe.InitBuffer(l1Buffer, 4096);
+    pipe.InitBuffer(a2Buffer, 2048);
+    pipe.InitBuffer(b2Buffer, 512);
+    pipe.InitBuffer(co1Buffer, 4096);
+    GlobalTensor<half> aGm, bGm;
+    GlobalTensor<float> cGm;
+    aGm.SetGlobalBuffer((__gm__ half*)a);
+    bGm.SetGlobalBuffer((__gm__ half*)b);
+    cGm.SetGlobalBuffer((__gm__ float*)c);
+    LocalTensor<half> l1 = l1Buffer.Get<half>(), a2 = a2Buffer.Get<half>(), b2 = b2Buffer.Get<half>();
+    LocalTensor<float> sums = co1Buffer.Get<float>();
+    DataCopy(l1, aGm, Nd2NzParams(1, 64, 16, 0, 16, 64, 1, 0));
+    DataCopy(l1[1024], bGm, Nd2NzParams(1, 16, 16, 0, 16, 16, 1, 0));
+    ORDER(MTE2_MTE1);
+    LOAD;
+    LoadData(b2, l1[1024], LoadData2DParams(0, 1, 1, 0, 0, true, 0));
+    ORDER(MTE1_M);
+    Mmad(sums, a2, b2, MmadParams(64, 16, 16, 0, false, true));
+    ORDER(M_FIX);
+    FixpipeParamsV220 store(16, 64, 64, 16, false);
+    store.ndNum = 1;
+    Fixpipe<float, float, CFG_ROW_MAJOR>(cGm, sums, store);
+}
+"""
+DOWN_LOADS = {
+    "down": "LoadData(a2, l1, LoadData2DParams(3, 4, 1, 0, 0, false, 1))",
+    "down_turned": "LoadDataWithTranspose(a2, l1, LoadData2dTransposeParams(3, 4, 1, 0, 0, 1))",
+}
+
+
 def _source() -> str:
     kernels = [*kernels_of(CUBE, "clean_cube", CUBE_PLANTED), *kernels_of(MIX, "clean_mix", MIX_PLANTED)]
     kernels += kernels_of(CUBE.replace("ORDER(M_MTE1);", "ORDER(FIX_MTE1);"), "order_of_unit_flag", [])
+    kernels += [DOWN.replace("NAME", name).replace("LOAD;", f"{load};") for name, load in DOWN_LOADS.items()]
     image = "static constexpr IsResetLoad3dConfig IMAGE_OF_SET{false, false};\n"
     order = "#define ORDER(event) SetFlag<HardEvent::event>(EVENT_ID5); WaitFlag<HardEvent::event>(EVENT_ID5)\n"
     return '#include "kernel_operator.h"\nusing namespace AscendC;\n' + image + order + "".join(kernels)
@@ -520,6 +561,15 @@ def test_a_store_with_a_unit_flag_is_after_its_product(kernels):
     """Fixpipe with the flag ends after Mmad: MTE1 may wait for Fixpipe, and load the factors again."""
     report, _, _ = _launch_cube(kernels, "order_of_unit_flag", 1)
     assert report["findings"] == []
+
+
+@pytest.mark.parametrize("name", DOWN_LOADS)
+def test_loads_with_descending_addresses(kernels, name):
+    a = np.random.default_rng(3).integers(-4, 5, (4, 16, 16)).astype(np.float16)
+    c = np.zeros((4, 16, 16), np.float32)
+    kernels.run(name, a, np.eye(16, dtype=np.float16), c, None, task_type="AIC_ONLY")
+    blocks = a[::-1]
+    np.testing.assert_array_equal(c, blocks if name == "down" else blocks.transpose(0, 2, 1))
 
 
 @pytest.mark.parametrize("strict", [True, False])

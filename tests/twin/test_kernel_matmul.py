@@ -110,7 +110,7 @@ def cube(compile_kernels):
     parts = [
         body(f"mm_{factor}_{out}_{ta}_{tb}", factor, out, ta=ta, tb=tb) for factor, out in PAIRS for ta, tb in LAYOUTS
     ]
-    parts.append(body("each", compute=EACH))
+    parts.extend((body("each", compute=EACH), body("in_order", compute=IN_ORDER)))
     parts.append(body("mdl", config="CFG_MDL"))
     return compile_kernels("#define CUBE_KERNEL\n" + HEADER + "".join(parts))
 
@@ -144,6 +144,16 @@ def test_tilings(cube, name, fields):
     arrays = matrices(150, 130, 250, "half", "float")
     cube.run(name, *arrays, tiling=tiling(150, 130, 250, **fields), task_type="AIC_ONLY")
     assert_product(arrays, bias=fields.get("isBias", 0) == 1)
+
+
+def test_rows_of_a_tail_tile_in_sequence_have_no_gaps(cube):
+    a, b, bias, _ = matrices(64, 88, 96, "half", "float")
+    c = np.zeros(2 * 64 * 64, np.float32)
+    cube.run("in_order", a, b, bias, c, tiling=tiling(64, 88, 96), task_type="AIC_ONLY")
+    product = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(c[: 64 * 64].reshape(64, 64), product[:, :64], 1e-5, 1e-5)
+    np.testing.assert_allclose(c[64 * 64 :][: 64 * 24].reshape(64, 24), product[:, 64:], 1e-5, 1e-5)
+    assert not c[64 * (64 + 24) :].any()
 
 
 PARTIAL = """
@@ -540,13 +550,14 @@ def test_row_vector(forms):
     assert_product(arrays)
 
 
-def test_fractal_format(forms):
-    a, b, bias, _ = matrices(96, 80, 128, "half", "float")
+@pytest.mark.parametrize("n", [80, 69])
+def test_fractal_format(forms, n):
+    a, b, bias, _ = matrices(96, n, 128, "half", "float")
+    data = tiling(96, 80, 128, singleCoreN=n)
     result = np.zeros((5, 96, 16), np.float32)
-    forms.run(
-        "fractals", fractals_of(a), fractals_of(b), bias, result, tiling=tiling(96, 80, 128), task_type="AIC_ONLY"
-    )
-    assert_product([a, b, bias, result.transpose(1, 0, 2).reshape(96, 80)])
+    forms.run("fractals", fractals_of(a), fractals_of(b), bias, result, tiling=data, task_type="AIC_ONLY")
+    assert_product([a, b, bias, result.transpose(1, 0, 2).reshape(96, 80)[:, :n]])
+    assert not result[4, :, n - 64 :].any()
 
 
 def test_fractals_of_8_columns(forms):

@@ -116,8 +116,9 @@ extern "C" __global__ __aicore__ void kernel(GM_ADDR x, GM_ADDR y, GM_ADDR z, GM
     pipe.InitBuffer(yQueue, 1, 256);
     pipe.InitBuffer(zQueue, 1, 256);
     LocalTensor<int8_t> a = xQueue.AllocTensor<int8_t>(), b = yQueue.AllocTensor<int8_t>();
-    DataCopyPad(a, xGm, DataCopyExtParams(1, count, 0, 0, 0), DataCopyPadExtParams<int8_t>(false, 0, count % 32 == 0 ? 0 : 1, 0));
-    DataCopyPad(b, yGm, DataCopyExtParams(1, count, 0, 0, 0), DataCopyPadExtParams<int8_t>(false, 0, count % 32 == 0 ? 0 : 1, 0));
+    const DataCopyPadExtParams<int8_t> padding(false, 0, count % 32 == 0 ? 0 : 1, 0);
+    DataCopyPad(a, xGm, DataCopyExtParams(1, count, 0, 0, 0), padding);
+    DataCopyPad(b, yGm, DataCopyExtParams(1, count, 0, 0, 0), padding);
     xQueue.EnQue(a);
     yQueue.EnQue(b);
     LocalTensor<int16_t> even = xQueue.DeQue<int16_t>(), odd = yQueue.DeQue<int16_t>();

@@ -245,7 +245,6 @@ OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, 
     static_assert(twin::kIsLoaded<T>, "LoadData: Ascend 910B has int4b_t and types of 1, 2 and 4 bytes");
     const twin::Call call{"LoadData", twin::Here()};
     twin::Field("sid", loadDataParams.sid, 0, 0, call);
-    twin::Field("addrMode", loadDataParams.addrMode, 0, 0, call);
     const int64_t mostGap = twin::kIsCoupled ? 0 : twin::kFieldMax16;  // Ascend 910 ignores it
     twin::Field("ifTranspose (2-byte types only)", loadDataParams.ifTranspose && sizeof(PrimT<T>) != 2 ? 1 : 0, 0, 0,
                 call);
@@ -253,7 +252,8 @@ OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, 
                        {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
                         twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
                         twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
-                        twin::Field("dstGap", loadDataParams.dstGap, 0, mostGap, call), 0, loadDataParams.ifTranspose},
+                        twin::Field("dstGap", loadDataParams.dstGap, 0, mostGap, call), 0, loadDataParams.ifTranspose,
+                        false, twin::Field("addrMode", loadDataParams.addrMode, 0, 1, call) == 1},
                        call);
 }
 
@@ -286,15 +286,14 @@ OPFORGE_API void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTen
                   "LoadDataWithTranspose: Ascend 910B has int8_t, uint8_t, half, bfloat16_t, int32_t, uint32_t, float, "
                   "and int4b_t for L0B");
     const twin::Call call{"LoadDataWithTranspose", twin::Here()};
-    twin::Field("addrMode", loadDataParams.addrMode, 0, 0, call);
-    twin::LoadFractals(
-        dst.View(), src.View(),
-        {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
-         twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
-         twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
-         twin::Field("dstGap", loadDataParams.dstGap, 0, twin::kFieldMax16, call),
-         twin::Field("dstFracGap", loadDataParams.dstFracGap, 0, twin::kFieldMax16, call), true, twin::kIsInt4<T>},
-        call);
+    twin::LoadFractals(dst.View(), src.View(),
+                       {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
+                        twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
+                        twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
+                        twin::Field("dstGap", loadDataParams.dstGap, 0, twin::kFieldMax16, call),
+                        twin::Field("dstFracGap", loadDataParams.dstFracGap, 0, twin::kFieldMax16, call), true,
+                        twin::kIsInt4<T>, twin::Field("addrMode", loadDataParams.addrMode, 0, 1, call) == 1},
+                       call);
 }
 
 /// Sets the size and the padding of the image for each LoadData with isSetFMatrix = false.

@@ -323,7 +323,7 @@ struct FractalLoad {
     int64_t dstFractalGap;
     bool isTransposed;
     bool isHalfByte = false;    ///< two elements in each byte
-    bool isDescending = false;  ///< of global memory: each repeat begins `srcStride` before the previous one
+    bool isDescending = false;  ///< each repeat begins `srcStride` before the previous one
 };
 /// The windows of a convolution: a filter that moves over an image.
 struct Filter {

@@ -207,14 +207,16 @@ void LoadFractals(const LocalView& dst, const LocalView& src, const FractalLoad&
     const int64_t fractalPitch = (1 + (pieces > 1 ? load.dstFractalGap : 0)) * kFractalBytes;
     const int64_t dstPitch = (1 + load.dstGap) * kFractalBytes;
     const int64_t last = load.repeats - 1;
+    const int64_t step = (load.isDescending ? -load.srcStride : load.srcStride) * pieceBytes;
+    const int64_t first = src.address + load.start * pieceBytes;
     LocalView from = src;
-    from.address += load.start * pieceBytes;
-    block->checks.Use(from, last * load.srcStride * pieceBytes + pieceBytes, Pipe::kMte1, AccessKind::kRead,
-                      kBlockBytes, "src", call);
+    from.address = std::min(first, first + last * step);
+    block->checks.Use(from, last * std::abs(step) + pieceBytes, Pipe::kMte1, AccessKind::kRead, kBlockBytes, "src",
+                      call);
     block->checks.Use(dst, last * dstPitch + (pieces - 1) * fractalPitch + kFractalBytes, Pipe::kMte1,
                       AccessKind::kWrite, kFractalBytes, "dst", call);
     for (int64_t repeat = 0; repeat < load.repeats; ++repeat) {
-        const int64_t source = from.address + repeat * load.srcStride * pieceBytes;
+        const int64_t source = first + repeat * step;
         const int64_t target = dst.address + repeat * dstPitch;
         NoteLoad(*block, source, pieceBytes, call);
         for (int64_t piece = 0; piece < pieces; ++piece) {

@@ -128,7 +128,7 @@ private:
         }
         if (job_.stores && job_.atomic != 0) {
             constexpr AtomicOp ops[] = {AtomicOp::kNone, AtomicOp::kAdd, AtomicOp::kMax, AtomicOp::kMin};
-            SetAtomic(ops[std::min<size_t>(job_.atomic, 3)], job_.c.dtype, call_);
+            SetAtomic(ops[job_.atomic], job_.c.dtype, call_);
         }
     }
 
@@ -356,6 +356,20 @@ private:
         return job_.c.dtype == Dtype::kFloat16 ? F322F16 : job_.c.dtype == Dtype::kBfloat16 ? F322BF16 : NoQuant;
     }
 
+    /// Sets the sums of the last fractal after the columns of a tile to 0: C in format NZ contains them.
+    void ClearPadding(const MatmulTile& tile, int64_t height, const LocalView& sums)
+    {
+        constexpr int64_t size = 4;
+        const int64_t used = tile.columns % kFractalRows;
+        const int64_t begin = sums.address + tile.columns / kFractalRows * height * kFractalRows * size;
+        for (int64_t row = 0; row < tile.rows; ++row) {
+            const int64_t at = begin + (row * kFractalRows + used) * size;
+            const int64_t bytes = (kFractalRows - used) * size;
+            std::memset(block_.local.At(at), 0, static_cast<size_t>(bytes));
+            block_.local.MarkWritten(at, bytes);
+        }
+    }
+
     void StoreTile(const MatmulTile& tile, int64_t index, const LocalView& sums)
     {
         const bool isFractal = job_.c.format == CubeFormat::NZ || job_.c.place == MatmulPlace::kL1;
@@ -368,6 +382,9 @@ private:
                         Text("C in format NZ has fractals of ", width, " columns; baseN is ", tiling_.baseN,
                              ", expected a multiple"));
         }
+        if (columns != tile.columns) {
+            ClearPadding(tile, height, sums);
+        }
         ProductStore store{tile.rows, columns, height, 0, QuantMode(), job_.config.enableRelu, 0};
         store = Scaled(store, tile);
         store.splitsChannels = isFractal && job_.config.isEnableChannelSplit;
@@ -379,7 +396,7 @@ private:
         }
         const int64_t alignment = job_.c.format == CubeFormat::ND_ALIGN ? kBlockBytes / job_.c.size : 1;
         const bool isDense = job_.isSequential && job_.storePitch == 0;
-        const int64_t pitch = RoundUp<int64_t>(isDense ? tiling_.baseN : PitchOfC(), alignment);
+        const int64_t pitch = RoundUp<int64_t>(isDense ? tile.columns : PitchOfC(), alignment);
         const int64_t rows = job_.isSequential ? height : RoundUp<int64_t>(job_.orgM, kFractalRows);
         store.dstStride = isFractal ? rows * width * job_.c.size / kBlockBytes : pitch;
         StoreProduct(PlaceOf(tile, index, isFractal, pitch), sums, store, !isFractal, call_);
@@ -447,6 +464,8 @@ void RequireTiling(Block& block, const MatmulJob& job, const Call& call)
     require(t.baseM > 0 && t.baseN > 0 && t.baseK > 0 && t.baseM % 16 == 0 && t.baseN % 16 == 0,
             Text("baseM, baseN, baseK are ", t.baseM, ", ", t.baseN, ", ", t.baseK,
                  ", expected positive numbers, baseM and baseN multiples of 16"));
+    require((t.iterateOrder == 0 || t.iterateOrder == 1) && t.dbL0C >= 0 && t.dbL0C <= 2,
+            Text("iterateOrder is ", t.iterateOrder, " and dbL0C ", t.dbL0C, ", expected 0 or 1, and 1 or 2"));
     const bool isStraight = !job.a.isTransposed && job.b.isTransposed;
     const int64_t wide = std::max(ElementsOfBlock(job.a), ElementsOfBlock(job.b));
     const int64_t unit = isStraight ? wide : std::max(int64_t{16}, wide);

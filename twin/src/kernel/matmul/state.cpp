@@ -83,6 +83,12 @@ void MatmulState::SetOperand(MatmulOperand& operand, const MatmulOperand& value,
     if (isBias && !job.config.enableSetBias) {
         Fail("matmul_bias", call, "the MatmulConfig has enableSetBias = false; remove SetBias or enable it");
     }
+    const bool isHalf = value.dtype == Dtype::kFloat16 || value.dtype == Dtype::kBfloat16;
+    if (value.isTransposed != value.mayBeTransposed && (value.isTransposed || !isHalf)) {
+        Fail("matmul_format", call,
+             Text("the call passes ", value.isTransposed, " for the transposition, but the MatmulType has ISTRANS ",
+                  value.mayBeTransposed, ", expected the same; only half and bfloat16_t with ISTRANS 1 permit both"));
+    }
     operand = value;
     nextTile_ = 0;
     isAsync_ = false;
@@ -123,6 +129,14 @@ int64_t MatmulState::TileCount() const
 int64_t MatmulState::StepCount() const
 {
     return job.config.isPartialOutput ? CeilDiv<int64_t>(job.singleK, job.tiling.baseK) : 1;
+}
+
+void MatmulState::RequireAtomic(uint8_t atomic, const Call& call) const
+{
+    if (atomic > 3) {
+        Fail("api_contract", call,
+             Text("enAtomic is ", int{atomic}, ", expected 0 (store), 1 (add), 2 (maximum) or 3 (minimum)"));
+    }
 }
 
 void MatmulState::RequirePartialOutput(bool isSequential, const Call& call) const
@@ -244,6 +258,9 @@ bool MatmulState::Iterate(bool accumulates, const LocalView* tile, bool isSync, 
         return false;
     }
     RequireOperands(call);
+    if (isTileReady_ && isSync && !isAsync_ && tile == nullptr && !accumulates) {
+        Fail("matmul_order", call, "the tile of the last Iterate was not stored; call GetTensorC after each Iterate");
+    }
     const int64_t steps = StepCount();
     if (nextTile_ >= TileCount() * steps) {
         nextTile_ = 0;
@@ -364,6 +381,7 @@ void MatmulState::IterateAll(const MatmulOperand& c, uint8_t atomic, bool isSequ
     }
     RequireOperands(call);
     RequirePartialOutput(false, call);
+    RequireAtomic(atomic, call);
     MatmulJob part = job;
     part.c = c;
     part.atomic = atomic;
@@ -405,6 +423,7 @@ void MatmulState::GetTensor(const MatmulOperand& c, uint8_t atomic, bool isSeque
     if (!isTileReady_ && !isAgain) {
         Fail("matmul_order", call, "there is no tile to store; GetTensorC follows an Iterate that returned true");
     }
+    RequireAtomic(atomic, call);
     MatmulJob part = job;
     part.c = c;
     part.atomic = atomic;

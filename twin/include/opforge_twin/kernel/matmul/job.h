@@ -16,6 +16,7 @@ struct MatmulOperand {
     CubeFormat format = CubeFormat::ND;
     LayoutMode layout = LayoutMode::NONE;
     bool isTransposed = false;
+    bool mayBeTransposed = false;  ///< ISTRANS of its MatmulType
     Dtype dtype = Dtype::kOther;
     int32_t size = 1;  ///< bytes per element
     /// Elements of a row in `size` bytes: 2 for int4b_t, and for a sparse right factor, which has two of four elements.
@@ -133,6 +134,7 @@ private:
     int64_t TileCount() const;
     /// How often Iterate returns each tile: once, or for each block of K.
     int64_t StepCount() const;
+    void RequireAtomic(uint8_t atomic, const Call& call) const;
     void RequirePartialOutput(bool isSequential, const Call& call) const;
 
     uint64_t workspace_ = 0;

@@ -100,7 +100,7 @@ constexpr MatmulOperand OperandOf()
     MatmulOperand operand;
     operand.format = Type::format;
     operand.layout = Type::layout;
-    operand.isTransposed = Type::isTrans;
+    operand.isTransposed = operand.mayBeTransposed = Type::isTrans;
     operand.dtype = DtypeOf<typename Type::T>();
     operand.size = sizeof(typename Type::T);
     operand.isSparse = kIsSparseFactor<Type>;
