@@ -56,7 +56,7 @@ TILES = """    TBuf<TPosition::VECCALC> buffer;
     mm.End();
 }
 """
-SCALED = "    mm.SetQuantScalar(0x3F800000ull);\n    mm.IterateAll(cGm);\n    mm.End();\n}\n"
+SCALED = "    mm.SetQuantScalar(0x40003F800000ull);\n    mm.IterateAll(cGm);\n    mm.End();\n}\n"
 # Task type, type of the factors, type and position of C, the kernel, and the errors.
 CASES = {
     "whole": (
@@ -78,7 +78,7 @@ CASES = {
     "scaled": (
         ("AIC_ONLY", "int8_t", "int8_t", "GM", SCALED),
         [
-            Planted("no_scale", "    mm.SetQuantScalar(0x3F800000ull);\n", "", "matmul_quant", "SetQuantScalar"),
+            Planted("no_scale", "    mm.SetQuantScalar(0x40003F800000ull);\n", "", "matmul_quant", "SetQuantScalar"),
             Planted("transposed", "SetTensorA(aGm)", "SetTensorA(aGm, true)", "matmul_format", "passes 1 for the"),
             Planted("atomic", "IterateAll(cGm)", "IterateAll(cGm, 4)", "api_contract", "enAtomic is 4, expected 0"),
             Planted("not_stored", "IterateAll(cGm)", "Iterate(); mm.Iterate()", "matmul_order", "was not stored"),

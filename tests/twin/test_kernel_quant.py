@@ -101,9 +101,9 @@ KEPT = "Fixpipe(kept, co1, gaps);" + OUT
 ROWS = "gaps.nz2ndParams.nz2ndEn = true; gaps.dstStride = 32; "
 
 
-def _bits(scale: float, offset: int = 0) -> int:
-    """Return the bits of the scale as float, and of an offset of 9 bits from bit 37 on."""
-    return int(np.float32(scale).view(np.uint32)) | (offset & 0x1FF) << 37
+def _bits(scale: float, offset: int = 0, signed: int = 0) -> int:
+    """Return the bits of the scale as float, of an offset of 9 bits from bit 37 on, and of the sign of the result."""
+    return int(np.float32(scale).view(np.uint32)) | (offset & 0x1FF) << 37 | signed << 46
 
 
 # name -> (type of c, mode, relu, bits of the scale, storage)
@@ -113,8 +113,13 @@ CASES = {
     "to_half": ("half", "DEQF16", False, _bits(0.037), FIX),
     "half_relu": ("half", "DEQF16", True, _bits(0.5), FIX),
     "half_columns": ("half", "VDEQF16", False, 0, TENSOR),
-    "to_int8": ("int8_t", "REQ8", False, _bits(0.004, -7), FIX),
+    "to_int8": ("int8_t", "REQ8", False, _bits(0.004, -7, 1), FIX),
     "to_uint8": ("uint8_t", "REQ8", True, _bits(0.01, 3), FIX),
+    "half_offset": ("half", "DEQF16", False, _bits(200.0, 7), FIX),  # unused offset, and results that saturate
+    "int8_range": ("int8_t", "REQ8", True, _bits(0.1, -200, 1), FIX),  # products beyond 9 bits
+    "int8_unsigned": ("int8_t", "REQ8", False, _bits(0.004), FIX),
+    "uint8_signed": ("uint8_t", "REQ8", False, _bits(0.01, 3, 1), FIX),
+    "negative_scale": ("int8_t", "REQ8", True, _bits(-0.004, 0, 1), FIX),
     "int8_columns": ("int8_t", "VREQ8", False, 0, TENSOR),
     "copy_half": ("half", "DEQF16", True, _bits(2.0), COPY),
     "copy_columns": ("half", "VDEQF16", False, 0, COLUMNS),
@@ -123,7 +128,7 @@ CASES = {
     "copy_sums": ("int32_t", "NoQuant", False, 0, COPY),
     "kept_copy": ("half", "DEQF16", True, _bits(0.25), KEPT_COPY),
     "kept_columns": ("half", "VDEQF16", False, 0, KEPT_COLUMNS),
-    "kept_int8": ("int8_t", "REQ8", False, _bits(0.004, -7), KEPT),
+    "kept_int8": ("int8_t", "REQ8", False, _bits(0.004, -7, 1), KEPT),
     "gaps_rows": ("half", "VDEQF16", True, 0, ROWS + "Fixpipe(cGm, co1, columns, gaps);"),
     "gaps_fractals": ("int32_t", "NoQuant", False, 0, "Fixpipe(cGm, co1, gaps);"),
 }
@@ -155,6 +160,7 @@ PLANTED_COLUMNS = [
 ]
 PLANTED_COPY = [
     Planted("copied_without_scale", f"SetFixpipePreQuantFlag({_bits(0.25)}ull);", "", "quant_mode", "without a scale"),
+    Planted("shift", f"Flag({_bits(0.25)}ull", f"Flag({_bits(0.25) | 1 << 36}ull", "quant_mode", "bit 36"),
     Planted("copied_as_rows", "copy.nz2ndEn = false; ", "", "field_range", "nz2ndEn"),
     Planted("copied_too_far", "copy.dstStride = 16; ", "copy.dstStride = 17; ", "cube_out_of_range", "dst"),
 ]
@@ -197,18 +203,19 @@ def test_sums_of_int8_are_quantized(kernels, name):
     report = kernels.run(name, a, b, bias, scales.view(np.uint32).astype(np.uint64), c)
     a[12:] = np.tile(np.array([1, 2], np.int8), K // 2)
     sums = a.astype(np.int64) @ b.T.astype(np.int64) + bias
-    expected = np.maximum(sums, 0) if relu else sums
+    expected = np.maximum(sums, 0) if relu else sums  # ReLU replaces the scale of negative sums by 0
     if mode != "NoQuant":
         scale = (
             scales if mode[0] == "V" else np.array([bits & 0xFFFFFFFF], np.uint64).astype(np.uint32).view(np.float32)
         )
         kept = (scale.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)  # the device keeps 19 bits
-        offset = ((bits >> 37 & 0x1FF) ^ 0x100) - 0x100
-        with np.errstate(over="ignore"):
-            expected = expected.astype(np.float32) * kept + np.float32(offset)
-            if dtype != "half":
-                info = np.iinfo(DTYPES[dtype])
-                expected = np.clip(np.rint(expected), info.min, info.max)
+        expected = expected.astype(np.float32) * kept
+        if dtype == "half":
+            expected = np.clip(expected, -65504, 65504).astype(np.float16)
+        else:
+            offset = ((bits >> 37 & 0x1FF) ^ 0x100) - 0x100
+            low, high = (-128, 127) if bits >> 46 & 1 else (0, 255)
+            expected = np.clip(np.clip(np.rint(expected), -256, 255) + offset, low, high).astype(np.int32)
             expected = expected.astype(DTYPES[dtype])
     if name.startswith("kept") or name == "gaps_fractals":
         width = 32 if dtype == "int8_t" else 16

@@ -45,20 +45,37 @@ constexpr QuantRow kQuantRows[] = {
     {VQF322B8_PRE, "VQF322B8_PRE", Dtype::kFloat32, Dtype::kInt8, Dtype::kUint8, true, true},
 };
 
-/// The parameter of a quantization: a float with the 19 bits that the device uses, and an offset of 9 bits.
+/// The parameter of a quantization: a float with the 19 bits that the device uses, an offset of 9 bits, and the type of
+/// the results of 8 bits.
 struct Quantization {
     float scale = 1.0F;
     int32_t offset = 0;
+    bool isSigned = true;
 
     static Quantization Of(uint64_t bits)
     {
         constexpr uint32_t kKept = 0xFFFFE000U;
-        constexpr int kOffsetEnd = 46;  // bits 37 to 45
+        constexpr int kSign = 46;  // after the offset in bits 37 to 45
         Quantization quantization;
         const uint32_t scale = static_cast<uint32_t>(bits) & kKept;
         std::memcpy(&quantization.scale, &scale, sizeof(scale));
-        quantization.offset = static_cast<int32_t>(static_cast<int64_t>(bits << (64 - kOffsetEnd)) >> 55);
+        quantization.offset = static_cast<int32_t>(static_cast<int64_t>(bits << (64 - kSign)) >> 55);
+        quantization.isSigned = (bits >> kSign & 1) != 0;
         return quantization;
+    }
+
+    float Scaled(float sum, bool relu) const { return relu && sum < 0.0F ? 0.0F : sum * scale; }
+    /// Adds the offset to a value of 9 bits, and saturates the result.
+    void Store8(float value, uint8_t* to) const
+    {
+        constexpr float lowest = -256.0F, highest = 255.0F;
+        const auto rounded =
+            value != value ? 0 : static_cast<int32_t>(std::clamp(std::nearbyint(value), lowest, highest));
+        using Signed = std::numeric_limits<int8_t>;
+        using Unsigned = std::numeric_limits<uint8_t>;
+        const int32_t result = isSigned ? std::clamp<int32_t>(rounded + offset, Signed::min(), Signed::max())
+                                        : std::clamp<int32_t>(rounded + offset, 0, Unsigned::max());
+        *to = static_cast<uint8_t>(result);
     }
 };
 
@@ -72,15 +89,6 @@ struct Conversion {
     const Quantization& Of(int64_t column) const { return columns[row.isTensor ? static_cast<size_t>(column) : 0]; }
 };
 
-template <typename T>
-void StoreSaturated(uint8_t* to, float value)
-{
-    constexpr auto low = static_cast<float>(std::numeric_limits<T>::min());
-    constexpr auto high = static_cast<float>(std::numeric_limits<T>::max());
-    const T result = value != value ? T{0} : static_cast<T>(std::clamp(std::nearbyint(value), low, high));
-    std::memcpy(to, &result, sizeof(result));
-}
-
 void StoreAs(Dtype dtype, float value, uint8_t* to)
 {
     switch (dtype) {
@@ -88,10 +96,6 @@ void StoreAs(Dtype dtype, float value, uint8_t* to)
             return Store<half>(to, value);
         case Dtype::kBfloat16:
             return Store<bfloat16_t>(to, value);
-        case Dtype::kInt8:
-            return StoreSaturated<int8_t>(to, value);
-        case Dtype::kUint8:
-            return StoreSaturated<uint8_t>(to, value);
         default:
             return Store<float>(to, value);
     }
@@ -109,17 +113,18 @@ void Convert(const Conversion& conversion, const float* from, uint8_t* to, int64
             std::memcpy(to, &integer, sizeof(integer));
             continue;
         }
-        float value = isInteger ? static_cast<float>(integer) : from[index];
+        const float sum = isInteger ? static_cast<float>(integer) : from[index];
         const bool isPadding = conversion.row.hasScale && conversion.row.isTensor &&
                                first + index >= static_cast<int64_t>(conversion.columns.size());
         const Quantization quantization =
             conversion.row.hasScale && !isPadding ? conversion.Of(first + index) : Quantization{};
-        value *= quantization.scale;
-        value = conversion.relu && value < 0.0F ? 0.0F : value;
-        if (conversion.dtype == Dtype::kInt8 || conversion.dtype == Dtype::kUint8) {
-            value = std::nearbyint(value);  // the offset is added to the rounded value
+        const float value = quantization.Scaled(sum, conversion.relu);
+        if (size == 1) {
+            quantization.Store8(value, to);
+        } else {
+            constexpr float most = 65504.0F;  // results of DEQF16 saturate
+            StoreAs(conversion.dtype, conversion.row.hasScale ? std::clamp(value, -most, most) : value, to);
         }
-        StoreAs(conversion.dtype, value + static_cast<float>(quantization.offset), to);
     }
 }
 
@@ -218,8 +223,20 @@ bool IsNothing(Block& block, const ProductStore& store, const Call& call)
     return store.rows == 0 || store.columns == 0;
 }
 
+/// Reports a shift of the sums: the public documents give two meanings of its bits.
+Quantization QuantizationOf(Block& block, uint64_t bits, const QuantRow& row, const Call& call)
+{
+    constexpr uint64_t kShifts = uint64_t{1} << 36;
+    if (row.hasScale && row.from == Dtype::kInt32 && (bits & kShifts) != 0) {
+        block.Fail("quant_mode", Pipe::kFix, call,
+                   "bit 36 of the scale shifts the sums, which the twin does not support; set the bits 32 to 36 to 0");
+    }
+    return Quantization::Of(bits);
+}
+
 /// The parameters of a quantization for each column, read from L1 or the fixpipe buffer.
-std::vector<Quantization> ColumnsOf(Block& block, const LocalView& view, int64_t count, const Call& call)
+std::vector<Quantization> ColumnsOf(Block& block, const LocalView& view, int64_t count, const QuantRow& row,
+                                    const Call& call)
 {
     constexpr auto size = static_cast<int64_t>(sizeof(uint64_t));
     block.checks.Use(view, count * size, Pipe::kFix, AccessKind::kRead, kBlockBytes, "cbufWorkspace", call);
@@ -233,7 +250,7 @@ std::vector<Quantization> ColumnsOf(Block& block, const LocalView& view, int64_t
     for (int64_t column = 0; column < count; ++column) {
         uint64_t bits = 0;
         std::memcpy(&bits, block.local.At(view.address + column * size), sizeof(bits));
-        columns.push_back(Quantization::Of(bits));
+        columns.push_back(QuantizationOf(block, bits, row, call));
     }
     return columns;
 }
@@ -249,7 +266,7 @@ Conversion ConversionOfMatmul(Block& block, Dtype to, const ProductStore& store,
             if (store.scales != nullptr) {
                 columns.clear();
                 for (int64_t column = 0; column < (row.isTensor ? store.columns : 1); ++column) {
-                    columns.push_back(Quantization::Of(store.scales[column]));
+                    columns.push_back(QuantizationOf(block, store.scales[column], row, call));
                 }
             }
             return {row, to, store.relu, std::move(columns)};
@@ -289,8 +306,8 @@ Conversion ConversionOf(Block& block, Dtype to, Dtype from, const ProductStore& 
         }
         const uint64_t scalar = store.usesRegisters ? block.registers.preQuantScalar.value_or(0) : store.quantScalar;
         return {row, to, store.relu,
-                row.isTensor ? ColumnsOf(block, *columns, store.columns, call)
-                             : std::vector<Quantization>{Quantization::Of(scalar)}};
+                row.isTensor ? ColumnsOf(block, *columns, store.columns, row, call)
+                             : std::vector<Quantization>{QuantizationOf(block, scalar, row, call)}};
     }
     block.Fail(
         "quant_mode", Pipe::kFix, call,
