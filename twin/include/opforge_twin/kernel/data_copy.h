@@ -140,6 +140,7 @@ void ForSlices(const AscendC::SliceInfo dst[], const AscendC::SliceInfo src[], u
     const int64_t bytes = src[0].burstLen * kBlockBytes;
     const int64_t count = SlicesOf(src[0], bytes / size, call);
     const int64_t outer = OuterSlices(src, dimensions, call);
+    Field("burstLen of dst", dst[0].burstLen, src[0].burstLen, src[0].burstLen, call);
     Field("slices of dst", SlicesOf(dst[0], bytes / size, call), count, count, call);
     Field("outer slices of dst", OuterSlices(dst, dimensions, call), outer, outer, call);
     const Rows rows{count, bytes, src[0].stride * size, dst[0].stride * size};

@@ -21,7 +21,7 @@ constexpr int64_t kLastUserFlag = 10, kLastFlag = 15;
 
 int64_t RequireFlag(const Block& block, int64_t flag, const Call& call)
 {
-    const bool isOfUser = kSyncAllFlags.Has(block.launch.options.level);
+    const bool isOfUser = kSyncAllFlags.Has(block.launch.options.level) && flag != kLastFlag;
     return Field("flagId (SyncAll uses 11..14)", flag, 0, isOfUser ? kLastUserFlag : kLastFlag, call);
 }
 

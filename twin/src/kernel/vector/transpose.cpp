@@ -1,8 +1,11 @@
 // Transposition of blocks and matrices in the unified buffer.
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <set>
 #include <vector>
 
+#include "kernel/exec/levels.h"
 #include "kernel/timing/time_model.h"
 #include "kernel/vector/sweep.h"
 
@@ -43,6 +46,22 @@ int64_t CheckBlocks(Block& block, const LocalView (&list)[kList], int64_t repeat
     return first;
 }
 
+using Blocks = std::set<int64_t>;
+
+/// Reports sources that an earlier repeat has written, and those of the same repeat if they are not its destinations.
+void RequireNoOverlap(Block& block, const Blocks& written, const Blocks& targets, const Blocks& sources,
+                      const Call& call)
+{
+    const auto isIn = [&](const Blocks& blocks) {
+        return std::any_of(sources.begin(), sources.end(), [&](int64_t source) { return blocks.count(source) != 0; });
+    };
+    const bool isPart = targets != sources && isIn(targets) && kOverlapInRepeat.Has(block.launch.options.level);
+    if (isPart || isIn(written)) {
+        block.Fail("overlap", Pipe::kVector, call,
+                   "dst and src overlap in part; expected the same 16 blocks in each repeat, or other memory for dst");
+    }
+}
+
 }  // namespace
 
 void TransposeBlocks(const BlockTransposition& blocks, const Call& call)
@@ -63,6 +82,7 @@ void TransposeBlocks(const BlockTransposition& blocks, const Call& call)
     const int64_t perBlock = from.bytes / size;
     std::array<uint8_t, kList * kBlockBytes> transposed{};
     std::array<int64_t, kList> sources{};
+    Blocks written;
     const auto target = [&](int64_t repeat, int64_t row) {
         return blocks.dst[row].address + (firstDst + repeat * dstStride) * kBlockBytes + to.offset;
     };
@@ -73,6 +93,13 @@ void TransposeBlocks(const BlockTransposition& blocks, const Call& call)
             sources[static_cast<size_t>(row)] = address;
             ReadMoved(*block, address, from.bytes, "src", call);
         }
+        Blocks targets, read;
+        for (int64_t row = 0; row < kList; ++row) {
+            targets.insert(target(repeat, row) - to.offset);
+            read.insert(sources[static_cast<size_t>(row)] - from.offset);
+        }
+        RequireNoOverlap(*block, written, targets, read, call);
+        written.merge(targets);
         block->local.Rearrange([&](uint8_t* memory) {
             for (int64_t row = 0; row < kList; ++row) {
                 for (int64_t element = 0; element < perBlock; ++element) {
