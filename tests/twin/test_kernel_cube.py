@@ -515,10 +515,19 @@ DOWN_LOADS = {
 }
 
 
+def _saturated(on: str) -> str:
+    """Return the text of `down` with results of half."""
+    text = DOWN.replace("GlobalTensor<float>", "GlobalTensor<half>").replace("(__gm__ float*)", "(__gm__ half*)")
+    text = text.replace("LOAD;", f"{DOWN_LOADS['down']}; SetSaturationFlag<SaturationMode::FLOAT>({on});")
+    text = text.replace("store.ndNum = 1;", "store.ndNum = 1; store.quantPre = QuantMode_t::F322F16;")
+    return text.replace("Fixpipe<float,", "Fixpipe<half,").replace("NAME", f"saturated_{on}")
+
+
 def _source() -> str:
     kernels = [*kernels_of(CUBE, "clean_cube", CUBE_PLANTED), *kernels_of(MIX, "clean_mix", MIX_PLANTED)]
     kernels += kernels_of(CUBE.replace("ORDER(M_MTE1);", "ORDER(FIX_MTE1);"), "order_of_unit_flag", [])
     kernels += [DOWN.replace("NAME", name).replace("LOAD;", f"{load};") for name, load in DOWN_LOADS.items()]
+    kernels += [_saturated("true"), _saturated("false")]
     image = "static constexpr IsResetLoad3dConfig IMAGE_OF_SET{false, false};\n"
     order = "#define ORDER(event) SetFlag<HardEvent::event>(EVENT_ID5); WaitFlag<HardEvent::event>(EVENT_ID5)\n"
     return '#include "kernel_operator.h"\nusing namespace AscendC;\n' + image + order + "".join(kernels)
@@ -570,6 +579,17 @@ def test_loads_with_descending_addresses(kernels, name):
     kernels.run(name, a, np.eye(16, dtype=np.float16), c, None, task_type="AIC_ONLY")
     blocks = a[::-1]
     np.testing.assert_array_equal(c, blocks if name == "down" else blocks.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("on", ["true", "false"])
+def test_saturation_of_stored_sums(kernels, on):
+    a = np.zeros((64, 16), np.float16)
+    a[:48, 0] = np.repeat([300, -np.inf, np.nan], 16)
+    c = np.zeros((64, 16), np.float16)
+    factor = 300 * np.eye(16, dtype=np.float16)
+    kernels.run(f"saturated_{on}", a, factor, c, None, task_type="AIC_ONLY")
+    values = [0, 0, -65504, 65504] if on == "true" else [0, np.nan, -np.inf, np.inf]
+    np.testing.assert_array_equal(c[:, 0], np.repeat(np.array(values, np.float16), 16))
 
 
 @pytest.mark.parametrize("strict", [True, False])

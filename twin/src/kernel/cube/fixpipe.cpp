@@ -85,6 +85,7 @@ struct Conversion {
     Dtype dtype;  ///< of dst
     bool relu;
     std::vector<Quantization> columns;  ///< one, or one for each column
+    bool saturates;                     ///< bit 48 of CTRL is 0
 
     const Quantization& Of(int64_t column) const { return columns[row.isTensor ? static_cast<size_t>(column) : 0]; }
 };
@@ -101,7 +102,7 @@ void StoreAs(Dtype dtype, float value, uint8_t* to)
     }
 }
 
-/// `first`: the matrix column of the first sum.
+/// Results of DEQF16 saturate. `first`: the matrix column of the first sum.
 void Convert(const Conversion& conversion, const float* from, uint8_t* to, int64_t size, int64_t count, int64_t first)
 {
     const bool isInteger = conversion.row.from == Dtype::kInt32;
@@ -121,10 +122,11 @@ void Convert(const Conversion& conversion, const float* from, uint8_t* to, int64
         const float value = quantization.Scaled(sum, conversion.relu);
         if (size == 1) {
             quantization.Store8(value, to);
-        } else {
-            constexpr float most = 65504.0F;  // results of DEQF16 saturate
-            StoreAs(conversion.dtype, conversion.row.hasScale ? std::clamp(value, -most, most) : value, to);
+            continue;
         }
+        const bool isFinite = conversion.row.hasScale || (conversion.saturates && size == 2);
+        const float most = conversion.dtype == Dtype::kBfloat16 ? BitsFloat(0x7F7F0000U) : 65504.0F;
+        StoreAs(conversion.dtype, !isFinite ? value : value != value ? 0.0F : std::clamp(value, -most, most), to);
     }
 }
 
@@ -269,7 +271,7 @@ Conversion ConversionOfMatmul(Block& block, Dtype to, const ProductStore& store,
                     columns.push_back(QuantizationOf(block, store.scales[column], row, call));
                 }
             }
-            return {row, to, store.relu, std::move(columns)};
+            return {row, to, store.relu, std::move(columns), block.registers.isSaturating};
         }
     }
     block.Fail("quant_mode", Pipe::kFix, call, "the type of C needs another quantization; set the scales of Matmul");
@@ -307,7 +309,8 @@ Conversion ConversionOf(Block& block, Dtype to, Dtype from, const ProductStore& 
         const uint64_t scalar = store.usesRegisters ? block.registers.preQuantScalar.value_or(0) : store.quantScalar;
         return {row, to, store.relu,
                 row.isTensor ? ColumnsOf(block, *columns, store.columns, row, call)
-                             : std::vector<Quantization>{QuantizationOf(block, scalar, row, call)}};
+                             : std::vector<Quantization>{QuantizationOf(block, scalar, row, call)},
+                block.registers.isSaturating};
     }
     block.Fail(
         "quant_mode", Pipe::kFix, call,
