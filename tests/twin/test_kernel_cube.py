@@ -515,6 +515,13 @@ DOWN_LOADS = {
 }
 
 
+ONE_MATRIX = "Nd2NzParams(1, 64, 16, 0, 16, 64, 1, 0)"
+MATRICES = {
+    "adjacent": "Nd2NzParams(4, 16, 16, 256, 16, 16, 1, 256)",
+    "interleaved": "Nd2NzParams(4, 16, 16, 16, 64, 16, 1, 256)",
+}
+
+
 def _saturated(on: str) -> str:
     """Return the text of `down` with results of half."""
     text = DOWN.replace("GlobalTensor<float>", "GlobalTensor<half>").replace("(__gm__ float*)", "(__gm__ half*)")
@@ -528,6 +535,10 @@ def _source() -> str:
     kernels += kernels_of(CUBE.replace("ORDER(M_MTE1);", "ORDER(FIX_MTE1);"), "order_of_unit_flag", [])
     kernels += [DOWN.replace("NAME", name).replace("LOAD;", f"{load};") for name, load in DOWN_LOADS.items()]
     kernels += [_saturated("true"), _saturated("false")]
+    kernels += [
+        DOWN.replace("NAME", name).replace("LOAD;", f"{DOWN_LOADS['down']};").replace(ONE_MATRIX, copy)
+        for name, copy in MATRICES.items()
+    ]
     image = "static constexpr IsResetLoad3dConfig IMAGE_OF_SET{false, false};\n"
     order = "#define ORDER(event) SetFlag<HardEvent::event>(EVENT_ID5); WaitFlag<HardEvent::event>(EVENT_ID5)\n"
     return '#include "kernel_operator.h"\nusing namespace AscendC;\n' + image + order + "".join(kernels)
@@ -579,6 +590,20 @@ def test_loads_with_descending_addresses(kernels, name):
     kernels.run(name, a, np.eye(16, dtype=np.float16), c, None, task_type="AIC_ONLY")
     blocks = a[::-1]
     np.testing.assert_array_equal(c, blocks if name == "down" else blocks.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_copies_of_several_matrices(kernels, name):
+    """The estimate moves each row to L2 once, and no bytes outside of the argument."""
+    matrices = np.random.default_rng(4).integers(-4, 5, (4, 16, 16)).astype(np.float16)
+    a = matrices if name == "adjacent" else np.ascontiguousarray(matrices.transpose(1, 0, 2))
+    c = np.zeros((4, 16, 16), np.float32)
+    report = kernels.run(name, a, np.eye(16, dtype=np.float16), c, None, task_type="AIC_ONLY")
+    np.testing.assert_array_equal(c, matrices[::-1])
+    one = kernels.run("down", matrices, np.eye(16, dtype=np.float16), np.zeros_like(c), None, task_type="AIC_ONLY")
+    assert report["gm_bytes_read"] == one["gm_bytes_read"]
+    times = [part["pipes"]["MTE2"]["critical_us"] for part in (report, one)]
+    assert times[0] == times[1] if name == "adjacent" else times[0] > times[1]
 
 
 @pytest.mark.parametrize("on", ["true", "false"])

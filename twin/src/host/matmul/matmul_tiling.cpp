@@ -248,8 +248,10 @@ int64_t MatmulApiTilingBase::GetTiling(optiling::TCubeTiling& tiling)
 
 int32_t MultiCoreMatmulTiling::SetDim(int32_t dim)
 {
-    cores_ = dim;
-    return Checked(dim > 0);
+    constexpr int32_t kMostCores = 1024;  // more than any chip has
+    const bool isRight = dim > 0 && dim <= kMostCores;
+    cores_ = isRight ? dim : cores_;
+    return Checked(isRight);
 }
 
 int32_t MultiCoreMatmulTiling::SetSingleShape(int32_t singleMIn, int32_t singleNIn, int32_t singleKIn)

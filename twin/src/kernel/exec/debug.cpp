@@ -164,7 +164,7 @@ void WriteDump(const View& view, const Dump& dump, int64_t address, const char* 
 {
     const auto number = [&](int64_t index) { return NumberText(view.dtype, view.size, read(dump.first + index)); };
     std::stringstream text;
-    text << "DumpTensor: desc=" << dump.label << ", addr=0x" << std::hex << address << std::dec
+    text << "DumpTensor: desc=" << dump.label << ", addr=0x" << std::hex << address + dump.first * view.size << std::dec
          << ", data_type=" << NameOf(view.dtype) << ", position=" << memory << ", dump_size=" << dump.count << '\n';
     if (dump.dims > 0) {
         text << ShapeText(dump, number);

@@ -60,8 +60,11 @@ Transfer L2Cache::Move(const DmaRecord& record)
     touchedIn.resize(end / kSectorBytes + 1);
     const bool isWritten = record.pipe != Pipe::kMte2;
     Transfer transfer;
-    for (uint64_t row = 0; row < record.rows; ++row) {
-        const uint64_t offset = record.offset + row * record.pitch;
+    for (uint32_t row = 0; row < record.rows; ++row) {
+        const uint64_t offset = record.OffsetOf(row);
+        if (offset > end || record.rowBytes > end - offset) {
+            continue;  // the rows of the instruction have another pattern
+        }
         if (!record.isCached) {
             transfer += Uncached(offset, offset + record.rowBytes);
             continue;

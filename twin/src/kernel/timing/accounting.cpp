@@ -60,6 +60,21 @@ Transfer Uncached(uint64_t begin, uint64_t end)
     return {sectors, 0, RoundUp(end, kGmBytes) - RoundDown(begin, kGmBytes)};
 }
 
+void Accounting::AddRow(uint64_t offset, uint32_t region)
+{
+    if (dma_.rows == 0) {
+        dma_.region = region;
+        dma_.offset = offset;
+    } else if (dma_.rows == 1) {
+        dma_.pitch = offset - dma_.offset;
+    } else if (dma_.matrixRows == 0 && offset != dma_.OffsetOf(dma_.rows)) {
+        dma_.matrixRows = dma_.rows;
+        dma_.matrixPitch = offset - dma_.offset;
+    }
+    ++dma_.rows;
+    rowBegin_ = offset;
+}
+
 void Accounting::CountRow(const GlobalView& view, uint64_t address, uint64_t bytes, bool isWritten)
 {
     constexpr uint64_t sector = GlobalMemory::kSectorBytes;
@@ -69,25 +84,20 @@ void Accounting::CountRow(const GlobalView& view, uint64_t address, uint64_t byt
     if (!isWritten && (offset % kBlockBytes != 0 || bytes % kBlockBytes != 0)) {
         sums_.unalignedRead += bytes;
     }
-    const uint64_t begin = dma_.rows == 1 && offset == dma_.offset + dma_.rowBytes ? RoundUp(offset, sector) : offset;
+    // Rows without a gap are one row; no row is longer than the first one.
+    const bool continues =
+        dma_.rows != 0 && offset == rowEnd_ && (dma_.rows == 1 || offset + bytes - rowBegin_ <= dma_.rowBytes);
+    const uint64_t begin = continues ? RoundUp(offset, sector) : offset;
     const uint64_t sectors =
         CeilDiv(offset + bytes, sector) - std::min(begin / sector, CeilDiv(offset + bytes, sector));
     const uint64_t fresh = GlobalMemory::FirstTouch(*region, offset, bytes);
-    const bool continues = dma_.rows == 1 && offset == dma_.offset + dma_.rowBytes;
-    if (continues) {  // rows without a gap are one row
-        dma_.rowBytes += static_cast<uint32_t>(bytes);
-        dma_.fragments = Fragments(dma_.offset, offset + bytes);
-    } else if (dma_.rows == 0) {
-        dma_.region = launch_.memory.IndexOf(*region);
-        dma_.offset = offset;
-        dma_.rowBytes = static_cast<uint32_t>(bytes);
-    } else if (dma_.rows == 1) {
-        dma_.pitch = offset - dma_.offset;
-    }
+    dma_.fragments -= continues ? Fragments(rowBegin_, rowEnd_) : 0;
     if (!continues) {
-        ++dma_.rows;
-        dma_.fragments += Fragments(offset, offset + bytes);
+        AddRow(offset, launch_.memory.IndexOf(*region));
     }
+    rowEnd_ = offset + bytes;
+    dma_.fragments += Fragments(rowBegin_, rowEnd_);
+    dma_.rowBytes = dma_.rows == 1 ? static_cast<uint32_t>(rowEnd_ - rowBegin_) : dma_.rowBytes;
     dma_.isCached = isWritten ? view.isWriteCached : view.isReadCached;
     dma_.charged += dma_.isCached ? Transfer{fresh, RoundDown(std::max(sectors * sector, fresh) - fresh, sector), fresh}
                                   : Uncached(offset, offset + bytes);

@@ -46,11 +46,14 @@ public:
     std::deque<DmaRecord>& Traffic() { return traffic_; }
 
 private:
+    void AddRow(uint64_t offset, uint32_t region);
+
     LaunchState& launch_;
     const AtomicMode& atomic_;
     Timeline& timeline_;
     Totals sums_;
-    DmaRecord dma_;  ///< the running instruction
+    DmaRecord dma_;                       ///< the running instruction
+    uint64_t rowBegin_ = 0, rowEnd_ = 0;  ///< of its last row
     std::deque<DmaRecord> traffic_;
 };
 

@@ -99,8 +99,10 @@ struct DmaRecord {
     uint64_t clock = 0;  ///< bytes that its core had moved in the phase
     uint64_t offset = 0;
     uint64_t pitch = 0;  ///< from row to row, modulo 2^64
+    uint64_t matrixPitch = 0;
     uint32_t rowBytes = 0;
     uint32_t rows = 0;
+    uint32_t matrixRows = 0;  ///< 0: one matrix
     uint32_t region = 0;
     uint16_t phase = 0;
     uint16_t core = 0;
@@ -116,6 +118,11 @@ struct DmaRecord {
     Transfer charged;
 
     uint64_t Bytes() const { return uint64_t{rows} * rowBytes; }
+    uint64_t OffsetOf(uint32_t row) const
+    {
+        return matrixRows == 0 ? offset + row * pitch
+                               : offset + row / matrixRows * matrixPitch + row % matrixRows * pitch;
+    }
 };
 
 /// The bytes of a row that does not use L2.
