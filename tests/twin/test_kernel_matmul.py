@@ -372,6 +372,21 @@ extern "C" __global__ __aicore__ void fractals(GM_ADDR a, GM_ADDR b, GM_ADDR bia
                                                                 [&](auto& mm, auto c) { mm.IterateAll(c); });
 }
 
+extern "C" __global__ __aicore__ void few_rows(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR tiling)
+{
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
+    TPipe pipe;
+    Mm<half, float, float, false, false, CFG_NORM, MatmulCallBackFunc<>, CubeFormat::NZ, CubeFormat::NZ,
+       CubeFormat::NZ> mm;
+    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
+    Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t,
+                                                                [&](auto& mm, auto c) {
+        mm.SetOrgShape(16, 80, 128);
+        mm.IterateAll(c);
+    });
+}
+
 /// Fractals with 8 columns of float.
 constexpr MatmulConfig SPLIT = [] {
     MatmulConfig config = CFG_NORM;
@@ -558,6 +573,14 @@ def test_fractal_format(forms, n):
     forms.run("fractals", fractals_of(a), fractals_of(b), bias, result, tiling=data, task_type="AIC_ONLY")
     assert_product([a, b, bias, result.transpose(1, 0, 2).reshape(96, 80)[:, :n]])
     assert not result[4, :, n - 64 :].any()
+
+
+def test_fractals_need_the_rows_of_the_product(forms, record_planted):
+    a, b, bias, _ = matrices(96, 80, 128, "half", "float")
+    arrays = [fractals_of(a), fractals_of(b), bias, np.zeros((5, 96, 16), np.float32)]
+    (finding,) = forms.launch("few_rows", *arrays, tiling=tiling(96, 80, 128), task_type="AIC_ONLY")["findings"]
+    assert (finding["kind"], "64 rows of a matrix that has 16" in finding["message"]) == ("matmul_shape", True)
+    record_planted("few_rows", finding)
 
 
 def test_fractals_of_8_columns(forms):

@@ -219,11 +219,21 @@ void Factor::CopyRows(const LocalView& dst, int64_t row, int64_t rows, int64_t c
     }
 }
 
+void Factor::RequireRows(int64_t used, int64_t stored)
+{
+    if (used > stored) {
+        block_.Fail("matmul_shape", Pipe::kMte2, call_,
+                    Text("the product uses ", used, " rows of a matrix that has ", stored,
+                         "; pass at least the shape of SetSingleShape to SetOrgShape, or to the tiling"));
+    }
+}
+
 void Factor::CopyFractals(const LocalView& dst, int64_t row, int64_t rows, int64_t column, int64_t columns)
 {
     const int64_t c0 = ElementsOfBlock(operand_);
     const int64_t storedRows = RoundUp<int64_t>(orgRows_, kFractalRows);
     const int64_t height = RowsInL1(rows);
+    RequireRows(row + rows, storedRows);
     if (column % c0 != 0) {
         block_.Fail(
             "matmul_shape", Pipe::kMte2, call_,
@@ -246,6 +256,7 @@ void Factor::CopyIndices(const LocalView& dst, const FactorRange& range)
     src.dtype = Dtype::kUint8;
     src.size = 1;
     const int64_t allFractals = CeilDiv<int64_t>(orgRows_, kFractalRows);
+    RequireRows(range.outer + range.outerCount, allFractals * kFractalRows);
     const int64_t fractals = CeilDiv<int64_t>(range.outerCount, kFractalRows);
     const int64_t first = range.k / ElementsOfBlock(operand_) * allFractals + range.outer / kFractalRows;
     src.address += static_cast<uint64_t>(first * kIndexBytes);

@@ -50,6 +50,7 @@ private:
     Slot& Load(int64_t outerTile, int64_t kBlock);
     void CopyIn(const LocalView& dst, const FactorRange& range, int64_t outerGroup, int64_t kGroup);
     void CopyRows(const LocalView& dst, int64_t row, int64_t rows, int64_t column, int64_t columns);
+    void RequireRows(int64_t used, int64_t stored);
     void CopyFractals(const LocalView& dst, int64_t row, int64_t rows, int64_t column, int64_t columns);
     /// Copies the indices of a block of a sparse factor to L1.
     void CopyIndices(const LocalView& dst, const FactorRange& range);
