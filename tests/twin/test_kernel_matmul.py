@@ -990,6 +990,15 @@ def test_misuse_is_a_finding(planted, record_planted, name):
     assert int(finding["where"].rsplit(":", 1)[1]) >= line_of(f"PLANT({name},")
 
 
+@pytest.mark.parametrize("fields", [{"dbL0C": 3}, {"iterateOrder": 2}], ids=str)
+def test_undocumented_tiling_is_a_finding_of_level_strict(planted, fields):
+    arrays = matrices(128, 64, 64, "half", "float")
+    data = tiling(128, 64, 64, **fields)
+    (finding,) = planted.launch("right", *arrays, tiling=data, task_type="AIC_ONLY")["findings"]
+    assert (finding["kind"], "iterateOrder is" in finding["message"]) == ("api_contract", True)
+    planted.run("right", *arrays, tiling=data, task_type="AIC_ONLY", strict=2)  # level device
+
+
 @pytest.mark.parametrize(
     ("fields", "word"),
     [

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernel/exec/levels.h"
 #include "kernel/cube/fractal.h"
 #include "kernel/matmul/factor.h"
 #include "kernel/vector/numbers.h"
@@ -128,7 +129,7 @@ private:
         }
         if (job_.stores && job_.atomic != 0) {
             constexpr AtomicOp ops[] = {AtomicOp::kNone, AtomicOp::kAdd, AtomicOp::kMax, AtomicOp::kMin};
-            SetAtomic(ops[job_.atomic], job_.c.dtype, call_);
+            SetAtomic(ops[job_.atomic > 3 ? 0 : job_.atomic], job_.c.dtype, call_);
         }
     }
 
@@ -464,8 +465,11 @@ void RequireTiling(Block& block, const MatmulJob& job, const Call& call)
     require(t.baseM > 0 && t.baseN > 0 && t.baseK > 0 && t.baseM % 16 == 0 && t.baseN % 16 == 0,
             Text("baseM, baseN, baseK are ", t.baseM, ", ", t.baseN, ", ", t.baseK,
                  ", expected positive numbers, baseM and baseN multiples of 16"));
-    require((t.iterateOrder == 0 || t.iterateOrder == 1) && t.dbL0C >= 0 && t.dbL0C <= 2,
-            Text("iterateOrder is ", t.iterateOrder, " and dbL0C ", t.dbL0C, ", expected 0 or 1, and 1 or 2"));
+    const bool isDocumented = (t.iterateOrder == 0 || t.iterateOrder == 1) && (t.dbL0C == 1 || t.dbL0C == 2);
+    if (!isDocumented && kDocumentedValues.Has(block.launch.options.level)) {
+        block.Fail("api_contract", Pipe::kScalar, call,
+                   Text("iterateOrder is ", t.iterateOrder, " and dbL0C ", t.dbL0C, ", expected 0 or 1, and 1 or 2"));
+    }
     const bool isStraight = !job.a.isTransposed && job.b.isTransposed;
     const int64_t wide = std::max(ElementsOfBlock(job.a), ElementsOfBlock(job.b));
     const int64_t unit = isStraight ? wide : std::max(int64_t{16}, wide);
