@@ -470,6 +470,27 @@ MISUSES = {
         ),
         "api_contract",
     ),
+    "negative_rows": (
+        (
+            "TopkTiling tiling; TopKInfo info; info.outter = -1; info.inner = 32; info.n = 8; LocalTensor<bool> none; "
+            "TopK<T>(d, i, a, j, none, tmp, 8, tiling, info);"
+        ),
+        "api_contract",
+    ),
+    "long_channel": (
+        (
+            "GroupNormTiling tiling; tiling.n = tiling.g = tiling.d = 1; tiling.hw = 5000; tiling.hwAlignSize = 32; "
+            "GroupNorm<T>(d, m, s, a, g, b, tmp, T(0.1f), tiling);"
+        ),
+        "api_contract",
+    ),
+    "all_columns": (
+        (
+            "UnPadTiling tiling; tiling.srcHeight = 2; tiling.srcWidth = 8; "
+            "UnPadParams pads{0, 9}; UnPad(d, a, pads, tmp, tiling);"
+        ),
+        "api_contract",
+    ),
     "tmp_in_operand": (f"Sign(d, a, a[64].ReinterpretCast<uint8_t>(), {R * H});", "overlap"),
     "unneeded_tmp_is_result": (f"Frac(d, a, d.ReinterpretCast<uint8_t>(), {R * H});", "overlap"),
     "same_memory": (f"{SHAPE} ReduceSum<T, Pattern::Reduce::AR>(a, a, tmp, shape, true);", "overlap"),

@@ -81,6 +81,7 @@ CASES = {
             Planted("no_scale", "    mm.SetQuantScalar(0x40003F800000ull);\n", "", "matmul_quant", "SetQuantScalar"),
             Planted("transposed", "SetTensorA(aGm)", "SetTensorA(aGm, true)", "api_contract", "passes 1 for the"),
             Planted("atomic", "IterateAll(cGm)", "IterateAll(cGm, 4)", "api_contract", "enAtomic is 4, expected 0"),
+            Planted("tail", "IterateAll(cGm)", "Iterate(); mm.SetTail(16)", "matmul_order", "GetTensorC before"),
             Planted("not_stored", "IterateAll(cGm)", "Iterate(); mm.Iterate()", "matmul_order", "was not stored"),
         ],
     ),

@@ -99,6 +99,7 @@ void Composite::Select(int64_t index, bool isElement, const std::vector<uint8_t>
 
 Numbers Composite::Read(size_t operand, const char* name, int64_t count, int64_t first)
 {
+    Expect(count >= 0, Text("the shape gives ", count, " elements of ", name, ", expected a positive number"));
     LocalView view = View(operand);
     view.address += first * view.size;
     block_.checks.Use(view, count * view.size, Pipe::kVector, AccessKind::kRead, first == 0 ? kBlockBytes : view.size,
@@ -121,6 +122,7 @@ Numbers Composite::ReadRows(size_t operand, const char* name, int64_t rows, int6
     if (columns == pitch) {
         return Read(operand, name, rows * pitch);
     }
+    RequireRows(rows, columns, pitch);
     const LocalView& view = View(operand);
     const int64_t bytes = ((rows - 1) * pitch + columns) * view.size;
     block_.checks.Use(view, bytes, Pipe::kVector, AccessKind::kRead, kBlockBytes, name, call_);

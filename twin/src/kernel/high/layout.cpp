@@ -71,8 +71,8 @@ void RemovePadding(Composite& run)
     const int64_t rows = run.Size(0);
     const int64_t pitch = run.Size(1);
     const int64_t width = pitch - run.Size(3);
-    run.Expect(rows > 0 && run.Size(3) > 0 && run.Size(3) * run.View(0).size < kBlockBytes,
-               Text("rightPad is ", run.Size(3), " columns, expected more than 0 and less than 32 bytes"));
+    run.Expect(rows > 0 && width > 0 && run.Size(3) > 0 && run.Size(3) * run.View(0).size < kBlockBytes,
+               Text("rightPad is ", run.Size(3), " of ", pitch, " columns, expected more than 0, less than 32 bytes"));
     run.RequireBlocks("srcWidth", pitch, run.View(1).size);
     const Numbers x = run.Read(1, "src", rows * pitch);
     run.TakeTmp(pitch);

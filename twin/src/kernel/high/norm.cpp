@@ -126,6 +126,7 @@ void NormalizeGroups(Composite& run)
     const int64_t length = run.Size(3);
     const int64_t pitch = run.Size(4);
     run.Expect(outer * groups * channels * length > 0, "the shape of the tiling data is empty");
+    run.RequireRows(outer * groups * channels, length, pitch);
     run.RequireBlocks(isBatch ? "S * H" : "H * W with padding", pitch, run.View(0).size);
     const int64_t count = outer * groups * channels * pitch;
     Numbers x = run.Read(3, "inputX", count);

@@ -99,6 +99,10 @@ void MatmulState::SetOperand(MatmulOperand& operand, const MatmulOperand& value,
 
 void MatmulState::SetTail(int64_t m, int64_t n, int64_t k, const Call& call)
 {
+    const bool isOther = (m != -1 && m != job.singleM) || (n != -1 && n != job.singleN);
+    if (isOther && isTileReady_ && !isAsync_) {
+        Fail("matmul_order", call, "the tile of the last Iterate was not stored; call GetTensorC before");
+    }
     job.singleM = m != -1 ? m : job.singleM;
     job.singleN = n != -1 ? n : job.singleN;
     job.singleK = k != -1 ? k : job.singleK;
