@@ -392,6 +392,7 @@ __global__ __aicore__ void far(GM_ADDR x, int64_t index, int ends)
     AscendC::GlobalTensor<int32_t> to;
     to.SetGlobalBuffer((__gm__ int32_t*)x);
     to.SetValue(index, 1);
+    if (ends == 3) { return; }
     AscendC::DataCacheCleanAndInvalid<int32_t, AscendC::CacheLine::SINGLE_CACHE_LINE>(to);
     if (ends == 1) { _exit(0); }
     if (ends == 2) { std::exit(0); }
@@ -404,8 +405,10 @@ int main(int, char** words)
     aclrtMalloc(&device, 64, ACL_MEM_MALLOC_HUGE_FIRST);
     const char* before = words[2];
     const int64_t index = std::strchr(before, 'r') ? 3 : 999;
-    const int ends = std::strchr(before, 'k') ? 1 : std::strchr(before, 'e') ? 2 : 0;
-    far<<<1, nullptr, nullptr>>>((uint8_t*)device, index, ends);
+    const int ends = std::strchr(before, 'k') ? 1 : std::strchr(before, 'e') ? 2 : std::strchr(before, 'm') ? 3 : 0;
+    for (int launch = 0; launch < (std::strchr(before, 'm') ? 4 : 1); ++launch) {
+        far<<<1, nullptr, nullptr>>>((uint8_t*)device, index, ends);
+    }
     if (std::strchr(before, 'w')) { aclrtSynchronizeStream(nullptr); }
     if (std::strchr(before, 'c')) {
         if (fork() == 0) { _exit(5); }
@@ -492,6 +495,14 @@ def test_a_program_that_replaces_itself(ends, tmp_path):
     ended = run(ends, "9", "w", OPFORGE_TWIN_REPORT=str(tmp_path / "report.json"))
     assert (ended.returncode, ended.stderr.count("error: gm_out_of_range")) == (0, 1)
     assert not (tmp_path / "report.json").exists()
+
+
+def test_a_finding_of_later_launches_is_printed_once(ends, tmp_path):
+    report = tmp_path / "report.json"
+    ended = run(ends, "3", "rwm", OPFORGE_TWIN_REPORT=str(report))
+    assert (ended.returncode, ended.stderr.count("cache_not_flushed")) == (1, 1)
+    assert "exit: later launches had 3 more findings with a printed kind and line" in ended.stderr.splitlines()
+    assert [len(launch["findings"]) for launch in json.loads(report.read_text())] == [1, 1, 1, 1]
 
 
 def test_the_exit_code_that_findings_replace_is_printed(ends):

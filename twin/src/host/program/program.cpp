@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <iostream>
 #include <mutex>
+#include <set>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -47,8 +49,10 @@ constexpr int kBadInputExit = 2;
 std::atomic<bool> isProgram{false};
 std::atomic<uint64_t> mistakes{0};
 std::atomic<bool> isEnding{false};
-pid_t starter = 0;     ///< 0 before the start is complete; in a child made by fork(), the child
-bool isChild = false;  ///< made by fork()
+std::mutex printing;
+uint64_t repeated = 0;  ///< findings that were not printed again
+pid_t starter = 0;      ///< 0 before the start is complete; in a child made by fork(), the child
+bool isChild = false;   ///< made by fork()
 std::terminate_handler otherTerminate = nullptr;
 
 const char* Given(const char* name, const char* otherwise)
@@ -97,6 +101,10 @@ bool WriteReport(const char* path)
 /// Returns the exit code of the program after its findings, and writes the report.
 int Conclude(int status)
 {
+    if (const std::lock_guard<std::mutex> guard(printing); repeated != 0) {
+        std::fprintf(stderr, "exit: later launches had %" PRIu64 " more findings with a printed kind and line\n",
+                     repeated);
+    }
     int code = mistakes != 0 ? kFindingsExit : status;
     if (mistakes != 0 && status != 0) {
         std::fprintf(stderr, "exit: the program returned %d; with findings, the exit code is 1\n", status);
@@ -247,6 +255,7 @@ void InChild()
     isChild = true;
     isEnding = false;
     mistakes = 0;
+    repeated = 0;
     AbandonStreams();
 }
 
@@ -278,8 +287,14 @@ bool HasFindings()
 
 void PrintFindings(const LaunchReport& report)
 {
+    static auto* const printed = new std::set<std::pair<std::string, std::string>>();  // kinds and locations
+    const std::lock_guard<std::mutex> guard(printing);
     for (const Finding& finding : report.findings) {
         mistakes += finding.warning ? 0 : 1;
+        if (!finding.where.empty() && !printed->emplace(finding.kind, finding.where).second) {
+            ++repeated;
+            continue;
+        }
         const std::string place = finding.where.empty() ? std::string() : finding.where + ": ";
         const std::string block = finding.block < 0 ? std::string()
                                   : finding.pipe.empty()
