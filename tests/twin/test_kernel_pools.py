@@ -68,6 +68,36 @@ PLANTED = [
             "gm_out_of_range", "256 bytes"),
 ]  # fmt: skip
 
+# More queues than event ids of a HardEvent.
+EVENTS = """
+extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y)
+{
+    GlobalTensor<float> xGm, yGm;
+    xGm.SetGlobalBuffer((__gm__ float*)x, 64);
+    yGm.SetGlobalBuffer((__gm__ float*)y, 64);
+    TPipe pipe;
+    TBuf<TPosition::VECCALC> sums;
+    TQue<TPosition::VECIN, 1> queues[9];
+    pipe.InitBuffer(sums, 256);
+    LocalTensor<float> sum = sums.Get<float>();
+    Duplicate(sum, 0.0f, 64);
+    for (auto& queue : queues) {
+        pipe.InitBuffer(queue, 1, 256);
+        LocalTensor<float> t = queue.AllocTensor<float>();
+        DataCopy(t, xGm, 64);
+        queue.EnQue(t);
+        t = queue.DeQue<float>();
+        PipeBarrier<PIPE_V>();
+        Add(sum, sum, t, 64);
+        queue.FreeTensor(t);
+        queue.FreeAllEvent();
+    }
+    ORDER(V_MTE3);
+    DataCopy(yGm, sum, 64);
+}
+"""
+PLANTED_EVENTS = [Planted("events_in_use", "queue.FreeAllEvent();", "", "event_ids", "all 8 event ids of V_MTE2")]
+
 # A tensor goes through one queue in two steps: its positions select the flags.
 STEPS = """
 extern "C" __global__ __aicore__ void NAME(GM_ADDR x, GM_ADDR y)
@@ -164,6 +194,7 @@ PLANTED_GIVEN = [
 def kernels(compile_kernels):
     plants = [
         *kernels_of(CLEAN, "clean", PLANTED),
+        *kernels_of(EVENTS, "events", PLANTED_EVENTS),
         *kernels_of(STEPS, "steps", PLANTED_STEPS),
         *kernels_of(GIVEN, "given", PLANTED_GIVEN),
     ]
@@ -179,6 +210,12 @@ def test_values(kernels):
     kernels.run("clean", x, y, spill)
     assert y[:64].tolist() == (x + 1).tolist()
     assert spill.tolist() == (x + 1).tolist()
+
+
+def test_event_ids_of_a_queue_are_released(kernels):
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    kernels.run("events", x, y)
+    assert y.tolist() == (9 * x).tolist()
 
 
 def test_steps_through_one_queue(kernels):
@@ -208,7 +245,7 @@ def test_planted_given(kernels, record_planted, planted):
     record_planted(planted.name, planted.assert_in(findings))
 
 
-@pytest.mark.parametrize("planted", PLANTED_STEPS, ids=lambda planted: planted.name)
+@pytest.mark.parametrize("planted", [*PLANTED_STEPS, *PLANTED_EVENTS], ids=lambda planted: planted.name)
 def test_planted_steps(kernels, record_planted, planted):
     findings = kernels.launch(planted.name, *arguments()[:2])["findings"]
     record_planted(planted.name, planted.assert_in(findings))

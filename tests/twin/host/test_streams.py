@@ -107,6 +107,13 @@ def test_time_between_events(device, acl):
     start, end, status, elapsed = c_void_p(), c_void_p(), c_uint32(), c_float(-1)
     acl.call("aclrtCreateEvent", byref(start))
     acl.call("aclrtCreateEvent", byref(end))
+    acl.call("aclrtQueryEventStatus", end, byref(status))
+    assert status.value == 0
+    complete = c_void_p()
+    acl.call("aclrtCreateEventExWithFlag", byref(complete), 0x2)
+    acl.call("aclrtQueryEventStatus", complete, byref(status))
+    assert status.value == 1
+    acl.call("aclrtDestroyEvent", complete)
     assert acl.library.aclrtEventElapsedTime(byref(elapsed), start, end) == 107000
     acl.call("aclrtRecordEvent", start, stream)
     acl.call("aclrtRecordEvent", end, stream)

@@ -131,8 +131,7 @@ public:
     {
         return LocalTensor<T>(twin::Dequeue(queue_, {srcUserPos, dstUserPos}, {"DeQue", twin::Here()}), kPosition);
     }
-    /// Flags of free buffers stay until the end of the TPipe.
-    void FreeAllEvent() {}
+    OPFORGE_API void FreeAllEvent() { twin::FreeEvents(queue_, {"FreeAllEvent", twin::Here()}); }
     OPFORGE_API bool VacantInQue()
     {
         const twin::ComposedCall call;

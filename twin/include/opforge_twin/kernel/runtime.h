@@ -517,6 +517,8 @@ LocalView Dequeue(uint32_t queue, const QueueEnds& ends, const Call& call);
 void Release(uint32_t queue, const LocalView& view, const Call& call);
 int64_t FilledBuffers(uint32_t queue, const Call& call);
 int64_t IdleBuffers(uint32_t queue, const Call& call);
+/// Waits for the flags of the free buffers, and releases their event ids.
+void FreeEvents(uint32_t queue, const Call& call);
 /// Reports a finding and stops the block: the kernel requested a view of `bytes` from `view`.
 LocalView Slice(const LocalView& view, int64_t offsetBytes, int64_t bytes, const Call& call);
 

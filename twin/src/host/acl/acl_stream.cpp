@@ -218,7 +218,11 @@ aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag)
 
 aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag)
 {
-    return aclrtCreateEventWithFlag(event, flag);
+    const aclError status = aclrtCreateEventWithFlag(event, flag);
+    if (status == ACL_SUCCESS) {
+        static_cast<Event*>(*event)->isCompleteBeforeRecord = true;
+    }
+    return status;
 }
 
 aclError aclrtDestroyEvent(aclrtEvent event)
@@ -279,7 +283,8 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* statu
     if (status == nullptr) {
         return Fail(ACL_ERROR_INVALID_PARAM, "aclrtQueryEventStatus: status is null");
     }
-    *status = found->IsComplete() ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    const bool isDone = found->WasRecorded() || found->isCompleteBeforeRecord;
+    *status = isDone && found->IsComplete() ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
 

@@ -89,6 +89,8 @@ public:
     bool IsComplete() const;
     std::chrono::steady_clock::time_point Time() const;
 
+    bool isCompleteBeforeRecord = false;  ///< aclrtCreateEventExWithFlag
+
 private:
     std::shared_ptr<EventState> state_;
 };

@@ -1,5 +1,6 @@
 // TPipe, queues and scratch buffers as a state machine: allocate, enqueue, dequeue, free.
 #include <algorithm>
+#include <utility>
 
 #include "opforge_twin/arithmetic.h"
 #include "kernel/exec/block.h"
@@ -489,6 +490,16 @@ int64_t IdleBuffers(uint32_t queue, const Call& call)
     const Queue& asked = QueueOf(*block, queue, call);
     return std::count_if(asked.buffers.begin(), asked.buffers.end(),
                          [&](uint32_t index) { return block->local.buffers[index].state == BufferState::kFree; });
+}
+
+void FreeEvents(uint32_t queue, const Call& call)
+{
+    const Entry block(call);
+    const Queue& of = QueueOf(*block, queue, call);
+    for (const uint32_t index : of.buffers) {
+        int32_t& event = block->local.buffers[index].freedEvent;
+        block->ordering.EndQueueEvent(of.consumer, of.producer, std::exchange(event, -1));
+    }
 }
 
 LocalView Slice(const LocalView& view, int64_t offsetBytes, int64_t bytes, const Call& call)
