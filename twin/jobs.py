@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -23,7 +23,7 @@ from opforge.codegen.printing import first_line, path_text, shown
 from opforge.twin.compiler.cache import digest
 from opforge.twin.compiler.npu_model import TWIN
 from opforge.twin.compiler.units import compiler
-from opforge.twin.runtime.isolation import run_command
+from opforge.twin.runtime.isolation import end_commands, run_command
 
 _MOST_STATE_BYTES = 256 << 20
 _ENTRY = '{"key": "'  # start of a line of results
@@ -76,8 +76,11 @@ def run_all(
         try:
             for future in as_completed(futures):
                 finished(future.result())
-        finally:
-            pool.shutdown(cancel_futures=True)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            while wait(futures, 0.1).not_done:
+                end_commands()
+            raise
 
 
 def _client(address: str) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Test jobs on a dask cluster that ends before them."""
+"""Test interrupted jobs, and jobs on a dask cluster that ends before them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from coverage_clone import PRINTS, example
 
 from opforge.codegen.errors import UserError
 from opforge.twin.jobs import run_all
+from opforge.twin.runtime.isolation import run_command
 
 SECONDS = 120
 
@@ -49,6 +50,20 @@ def short_waits(monkeypatch):
     config = pytest.importorskip("dask.config")
     with config.set({"distributed.comm.timeouts.connect": "2s"}):
         yield
+
+
+def _sleep(seconds):
+    return run_command(["/bin/sleep", str(seconds)], b"", dict(os.environ), 900.0)
+
+
+def test_an_interrupt_ends_running_jobs():
+    """Without the end of its process, the second job would take 10 minutes."""
+
+    def finished(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_all(_sleep, [0, 600, 600], 2, "local", finished)
 
 
 @pytest.mark.usefixtures("short_waits")

@@ -33,6 +33,7 @@ ISOLATED_SECONDS = 600.0
 _MOST_SECONDS = 10**6
 _SUPERVISOR = Path(__file__).with_name("kernel_process.py")
 _ALIGNMENT = 512  # like device memory
+_RUNNING: set[subprocess.Popen[bytes]] = set()  # supervisors
 _GRACE_SECONDS = 20.0  # for the start of the supervisor, and for ending remaining processes
 
 
@@ -175,6 +176,14 @@ def _shared(size: int) -> Iterator[BufferedRandom]:
         yield stream
 
 
+def end_commands() -> None:
+    """End all programs that other threads of this process run."""
+    for supervisor in list(_RUNNING):
+        assert supervisor.stdin is not None  # noqa: S101  # it is a pipe
+        with suppress(OSError, ValueError):
+            supervisor.stdin.close()
+
+
 def _supervised(job: Job, buffers: int) -> dict[str, Any]:
     """Return the result of the supervisor for the job; empty if it was killed."""
     source, target = os.pipe()
@@ -189,11 +198,15 @@ def _supervised(job: Job, buffers: int) -> dict[str, Any]:
         finally:
             os.close(target)
         with supervisor:
-            text = {**job, "buffers": buffers, "outcome": target}
-            assert supervisor.stdin is not None  # noqa: S101  # it is a pipe
-            supervisor.stdin.write(json.dumps(text).encode() + b"\n")
-            supervisor.stdin.flush()
-            answer = _read_until(outcome, supervisor, job["timeout"] + _GRACE_SECONDS)
+            _RUNNING.add(supervisor)
+            try:
+                text = {**job, "buffers": buffers, "outcome": target}
+                assert supervisor.stdin is not None  # noqa: S101  # it is a pipe
+                supervisor.stdin.write(json.dumps(text).encode() + b"\n")
+                supervisor.stdin.flush()
+                answer = _read_until(outcome, supervisor, job["timeout"] + _GRACE_SECONDS)
+            finally:
+                _RUNNING.discard(supervisor)
     found: dict[str, Any] = json.loads(answer) if answer else {}
     return found
 
