@@ -952,6 +952,8 @@ PLANT(long_rows, REGISTERED mm.SetOrgShape(16, 16, 70000, 64); mm.SetTensorA(aGm
 mm.IterateAll(cGm);)
 PLANT(batches_of_3_and_2, READY mm.SetBatchNum(3, 2);
 mm.IterateBatch(cGm, false, 0, false);)
+PLANT(no_batches, READY mm.IterateNBatch(1, 4, 0, false);)
+PLANT(too_many_batches, READY mm.IterateNBatch(UINT32_MAX, 4, 4, false);)
 """
 MISUSES = {
     "no_a": ("matmul_order", "SetTensorA"),
@@ -965,6 +967,8 @@ MISUSES = {
     "no_results": ("matmul_order", "Iterate<false>"),
     "long_rows": ("matmul_shape", "intrinsicsCheck"),
     "batches_of_3_and_2": ("matmul_shape", "batchA"),
+    "no_batches": ("matmul_shape", "batchA is 4 and batchB 0"),
+    "too_many_batches": ("matmul_shape", "4294967295 batches of 4 matrices, expected at most 65536"),
 }
 
 

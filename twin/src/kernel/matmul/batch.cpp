@@ -76,6 +76,21 @@ void MatmulState::Batch(const MatmulOperand& c, int64_t first, int64_t batchA, i
     }
 }
 
+void MatmulState::RequireBatches(int64_t loops, int64_t batchA, int64_t batchB, const Call& call) const
+{
+    constexpr int64_t kMost = 65536;  // the twin stores all products of a call
+    if (batchA <= 0 || batchB <= 0 || std::max(batchA, batchB) % std::min(batchA, batchB) != 0) {
+        Entry(call)->Fail("matmul_shape", Pipe::kScalar, call,
+                          Text("batchA is ", batchA, " and batchB ", batchB,
+                               ", expected positive numbers of which one divides the other"));
+    }
+    if (std::max(batchA, batchB) > kMost || loops > kMost / std::max(batchA, batchB)) {
+        Entry(call)->Fail("matmul_shape", Pipe::kScalar, call,
+                          Text("got ", loops, " batches of ", std::max(batchA, batchB), " matrices, expected at most ",
+                               kMost, " matrices; correct the numbers, or use several calls"));
+    }
+}
+
 void MatmulState::IterateBatch(const MatmulOperand& c, int64_t batchA, int64_t batchB, bool /*isSequential*/,
                                int64_t strideA, int64_t strideB, bool isSync, bool /*isAwaited*/, const Call& call)
 {
@@ -83,11 +98,7 @@ void MatmulState::IterateBatch(const MatmulOperand& c, int64_t batchA, int64_t b
         return;
     }
     RequireOperands(call);
-    if (batchA <= 0 || batchB <= 0 || std::max(batchA, batchB) % std::min(batchA, batchB) != 0) {
-        Entry(call)->Fail("matmul_shape", Pipe::kScalar, call,
-                          Text("batchA is ", batchA, " and batchB ", batchB,
-                               ", expected positive numbers of which one divides the other"));
-    }
+    RequireBatches(1, batchA, batchB, call);
     Batch(c, 0, batchA, batchB, strideA, strideB, isSync, call);
 }
 
@@ -99,6 +110,7 @@ void MatmulState::IterateNBatch(const MatmulOperand& c, int64_t loops, int64_t b
         return;
     }
     RequireOperands(call);
+    RequireBatches(loops, batchA, batchB, call);
     if (results_.address == 0) {
         Entry(call)->Fail("matmul_order", Pipe::kScalar, call,
                           "IterateNBatch stores its results in a workspace; call SetWorkspace before");

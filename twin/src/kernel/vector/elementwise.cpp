@@ -222,7 +222,7 @@ Computed<T> ApplyScalar(Computed<T> x, Computed<T> scalar)
     } else if constexpr (op == ScalarOp::kMins) {
         return Smaller(x, scalar);
     } else if constexpr (op == ScalarOp::kLeakyRelu) {
-        return x > 0 ? x : Times(x, scalar);
+        return x >= 0 ? x : Times(x, scalar);
     } else {
         const auto bits = static_cast<int64_t>(8 * sizeof(T));
         const auto shift = static_cast<int64_t>(scalar);
