@@ -12,6 +12,8 @@ from charged import COPY, FAST, FREE, GM, ISSUE, TWO_OPERANDS, UB, repeats, vect
 from instruction_rows import Array, Row, check_mistake, check_numbers, source_of, values
 from test_kernel_numbers import CPP, F16, F32, FRAME, KERNEL
 
+from opforge.twin.runtime.launch import launch
+
 I8, U8, I16, U16, I32, U32 = (np.dtype(name) for name in ("i1", "u1", "i2", "u2", "i4", "u4"))
 I64, U64, F64 = (np.dtype(name) for name in ("i8", "u8", "f8"))
 
@@ -755,3 +757,39 @@ def test_instructions_are_template_arguments_and_function_pointers(compile_kerne
     (finding,) = kernels.launch("wrong", a, b, c)["findings"]
     line = (FRAME + FUNCTIONS).split("\n").index("    Op(z, x, y, kCount);") + 1
     assert finding["where"].endswith(f".cpp:{line}")
+
+
+UNALIGNED = """#include "kernel_operator.h"
+using namespace AscendC;
+extern "C" __global__ __aicore__ void kernel(GM_ADDR y, GM_ADDR number)
+{
+    GlobalTensor<int32_t> which;
+    which.SetGlobalBuffer((__gm__ int32_t*)number, 1);
+    GlobalTensor<float> to;
+    to.SetGlobalBuffer((__gm__ float*)y, 16);
+    TPipe pipe;
+    TBuf<> buffer;
+    pipe.InitBuffer(buffer, 512);
+    LocalTensor<float> a = buffer.Get<float>(), z = a[64];
+    Duplicate(a, 2.0f, 64);
+    Duplicate(z, 0.0f, 16);
+    PipeBarrier<PIPE_V>();
+    if (which.GetValue(0) == 0) {
+        BlockReduceSum<float>(z[4], a, 1, 64, 1, 1, 8);
+    } else {
+        WholeReduceMax<float>(z[1], a, 64, 1, 1, 1, 8, ReduceOrder::ORDER_VALUE_INDEX);
+    }
+    SetFlag<HardEvent::V_MTE3>(EVENT_ID0);
+    WaitFlag<HardEvent::V_MTE3>(EVENT_ID0);
+    DataCopy(to, z, 16);
+}
+"""
+
+
+@pytest.mark.parametrize(("number", "bytes_"), [(0, 32), (1, 8)], ids=["block", "repeat"])
+def test_level_strict_requires_the_documented_alignment_of_results(number, bytes_):
+    y, which = np.zeros(16, np.float32), np.array([number], np.int32)
+    (finding,) = launch(UNALIGNED, "kernel", 1, [y, which], level="strict", lint=False)
+    assert (finding.kind, f"expected a multiple of {bytes_}" in finding.message) == ("api_contract", True)
+    assert launch(UNALIGNED, "kernel", 1, [y, which], level="device", lint=False) == []
+    assert y.tolist() == ([0] * 4 + [16] * 8 + [0] * 4 if number == 0 else [0, 2] + [0] * 14)

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "opforge_twin/arithmetic.h"
+#include "kernel/exec/levels.h"
 #include "kernel/vector/numbers.h"
 #include "kernel/vector/sweep.h"
 #include "kernel/timing/time_model.h"
@@ -276,6 +277,15 @@ void UseSource(Block& block, const LocalView& src, const Shape& shape, const Str
 
 constexpr int64_t kStrideLimit = 65535;
 
+/// The documents require the alignment of the results of a repeat.
+void RequireAligned(Block& block, const LocalView& dst, int64_t bytes, const Call& call)
+{
+    if (kDocumentedValues.Has(block.launch.options.level) && dst.address % bytes != 0) {
+        block.Fail("api_contract", Pipe::kVector, call,
+                   Text("dst begins at byte ", dst.address, " of the unified buffer, expected a multiple of ", bytes));
+    }
+}
+
 }  // namespace
 
 void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const LocalView& tmp, const Lanes& lanes,
@@ -299,8 +309,9 @@ void Reduce(ReduceOp op, const LocalView& dst, const LocalView& src, const Local
         block->checks.TouchOrder(
             {Pipe::kVector, Memory::kOnChip, AccessKind::kWrite, tmp.address, scratch, "sharedTmpBuffer", call});
     }
-    block->checks.Use(dst, int64_t{dst.size} * (withIndex ? 2 : 1), Pipe::kVector, AccessKind::kWrite, dst.size, "dst",
-                      call);
+    const int64_t bytes = int64_t{dst.size} * (withIndex ? 2 : 1);
+    block->checks.Use(dst, bytes, Pipe::kVector, AccessKind::kWrite, dst.size, "dst", call);
+    RequireAligned(*block, dst, bytes, call);
     (src.dtype == Dtype::kFloat16 ? ReduceAll<half> : ReduceAll<float>)(*block, op, dst, src, shape, stride, withIndex,
                                                                         call);
 }
@@ -320,6 +331,7 @@ void ReduceRepeats(ReduceOp op, const LocalView& dst, const LocalView& src, cons
     const int64_t dstStride = Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * bytes;
     block->checks.Use(dst, (shape.repeats - 1) * dstStride + bytes, Pipe::kVector, AccessKind::kWrite, dst.size, "dst",
                       call);
+    RequireAligned(*block, dst, bytes, call);
     RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
     (src.dtype == Dtype::kFloat16 ? ReduceEach<half> : ReduceEach<float>)(*block, op, dst, src, shape, stride,
                                                                           dstStride, order, call);
@@ -338,11 +350,12 @@ void ReduceGroups(ReduceOp op, int64_t group, const LocalView& dst, const LocalV
     Charge(*block, shape, call);
     const int64_t bytes = ResultsOf(shape, 0, group) * dst.size;
     const int64_t lastBytes = ResultsOf(shape, shape.repeats - 1, group) * dst.size;
-    const bool isBlock = group * src.size == kBlockBytes;  // its results may start at any element
+    const bool isBlock = group * src.size == kBlockBytes;
     const int64_t dstStride =
         Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * (shape.perRepeat / group * dst.size);
     block->checks.Use(dst, std::max(bytes, (shape.repeats - 1) * dstStride + lastBytes), Pipe::kVector,
                       AccessKind::kWrite, isBlock ? dst.size : kBlockBytes, "dst", call);
+    RequireAligned(*block, dst, isBlock ? shape.perRepeat / group * dst.size : kBlockBytes, call);
     RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
     (src.dtype == Dtype::kFloat16 ? ReduceEachGroup<half> : ReduceEachGroup<float>)(*block, op, group, dst, src, shape,
                                                                                     stride, dstStride, call);
