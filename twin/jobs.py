@@ -10,8 +10,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -78,8 +79,9 @@ def run_all(
                 finished(future.result())
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            while wait(futures, 0.1).not_done:
+            while not all(future.done() for future in futures):
                 end_commands()
+                time.sleep(0.05)
             raise
 
 

@@ -57,13 +57,13 @@ def _sleep(seconds):
 
 
 def test_an_interrupt_ends_running_jobs():
-    """Without the end of its process, the second job would take 10 minutes."""
+    """Without the end of its process, the other jobs would take 10 minutes."""
 
     def finished(_):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_all(_sleep, [0, 600, 600], 2, "local", finished)
+        run_all(_sleep, [0, 600, 600, 600], 2, "local", finished)
 
 
 @pytest.mark.usefixtures("short_waits")
