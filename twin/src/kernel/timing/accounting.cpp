@@ -73,6 +73,7 @@ void Accounting::AddRow(uint64_t offset, uint32_t region)
     }
     ++dma_.rows;
     rowBegin_ = offset;
+    otherFragments_ = dma_.fragments;
 }
 
 void Accounting::CountRow(const GlobalView& view, uint64_t address, uint64_t bytes, bool isWritten)
@@ -91,12 +92,11 @@ void Accounting::CountRow(const GlobalView& view, uint64_t address, uint64_t byt
     const uint64_t sectors =
         CeilDiv(offset + bytes, sector) - std::min(begin / sector, CeilDiv(offset + bytes, sector));
     const uint64_t fresh = GlobalMemory::FirstTouch(*region, offset, bytes);
-    dma_.fragments -= continues ? Fragments(rowBegin_, rowEnd_) : 0;
     if (!continues) {
         AddRow(offset, launch_.memory.IndexOf(*region));
     }
     rowEnd_ = offset + bytes;
-    dma_.fragments += Fragments(rowBegin_, rowEnd_);
+    dma_.fragments = otherFragments_ + Fragments(rowBegin_, rowEnd_);
     dma_.rowBytes = dma_.rows == 1 ? static_cast<uint32_t>(rowEnd_ - rowBegin_) : dma_.rowBytes;
     dma_.isCached = isWritten ? view.isWriteCached : view.isReadCached;
     dma_.charged += dma_.isCached ? Transfer{fresh, RoundDown(std::max(sectors * sector, fresh) - fresh, sector), fresh}

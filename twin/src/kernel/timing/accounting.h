@@ -54,6 +54,7 @@ private:
     Totals sums_;
     DmaRecord dma_;                       ///< the running instruction
     uint64_t rowBegin_ = 0, rowEnd_ = 0;  ///< of its last row
+    uint32_t otherFragments_ = 0;         ///< of its earlier rows
     std::deque<DmaRecord> traffic_;
 };
 

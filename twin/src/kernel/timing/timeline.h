@@ -69,6 +69,21 @@ struct Transfer {
     }
 };
 
+/// The bytes of one instruction: it moves at most a memory of a core.
+struct DmaTransfer {
+    uint32_t firstTouchBytes = 0;
+    uint32_t l2Bytes = 0;
+    uint32_t gmBytes = 0;
+
+    operator Transfer() const { return {firstTouchBytes, l2Bytes, gmBytes}; }
+    void operator+=(const Transfer& more)
+    {
+        firstTouchBytes += static_cast<uint32_t>(more.firstTouchBytes);
+        l2Bytes += static_cast<uint32_t>(more.l2Bytes);
+        gmBytes += static_cast<uint32_t>(more.gmBytes);
+    }
+};
+
 /// The schedule of a block between two barriers of all cores.
 struct Phase {
     double cycles = 0.0;  ///< of its schedule
@@ -115,7 +130,7 @@ struct DmaRecord {
     uint32_t site = 0;         ///< if lines are recorded
     float leastCycles = 0.0F;  ///< of the other end
     float begin = 0.0F;        ///< cycles since the phase began
-    Transfer charged;
+    DmaTransfer charged;
 
     uint64_t Bytes() const { return uint64_t{rows} * rowBytes; }
     uint64_t OffsetOf(uint32_t row) const
@@ -124,6 +139,7 @@ struct DmaRecord {
                                : offset + row / matrixRows * matrixPitch + row % matrixRows * pitch;
     }
 };
+static_assert(sizeof(DmaRecord) == 88);  // a launch stores up to two million records
 
 /// The bytes of a row that does not use L2.
 Transfer Uncached(uint64_t begin, uint64_t end);
