@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,12 +54,11 @@ struct Quantization {
     static Quantization Of(uint64_t bits)
     {
         constexpr uint32_t kKept = 0xFFFFE000U;
-        constexpr int kSign = 46;  // after the offset in bits 37 to 45
         Quantization quantization;
         const uint32_t scale = static_cast<uint32_t>(bits) & kKept;
         std::memcpy(&quantization.scale, &scale, sizeof(scale));
-        quantization.offset = static_cast<int32_t>(static_cast<int64_t>(bits << (64 - kSign)) >> 55);
-        quantization.isSigned = (bits >> kSign & 1) != 0;
+        quantization.offset = static_cast<int32_t>(OffsetOfScale(bits));
+        quantization.isSigned = (bits >> kSignBit & 1U) != 0;
         return quantization;
     }
 
@@ -71,11 +69,8 @@ struct Quantization {
         constexpr float lowest = -256.0F, highest = 255.0F;
         const auto rounded =
             value != value ? 0 : static_cast<int32_t>(std::clamp(std::nearbyint(value), lowest, highest));
-        using Signed = std::numeric_limits<int8_t>;
-        using Unsigned = std::numeric_limits<uint8_t>;
-        const int32_t result = isSigned ? std::clamp<int32_t>(rounded + offset, Signed::min(), Signed::max())
-                                        : std::clamp<int32_t>(rounded + offset, 0, Unsigned::max());
-        *to = static_cast<uint8_t>(result);
+        const int32_t least = isSigned ? -128 : 0;
+        *to = static_cast<uint8_t>(std::clamp(rounded + offset, least, least + 255));
     }
 };
 
@@ -90,13 +85,13 @@ struct Conversion {
     const Quantization& Of(int64_t column) const { return columns[row.isTensor ? static_cast<size_t>(column) : 0]; }
 };
 
-void StoreAs(Dtype dtype, float value, uint8_t* to)
+void StoreAs(Dtype dtype, float value, bool saturates, uint8_t* to)
 {
     switch (dtype) {
         case Dtype::kFloat16:
-            return Store<half>(to, value);
+            return Store<half>(to, saturates ? Finite<half>(value) : value);
         case Dtype::kBfloat16:
-            return Store<bfloat16_t>(to, value);
+            return Store<bfloat16_t>(to, saturates ? Finite<bfloat16_t>(value) : value);
         default:
             return Store<float>(to, value);
     }
@@ -122,11 +117,9 @@ void Convert(const Conversion& conversion, const float* from, uint8_t* to, int64
         const float value = quantization.Scaled(sum, conversion.relu);
         if (size == 1) {
             quantization.Store8(value, to);
-            continue;
+        } else {
+            StoreAs(conversion.dtype, value, conversion.saturates || conversion.row.hasScale, to);
         }
-        const bool isFinite = conversion.row.hasScale || (conversion.saturates && size == 2);
-        const float most = conversion.dtype == Dtype::kBfloat16 ? BitsFloat(0x7F7F0000U) : 65504.0F;
-        StoreAs(conversion.dtype, !isFinite ? value : value != value ? 0.0F : std::clamp(value, -most, most), to);
     }
 }
 

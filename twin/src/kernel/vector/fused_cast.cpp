@@ -12,8 +12,6 @@ using AscendC::RoundMode;
 
 constexpr int64_t kPerBlock = 16;  // int16_t
 constexpr int64_t kTableBytes = kPerBlock * 8;
-constexpr int kOffsetBit = 37;
-constexpr int kSignBit = 46;
 constexpr int64_t kAddDequantScratch = 8192;
 
 template <BinaryOp op, typename U>
@@ -76,8 +74,8 @@ uint64_t DequantBits(float scale, int64_t offset, bool isSigned, const Call& cal
 uint8_t RequantizeOne(int16_t value, uint64_t bits)
 {
     const double scale = FromBits<float>(bits & 0xFFFFFFFFU);
-    const auto offset = static_cast<int64_t>((bits >> kOffsetBit & 0x1FFU) ^ 0x100U) - 0x100;
-    const double rounded = RoundWhole(value * scale + static_cast<double>(offset), RoundMode::CAST_RINT);
+    const auto offset = static_cast<double>(OffsetOfScale(bits));
+    const double rounded = RoundWhole(value * scale + offset, RoundMode::CAST_RINT);
     return (bits >> kSignBit & 1U) != 0 ? static_cast<uint8_t>(Saturate<int8_t>(rounded)) : Saturate<uint8_t>(rounded);
 }
 

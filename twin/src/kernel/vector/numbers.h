@@ -2,6 +2,7 @@
 #ifndef OPFORGE_TWIN_KERNEL_VECTOR_NUMBERS_H
 #define OPFORGE_TWIN_KERNEL_VECTOR_NUMBERS_H
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -64,6 +65,23 @@ inline void Store(uint8_t* to, Computed<T> value)
     } else {
         std::memcpy(to, &value, sizeof(T));
     }
+}
+
+/// Replaces infinities by the largest numbers and NaN by 0; T is half or bfloat16_t.
+template <typename T>
+inline float Finite(float value)
+{
+    const float most = std::is_same_v<T, half> ? 65504.0F : BitsFloat(0x7F7F0000U);
+    return value != value ? 0.0F : std::clamp(value, -most, most);
+}
+
+// A scale of a conversion to one byte: a float in 32 bits, an offset, and whether the result is int8_t.
+constexpr int kOffsetBit = 37;  // of 9 bits
+constexpr int kSignBit = 46;
+
+constexpr int64_t OffsetOfScale(uint64_t bits)
+{
+    return static_cast<int64_t>((bits >> kOffsetBit & 0x1FFU) ^ 0x100U) - 0x100;
 }
 
 template <typename T>

@@ -166,9 +166,7 @@ template <typename T>
 void Saturate(uint8_t* results, int64_t count)
 {
     for (int64_t index = 0; index < count; ++index) {
-        const Computed<T> value = Load<T>(results + index * 2);
-        const Computed<T> limit = std::is_same_v<T, half> ? 65504.0F : BitsFloat(0x7F7F0000U);
-        Store<T>(results + index * 2, std::isnan(value) ? 0.0F : std::clamp(value, -limit, limit));
+        Store<T>(results + index * 2, Finite<T>(Load<T>(results + index * 2)));
     }
 }
 
@@ -245,7 +243,7 @@ void BlocksOf(const Shape& shape, int64_t repeat, const Operand& operand, std::v
 /// overlap_in_repeat, a repeat may write bytes that it has read; returns whether one does.
 bool CheckOverlap(Block& block, const Shape& shape, const Operand& dst, const Operand& src, const Call& call)
 {
-    std::vector<int32_t> writtenBy(static_cast<size_t>(block.local.Bytes() / kBlockBytes), -1);
+    WrittenBlocks written(block);
     std::vector<int64_t> dstBlocks;
     std::vector<int64_t> srcBlocks;
     bool isFound = false;
@@ -255,22 +253,7 @@ bool CheckOverlap(Block& block, const Shape& shape, const Operand& dst, const Op
         const bool inPlace = OffsetOf(repeat, 0, dst.view->size, dst.stride) + dst.view->address ==
                                  OffsetOf(repeat, 0, src.view->size, src.stride) + src.view->address &&
                              dstBlocks == srcBlocks;
-        for (const int64_t at : srcBlocks) {
-            const bool isOld = writtenBy[static_cast<size_t>(at)] >= 0;
-            const bool isOwn = !inPlace && std::find(dstBlocks.begin(), dstBlocks.end(), at) != dstBlocks.end();
-            isFound = isFound || isOwn;
-            if (isOld || (isOwn && kOverlapInRepeat.Has(block.launch.options.level))) {
-                block.Fail("overlap", Pipe::kVector, call,
-                           Text("dst and ", src.name, " overlap: repeat ", repeat,
-                                " reads bytes at unified buffer address ", at * kBlockBytes,
-                                isOld ? " that an earlier repeat has written"
-                                      : " that it also writes, but not in the same place",
-                                "; use the same tensor with the same strides, or another buffer"));
-            }
-        }
-        for (const int64_t at : dstBlocks) {
-            writtenBy[static_cast<size_t>(at)] = static_cast<int32_t>(repeat);
-        }
+        isFound = written.Pass(repeat, dstBlocks, srcBlocks, inPlace, src.name, call) || isFound;
     }
     return isFound;
 }
@@ -327,6 +310,34 @@ bool CheckOverlaps(Block& block, const Shape& given, const std::vector<Operand>&
 }
 
 }  // namespace
+
+WrittenBlocks::WrittenBlocks(Block& block)
+    : block_(block), isWritten_(static_cast<size_t>(block.local.Bytes() / kBlockBytes))
+{
+}
+
+bool WrittenBlocks::Pass(int64_t repeat, const std::vector<int64_t>& dst, const std::vector<int64_t>& src, bool inPlace,
+                         const char* name, const Call& call)
+{
+    bool isFound = false;
+    for (const int64_t at : src) {
+        const bool isOld = isWritten_[static_cast<size_t>(at)];
+        const bool isOwn = !inPlace && std::find(dst.begin(), dst.end(), at) != dst.end();
+        isFound = isFound || isOwn;
+        if (isOld || (isOwn && kOverlapInRepeat.Has(block_.launch.options.level))) {
+            block_.Fail(
+                "overlap", Pipe::kVector, call,
+                Text("dst and ", name, " overlap: repeat ", repeat, " reads bytes at unified buffer address ",
+                     at * kBlockBytes,
+                     isOld ? " that an earlier repeat has written" : " that it also writes, but not in the same place",
+                     "; use the same tensor with the same strides, or another buffer"));
+        }
+    }
+    for (const int64_t at : dst) {
+        isWritten_[static_cast<size_t>(at)] = true;
+    }
+    return isFound;
+}
 
 int64_t Shape::Count(int64_t repeat) const
 {

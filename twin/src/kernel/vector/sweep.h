@@ -88,6 +88,20 @@ inline uint8_t ReadMoved(Block& block, int64_t address, int64_t bytes, const cha
     return block.checks.TouchMoved({Pipe::kVector, Memory::kOnChip, AccessKind::kRead, address, bytes, operand, call});
 }
 
+/// The blocks of 32 bytes that the repeats of an instruction have written.
+class WrittenBlocks {
+public:
+    explicit WrittenBlocks(Block& block);
+    /// Passes a repeat. Reports a source that an earlier repeat has written, and, at levels with the check
+    /// overlap_in_repeat, one that the repeat itself writes elsewhere than `inPlace`; returns whether there is one.
+    bool Pass(int64_t repeat, const std::vector<int64_t>& dst, const std::vector<int64_t>& src, bool inPlace,
+              const char* name, const Call& call);
+
+private:
+    Block& block_;
+    std::vector<bool> isWritten_;
+};
+
 /// Ends the block if an instruction that does not work in place writes to its input: the `dstBytes` from dst and the
 /// `srcBytes` from src must not overlap.
 void RequireApart(Block& block, int64_t dst, int64_t dstBytes, int64_t src, int64_t srcBytes, const char* name,

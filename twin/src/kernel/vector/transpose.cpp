@@ -2,10 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <set>
 #include <vector>
 
-#include "kernel/exec/levels.h"
 #include "kernel/timing/time_model.h"
 #include "kernel/vector/sweep.h"
 
@@ -46,19 +44,30 @@ int64_t CheckBlocks(Block& block, const LocalView (&list)[kList], int64_t repeat
     return first;
 }
 
-using Blocks = std::set<int64_t>;
-
-/// Reports sources that an earlier repeat has written, and those of the same repeat if they are not its destinations.
-void RequireNoOverlap(Block& block, const Blocks& written, const Blocks& targets, const Blocks& sources,
-                      const Call& call)
+/// Reports sources in part of the destinations of the same repeat, and sources that an earlier repeat has written.
+void CheckOverlap(Block& block, const BlockTransposition& blocks, int64_t firstDst, int64_t firstSrc, int64_t repeats,
+                  const Call& call)
 {
-    const auto isIn = [&](const Blocks& blocks) {
-        return std::any_of(sources.begin(), sources.end(), [&](int64_t source) { return blocks.count(source) != 0; });
+    const auto blocksOf = [](const LocalView(&list)[kList], int64_t offset) {
+        std::vector<int64_t> found;
+        for (const LocalView& view : list) {
+            found.push_back(view.address / kBlockBytes + offset);
+        }
+        std::sort(found.begin(), found.end());
+        return found;
     };
-    const bool isPart = targets != sources && isIn(targets) && kOverlapInRepeat.Has(block.launch.options.level);
-    if (isPart || isIn(written)) {
-        block.Fail("overlap", Pipe::kVector, call,
-                   "dst and src overlap in part; expected the same 16 blocks in each repeat, or other memory for dst");
+    const int64_t last = repeats - 1;
+    const std::vector<int64_t> dst = blocksOf(blocks.dst, firstDst);
+    const std::vector<int64_t> src = blocksOf(blocks.src, firstSrc);
+    if (dst.front() > src.back() + last * blocks.srcRepStride ||
+        src.front() > dst.back() + last * blocks.dstRepStride) {
+        return;
+    }
+    WrittenBlocks written(block);
+    for (int64_t repeat = 0; repeat < repeats; ++repeat) {
+        const std::vector<int64_t> targets = blocksOf(blocks.dst, firstDst + repeat * blocks.dstRepStride);
+        const std::vector<int64_t> sources = blocksOf(blocks.src, firstSrc + repeat * blocks.srcRepStride);
+        written.Pass(repeat, targets, sources, targets == sources, "src", call);
     }
 }
 
@@ -75,6 +84,7 @@ void TransposeBlocks(const BlockTransposition& blocks, const Call& call)
     }
     const int64_t firstDst = CheckBlocks(*block, blocks.dst, repeats, dstStride, AccessKind::kWrite, "dst", call);
     const int64_t firstSrc = CheckBlocks(*block, blocks.src, repeats, srcStride, AccessKind::kRead, "src", call);
+    CheckOverlap(*block, blocks, firstDst, firstSrc, repeats, call);
     block->timeline.RunVector(static_cast<double>(repeats) * (kSpeed * time_model::kVectorCyclesPerRepeat), call);
     const int32_t size = blocks.src[0].size;
     const Half from = HalfOf(size, blocks.srcHigh);
@@ -82,7 +92,6 @@ void TransposeBlocks(const BlockTransposition& blocks, const Call& call)
     const int64_t perBlock = from.bytes / size;
     std::array<uint8_t, kList * kBlockBytes> transposed{};
     std::array<int64_t, kList> sources{};
-    Blocks written;
     const auto target = [&](int64_t repeat, int64_t row) {
         return blocks.dst[row].address + (firstDst + repeat * dstStride) * kBlockBytes + to.offset;
     };
@@ -93,13 +102,6 @@ void TransposeBlocks(const BlockTransposition& blocks, const Call& call)
             sources[static_cast<size_t>(row)] = address;
             ReadMoved(*block, address, from.bytes, "src", call);
         }
-        Blocks targets, read;
-        for (int64_t row = 0; row < kList; ++row) {
-            targets.insert(target(repeat, row) - to.offset);
-            read.insert(sources[static_cast<size_t>(row)] - from.offset);
-        }
-        RequireNoOverlap(*block, written, targets, read, call);
-        written.merge(targets);
         block->local.Rearrange([&](uint8_t* memory) {
             for (int64_t row = 0; row < kList; ++row) {
                 for (int64_t element = 0; element < perBlock; ++element) {
