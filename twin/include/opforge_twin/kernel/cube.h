@@ -15,6 +15,18 @@ inline constexpr bool kIsFactor = kIsAnyOf<T, half, bfloat16_t, float, int8_t, A
 template <typename T>
 inline constexpr bool kIsLoaded = kIsFactor<T> || kIsAnyOf<T, uint8_t, int16_t, uint16_t, int32_t, uint32_t>;
 
+/// The fields that loads of fractals have in common.
+template <typename Params>
+FractalLoad FractalLoadOf(const Params& params, const Call& call)
+{
+    FractalLoad load{Field("startIndex", params.startIndex, 0, kFieldMax16, call),
+                     Field("repeatTimes", params.repeatTimes, 0, kFieldMax8, call),
+                     Field("srcStride", params.srcStride, 0, kFieldMax16, call),
+                     Field("dstGap", params.dstGap, 0, kIsCoupled ? 0 : kFieldMax16, call)};  // Ascend 910 ignores it
+    load.isDescending = Field("addrMode", params.addrMode, 0, 1, call) == 1;
+    return load;
+}
+
 /// The sums of factors of type U.
 template <typename T, typename U, typename S>
 constexpr void RequireProduct()
@@ -245,16 +257,11 @@ OPFORGE_API void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src, 
     static_assert(twin::kIsLoaded<T>, "LoadData: Ascend 910B has int4b_t and types of 1, 2 and 4 bytes");
     const twin::Call call{"LoadData", twin::Here()};
     twin::Field("sid", loadDataParams.sid, 0, 0, call);
-    const int64_t mostGap = twin::kIsCoupled ? 0 : twin::kFieldMax16;  // Ascend 910 ignores it
     twin::Field("ifTranspose (2-byte types only)", loadDataParams.ifTranspose && sizeof(PrimT<T>) != 2 ? 1 : 0, 0, 0,
                 call);
-    twin::LoadFractals(dst.View(), src.View(),
-                       {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
-                        twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
-                        twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
-                        twin::Field("dstGap", loadDataParams.dstGap, 0, mostGap, call), 0, loadDataParams.ifTranspose,
-                        false, twin::Field("addrMode", loadDataParams.addrMode, 0, 1, call) == 1},
-                       call);
+    twin::FractalLoad load = twin::FractalLoadOf(loadDataParams, call);
+    load.isTransposed = loadDataParams.ifTranspose;
+    twin::LoadFractals(dst.View(), src.View(), load, call);
 }
 
 /// Loads fractals of global memory to L1, L0A or L0B.
@@ -267,14 +274,7 @@ OPFORGE_API void LoadData(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
     const twin::Call call{"LoadData", twin::Here()};
     twin::Field("sid", loadDataParams.sid, 0, 0, call);
     twin::Field("ifTranspose (from L1 only)", loadDataParams.ifTranspose ? 1 : 0, 0, 0, call);
-    const int64_t mostGap = twin::kIsCoupled ? 0 : twin::kFieldMax16;  // Ascend 910 ignores it
-    twin::LoadFractalsIn(dst.View(), src.View(),
-                         {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
-                          twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
-                          twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
-                          twin::Field("dstGap", loadDataParams.dstGap, 0, mostGap, call), 0, false, false,
-                          twin::Field("addrMode", loadDataParams.addrMode, 0, 1, call) == 1},
-                         call);
+    twin::LoadFractalsIn(dst.View(), src.View(), twin::FractalLoadOf(loadDataParams, call), call);
 }
 
 template <typename T>
@@ -286,14 +286,11 @@ OPFORGE_API void LoadDataWithTranspose(const LocalTensor<T>& dst, const LocalTen
                   "LoadDataWithTranspose: Ascend 910B has int8_t, uint8_t, half, bfloat16_t, int32_t, uint32_t, float, "
                   "and int4b_t for L0B");
     const twin::Call call{"LoadDataWithTranspose", twin::Here()};
-    twin::LoadFractals(dst.View(), src.View(),
-                       {twin::Field("startIndex", loadDataParams.startIndex, 0, twin::kFieldMax16, call),
-                        twin::Field("repeatTimes", loadDataParams.repeatTimes, 0, twin::kFieldMax8, call),
-                        twin::Field("srcStride", loadDataParams.srcStride, 0, twin::kFieldMax16, call),
-                        twin::Field("dstGap", loadDataParams.dstGap, 0, twin::kFieldMax16, call),
-                        twin::Field("dstFracGap", loadDataParams.dstFracGap, 0, twin::kFieldMax16, call), true,
-                        twin::kIsInt4<T>, twin::Field("addrMode", loadDataParams.addrMode, 0, 1, call) == 1},
-                       call);
+    twin::FractalLoad load = twin::FractalLoadOf(loadDataParams, call);
+    load.dstFractalGap = twin::Field("dstFracGap", loadDataParams.dstFracGap, 0, twin::kFieldMax16, call);
+    load.isTransposed = true;
+    load.isHalfByte = twin::kIsInt4<T>;
+    twin::LoadFractals(dst.View(), src.View(), load, call);
 }
 
 /// Sets the size and the padding of the image for each LoadData with isSetFMatrix = false.

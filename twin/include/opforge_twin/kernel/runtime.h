@@ -320,8 +320,8 @@ struct FractalLoad {
     int64_t repeats;
     int64_t srcStride;
     int64_t dstGap;
-    int64_t dstFractalGap;
-    bool isTransposed;
+    int64_t dstFractalGap = 0;
+    bool isTransposed = false;
     bool isHalfByte = false;    ///< two elements in each byte
     bool isDescending = false;  ///< each repeat begins `srcStride` before the previous one
 };
