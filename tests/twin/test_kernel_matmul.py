@@ -347,19 +347,7 @@ def test_kernels_run_with_the_chosen_tiling(cube, choose, m, n, k, cores):
     assert_product(arrays, bias=True)
 
 
-FORMS = """
-extern "C" __global__ __aicore__ void vector_by_matrix(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR,
-                                                       GM_ADDR tiling)
-{
-    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
-    GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
-    TPipe pipe;
-    Mm<half, float, float, false, false, CFG_NORM, MatmulCallBackFunc<>, CubeFormat::VECTOR> mm;
-    REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
-    Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t,
-                                                                [&](auto& mm, auto c) { mm.IterateAll(c); });
-}
-
+FRACTALS = """
 extern "C" __global__ __aicore__ void fractals(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR tiling)
 {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
@@ -371,20 +359,23 @@ extern "C" __global__ __aicore__ void fractals(GM_ADDR a, GM_ADDR b, GM_ADDR bia
     Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t,
                                                                 [&](auto& mm, auto c) { mm.IterateAll(c); });
 }
+"""
+# The matrices have fewer rows than the product.
+FEW_ROWS = FRACTALS.replace("fractals(", "few_rows(").replace(
+    "mm.IterateAll(c)", "mm.SetOrgShape(16, 80, 128); mm.IterateAll(c)"
+)
 
-extern "C" __global__ __aicore__ void few_rows(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR, GM_ADDR tiling)
+FORMS = """
+extern "C" __global__ __aicore__ void vector_by_matrix(GM_ADDR a, GM_ADDR b, GM_ADDR bias, GM_ADDR c, GM_ADDR,
+                                                       GM_ADDR tiling)
 {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
     GET_TILING_DATA_WITH_STRUCT(TCubeTiling, t, tiling);
     TPipe pipe;
-    Mm<half, float, float, false, false, CFG_NORM, MatmulCallBackFunc<>, CubeFormat::NZ, CubeFormat::NZ,
-       CubeFormat::NZ> mm;
+    Mm<half, float, float, false, false, CFG_NORM, MatmulCallBackFunc<>, CubeFormat::VECTOR> mm;
     REGIST_MATMUL_OBJ(&pipe, GetSysWorkSpacePtr(), mm, &t);
     Multiplied<decltype(mm), half, float, float, false, false>(mm, a, b, bias, c, t,
-                                                                [&](auto& mm, auto c) {
-        mm.SetOrgShape(16, 80, 128);
-        mm.IterateAll(c);
-    });
+                                                                [&](auto& mm, auto c) { mm.IterateAll(c); });
 }
 
 /// Fractals with 8 columns of float.
@@ -548,7 +539,7 @@ LARGE = LARGE.replace("128, 32, 64, 64", "512, 64, 64, 1024")
 
 @pytest.fixture(scope="module")
 def forms(compile_kernels):
-    return compile_kernels("#define CUBE_KERNEL\n" + HEADER + FORMS + LARGE)
+    return compile_kernels("#define CUBE_KERNEL\n" + HEADER + FRACTALS + FEW_ROWS + FORMS + LARGE)
 
 
 def fractals_of(matrix: Any, c0: int = 16) -> Any:

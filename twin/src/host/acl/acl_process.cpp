@@ -35,12 +35,17 @@ constexpr uint32_t kDeviceCount = 1;
 using Contexts = HandleTable<Context>;
 using Streams = HandleTable<StreamHandle>;
 
+/// The context of a device, and the calls of aclrtSetDevice without aclrtResetDevice.
+struct Device {
+    Context* context = nullptr;
+    uint32_t uses = 0;
+};
+
 struct Process {
     std::mutex lock;
     bool isInitialised = false;
-    pid_t id = 0;                         ///< process that called aclInit
-    std::map<int32_t, Context*> primary;  ///< contexts created by aclrtSetDevice
-    std::map<int32_t, uint32_t> uses;     ///< calls of aclrtSetDevice without aclrtResetDevice
+    pid_t id = 0;                       ///< process that called aclInit
+    std::map<int32_t, Device> devices;  ///< that aclrtSetDevice has selected
 };
 
 Process& TheProcess()
@@ -73,8 +78,8 @@ size_t OwnContexts()
     Process& process = TheProcess();
     const std::lock_guard<std::mutex> guard(process.lock);
     size_t count = Contexts::Instance().Count();
-    for (const auto& [device, primary] : process.primary) {
-        count -= Contexts::Instance().IsLive(primary) ? 1 : 0;
+    for (const auto& [id, device] : process.devices) {
+        count -= Contexts::Instance().IsLive(device.context) ? 1 : 0;
     }
     return count;
 }
@@ -146,25 +151,25 @@ aclError ResetDevice(const char* function, int32_t deviceId, bool isLast)
         return status;
     }
     Process& process = TheProcess();
-    Context* primary = nullptr;
+    Context* context = nullptr;
     {
         const std::lock_guard<std::mutex> guard(process.lock);
-        uint32_t& uses = process.uses[deviceId];
-        if (uses == 0) {
+        Device& device = process.devices[deviceId];
+        if (device.uses == 0) {
             return Fail(ACL_ERROR_RT_CONTEXT_NULL,
                         Text(function, ": device ", deviceId, " is not in use; aclrtSetDevice comes first"));
         }
-        uses = isLast ? 0 : uses - 1;
-        if (uses != 0) {
+        device.uses = isLast ? 0 : device.uses - 1;
+        if (device.uses != 0) {
             return ACL_SUCCESS;
         }
-        primary = std::exchange(process.primary[deviceId], nullptr);
+        context = std::exchange(device.context, nullptr);
     }
     ReportDeviceLeaks(function);
     for (const std::shared_ptr<StreamHandle>& stream : Streams::Instance().Live()) {
         Streams::Instance().Destroy(stream.get());
     }
-    Contexts::Instance().Destroy(primary);
+    Contexts::Instance().Destroy(context);
     DeviceMemory::Instance().Clear();
     current = nullptr;
     return ACL_SUCCESS;
@@ -199,8 +204,7 @@ void AbandonStreams()
 {
     Process& process = TheProcess();
     process.isInitialised = false;
-    process.primary.clear();
-    process.uses.clear();
+    process.devices.clear();
     current = nullptr;
     AbandonCaptures();
     Streams::Instance().Abandon();
@@ -309,13 +313,12 @@ aclError aclrtSetDevice(int32_t deviceId)
     }
     Process& process = TheProcess();
     const std::lock_guard<std::mutex> guard(process.lock);
-    Context*& primary = process.primary[deviceId];
-    if (primary == nullptr) {
-        primary = Contexts::Instance().Create();
-        primary->device = deviceId;
+    Device& device = process.devices[deviceId];
+    if (device.uses++ == 0) {
+        device.context = Contexts::Instance().Create();
+        device.context->device = deviceId;
     }
-    current = primary;
-    process.uses[deviceId]++;
+    current = device.context;
     return ACL_SUCCESS;
 }
 
@@ -399,10 +402,10 @@ aclError aclrtDestroyContext(aclrtContext context)
     Process& process = TheProcess();
     {
         const std::lock_guard<std::mutex> guard(process.lock);
-        for (const auto& [device, primary] : process.primary) {
-            if (primary == context && context != nullptr) {
+        for (const auto& [id, device] : process.devices) {
+            if (device.context == context && context != nullptr) {
                 return Fail(ACL_ERROR_RT_PARAM_INVALID,
-                            Text("aclrtDestroyContext: this is the default context of device ", device,
+                            Text("aclrtDestroyContext: this is the default context of device ", id,
                                  "; aclrtResetDevice ends it"));
             }
         }

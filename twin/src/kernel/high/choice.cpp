@@ -83,7 +83,6 @@ void TakeBest(Composite& run)
                Text("k is ", k, ", n is ", columns, " and inner is ", pitch, ", expected 1 <= k <= n <= inner"));
     run.Expect(pitch % sortUnit == 0 && (!isSmall || pitch == sortUnit),
                Text("inner is ", pitch, ", expected ", isSmall ? "32 in small mode" : "a multiple of 32"));
-    run.RequireRows(rows, columns, pitch);
     const Numbers x = run.ReadRows(2, "src", rows, pitch, columns);
     const Numbers numbers = run.Has(3) ? run.Read(3, "srcIndex", isSmall ? rows * pitch : pitch) : Numbers();
     const Numbers finish = run.Has(4) ? run.Read(4, "finish", rows) : Numbers();

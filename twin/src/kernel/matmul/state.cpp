@@ -100,8 +100,8 @@ void MatmulState::SetOperand(MatmulOperand& operand, const MatmulOperand& value,
 void MatmulState::SetTail(int64_t m, int64_t n, int64_t k, const Call& call)
 {
     const bool isOther = (m != -1 && m != job.singleM) || (n != -1 && n != job.singleN);
-    if (isOther && isTileReady_ && !isAsync_) {
-        Fail("matmul_order", call, "the tile of the last Iterate was not stored; call GetTensorC before");
+    if (isOther) {
+        RequireStored(call);
     }
     job.singleM = m != -1 ? m : job.singleM;
     job.singleN = n != -1 ? n : job.singleN;
@@ -135,6 +135,13 @@ int64_t MatmulState::TileCount() const
 int64_t MatmulState::StepCount() const
 {
     return job.config.isPartialOutput ? CeilDiv<int64_t>(job.singleK, job.tiling.baseK) : 1;
+}
+
+void MatmulState::RequireStored(const Call& call) const
+{
+    if (isTileReady_ && !isAsync_) {
+        Fail("matmul_order", call, "the tile of the last Iterate was not stored; call GetTensorC before");
+    }
 }
 
 void MatmulState::RequireAtomic(uint8_t atomic, const Call& call) const
@@ -264,8 +271,8 @@ bool MatmulState::Iterate(bool accumulates, const LocalView* tile, bool isSync, 
         return false;
     }
     RequireOperands(call);
-    if (isTileReady_ && isSync && !isAsync_ && tile == nullptr && !accumulates) {
-        Fail("matmul_order", call, "the tile of the last Iterate was not stored; call GetTensorC after each Iterate");
+    if (isSync && tile == nullptr && !accumulates) {
+        RequireStored(call);
     }
     const int64_t steps = StepCount();
     if (nextTile_ >= TileCount() * steps) {

@@ -351,11 +351,11 @@ void ReduceGroups(ReduceOp op, int64_t group, const LocalView& dst, const LocalV
     const int64_t bytes = ResultsOf(shape, 0, group) * dst.size;
     const int64_t lastBytes = ResultsOf(shape, shape.repeats - 1, group) * dst.size;
     const bool isBlock = group * src.size == kBlockBytes;
-    const int64_t dstStride =
-        Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * (shape.perRepeat / group * dst.size);
+    const int64_t unit = shape.perRepeat / group * dst.size;
+    const int64_t dstStride = Field("dstRepStride", dstRepeatStride, 0, kStrideLimit, call) * unit;
     block->checks.Use(dst, std::max(bytes, (shape.repeats - 1) * dstStride + lastBytes), Pipe::kVector,
                       AccessKind::kWrite, isBlock ? dst.size : kBlockBytes, "dst", call);
-    RequireAligned(*block, dst, isBlock ? shape.perRepeat / group * dst.size : kBlockBytes, call);
+    RequireAligned(*block, dst, isBlock ? unit : kBlockBytes, call);
     RequireResultsApart(*block, shape, dst, bytes, dstStride, {&src, "src", stride, true, false}, call);
     (src.dtype == Dtype::kFloat16 ? ReduceEachGroup<half> : ReduceEachGroup<float>)(*block, op, group, dst, src, shape,
                                                                                     stride, dstStride, call);

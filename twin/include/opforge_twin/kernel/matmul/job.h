@@ -135,6 +135,7 @@ private:
     /// How often Iterate returns each tile: once, or for each block of K.
     int64_t StepCount() const;
     void RequireBatches(int64_t loops, int64_t batchA, int64_t batchB, const Call& call) const;
+    void RequireStored(const Call& call) const;
     void RequireAtomic(uint8_t atomic, const Call& call) const;
     void RequirePartialOutput(bool isSequential, const Call& call) const;
 
